@@ -1,0 +1,49 @@
+# make demo    a scheduler at work, for about ten seconds
+# make test    every test
+# make check   lint, types, architecture
+# make bench   speed, side by side with APScheduler 3
+# make clean   remove what the others made
+#
+# Each of them makes the virtual environment it needs first. Python 3.10 or later and make are enough.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+JOBS ?= auto
+PYTEST_ARGS ?=
+
+.PHONY: demo test check bench clean
+
+demo: $(VENV)/.core
+	@$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict goscheduler
+	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_project.py
+
+bench: $(VENV)/.dev
+	@$(BIN)/python tests/bench/run.py $(BENCH_ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps are older than pyproject.toml when the requirements may have changed: the environment is then made anew.
+$(VENV)/.core: pyproject.toml goscheduler/_version.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+		echo "goscheduler needs Python 3.10 or later; '$(PYTHON)' is not. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Making the virtual environment $(VENV) ..."
+	@$(PYTHON) -m venv --clear $(VENV) || { \
+		echo "Could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@echo "Installing the tools for tests and checks ..."
+	@$(PIP) install --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,80 @@
+"""goscheduler: run functions at the right time, once, whatever crashes.
+
+The names below are loaded when they are first used, so that ``import goscheduler`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from goscheduler._version import __version__
+
+if TYPE_CHECKING:
+    from goscheduler.executors.context import CurrentRun, current_run
+    from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
+    from goscheduler.job import Job
+    from goscheduler.jobstores.memory import MemoryJobStore
+    from goscheduler.schedulers.asyncio import AsyncIOScheduler
+    from goscheduler.schedulers.background import BackgroundScheduler
+    from goscheduler.schedulers.blocking import BlockingScheduler
+    from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
+    from goscheduler.triggers.combining import AndTrigger, OrTrigger
+    from goscheduler.triggers.cron import CronTrigger
+    from goscheduler.triggers.date import DateTrigger
+    from goscheduler.triggers.interval import IntervalTrigger
+
+__all__ = [
+    "AndTrigger",
+    "AsyncIOScheduler",
+    "BackgroundScheduler",
+    "BlockingScheduler",
+    "CalendarIntervalTrigger",
+    "CronTrigger",
+    "CurrentRun",
+    "DateTrigger",
+    "IntervalTrigger",
+    "Job",
+    "MemoryJobStore",
+    "OrTrigger",
+    "ProcessPoolExecutor",
+    "ThreadPoolExecutor",
+    "__version__",
+    "current_run",
+    "release",
+    "version",
+    "version_info",
+]
+
+version = release = __version__
+version_info = tuple(int(part) for part in __version__.split("."))
+
+_HOMES = {
+    "AndTrigger": "triggers.combining",
+    "AsyncIOScheduler": "schedulers.asyncio",
+    "BackgroundScheduler": "schedulers.background",
+    "BlockingScheduler": "schedulers.blocking",
+    "CalendarIntervalTrigger": "triggers.calendarinterval",
+    "CronTrigger": "triggers.cron",
+    "CurrentRun": "executors.context",
+    "DateTrigger": "triggers.date",
+    "IntervalTrigger": "triggers.interval",
+    "Job": "job",
+    "MemoryJobStore": "jobstores.memory",
+    "OrTrigger": "triggers.combining",
+    "ProcessPoolExecutor": "executors.pool",
+    "ThreadPoolExecutor": "executors.pool",
+    "current_run": "executors.context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,38 @@
+"""The only module that reads the clock.
+
+Due times are wall time and go through :meth:`Clock.now`; durations go through :meth:`Clock.monotonic`, which no clock
+change can disturb. Everything else in the package takes a time as a parameter, or a :class:`Clock`.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What a scheduler needs to know about time. ``goscheduler.testing.ManualClock`` is one that tests move by hand."""
+
+    def now(self) -> datetime:
+        """Return the present moment as an aware datetime in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds since an arbitrary point; never goes back."""
+        ...
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    __slots__ = ()
+
+    def now(self) -> datetime:
+        return datetime.now(timezone.utc)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+SYSTEM_CLOCK = SystemClock()

@@ -1,0 +1,145 @@
+"""Every error that goscheduler raises on purpose.
+
+::
+
+    GoSchedulerError
+    ├── SchedulerAlreadyRunningError
+    ├── SchedulerNotRunningError
+    ├── JobLookupError            (also a KeyError)      no such job
+    ├── ConflictingIdError        (also a KeyError)      the id is taken
+    ├── TransientJobError         (also a ValueError)    the job cannot be stored
+    ├── InvalidArgument           (also a ValueError)    a value that makes no sense, with the field's name
+    │   └── NeverFires                                   a schedule without a single fire time
+    ├── UnknownOption             (also a TypeError)     an option nobody knows, with what was probably meant
+    └── MaxInstancesReachedError
+
+Names and second bases are those of APScheduler 3, so ``except KeyError`` around ``remove_job`` goes on working.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections.abc import Iterable
+from typing import Protocol
+
+MAX_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """Return a value as an error message shows it: on one line, control characters escaped, not too long."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"<{type(value).__name__} whose repr() raises>"
+    if not text.isprintable():
+        text = ascii(text)[1:-1]
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
+def _shown_id(job_id: object) -> str:
+    """Return a job id as it is, if it is one that could exist."""
+    return job_id if isinstance(job_id, str) and job_id.isprintable() and len(job_id) <= 255 else shown(job_id)
+
+
+class GoSchedulerError(Exception):
+    """The root of all errors of this package."""
+
+
+class SchedulerAlreadyRunningError(GoSchedulerError):
+    """The scheduler is running, and what was asked can only be done while it is stopped."""
+
+    def __str__(self) -> str:
+        return "Scheduler is already running"
+
+
+class SchedulerNotRunningError(GoSchedulerError):
+    """The scheduler is stopped, and what was asked can only be done while it runs."""
+
+    def __str__(self) -> str:
+        return "Scheduler is not running"
+
+
+class JobLookupError(GoSchedulerError, KeyError):
+    """No store that was asked has a job by this id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id)
+        self.job_id = job_id
+
+    def __str__(self) -> str:
+        return f"No job by the id of {_shown_id(self.job_id)} was found"
+
+
+class ConflictingIdError(GoSchedulerError, KeyError):
+    """A job by this id is already in the store."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id)
+        self.job_id = job_id
+
+    def __str__(self) -> str:
+        return f"Job identifier ({_shown_id(self.job_id)}) conflicts with an existing job"
+
+
+class TransientJobError(GoSchedulerError, ValueError):
+    """The job cannot be put into a persistent store: there is no way to find its function again."""
+
+    def __init__(self, job_id: str, reason: str = "a reference to its callable could not be determined") -> None:
+        super().__init__(job_id, reason)
+        self.job_id = job_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Job ({_shown_id(self.job_id)}) cannot be added to this job store because {self.reason}"
+
+
+class InvalidArgument(GoSchedulerError, ValueError):
+    """A value was refused. ``field`` names it, ``value`` is what was given."""
+
+    def __init__(self, message: str, *, field: str | None = None, value: object = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.value = value
+
+
+class NeverFires(InvalidArgument):
+    """The schedule is well formed, but no moment ever satisfies it (``0 0 31 2 *``)."""
+
+
+class UnknownOption(GoSchedulerError, TypeError):
+    """An option by this name does not exist; ``suggestion`` is the nearest one that does, if any is near."""
+
+    def __init__(self, name: str, known: Iterable[str], where: str) -> None:
+        known = sorted(known)
+        super().__init__(name, known, where)
+        self.name = name
+        self.where = where
+        self.known = known
+        self.suggestion = next(iter(difflib.get_close_matches(name, known, n=1)), None)
+
+    def __str__(self) -> str:
+        hint = f"did you mean {self.suggestion!r}?" if self.suggestion else f"known options: {', '.join(self.known)}"
+        return f"unknown option {self.name!r} for {self.where}; {hint}"
+
+
+class _HasInstances(Protocol):
+    id: str
+
+    @property
+    def max_instances(self) -> int: ...
+
+
+class MaxInstancesReachedError(GoSchedulerError):
+    """A job already has as many live runs as it may have."""
+
+    def __init__(self, job: _HasInstances) -> None:
+        super().__init__(
+            f'Job "{job.id}" has already reached its maximum number of instances ({job.max_instances})'
+        )
+
+
+def survivable(error: BaseException) -> bool:
+    """Tell whether a thread of ours goes on after this. Only what a signal raises in the main thread ends it."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    return isinstance(error, Exception) or not (in_main_thread and isinstance(error, (KeyboardInterrupt, SystemExit)))
