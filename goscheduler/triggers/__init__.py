@@ -1,0 +1,1 @@
+"""Triggers: pure rules that say when a job fires."""
