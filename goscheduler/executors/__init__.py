@@ -1,0 +1,1 @@
+"""Executors: run what has fired and report how it ended."""

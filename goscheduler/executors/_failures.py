@@ -1,0 +1,29 @@
+"""What an outcome shows when a job that ran in a child process has no exception of its own to show."""
+
+from __future__ import annotations
+
+from goscheduler.errors import GoSchedulerError
+
+
+class WorkerDied(GoSchedulerError):
+    """The child process that ran a job ended before the job did; ``exit_code`` is negative for a signal."""
+
+    def __init__(self, message: str, exit_code: int | None = None) -> None:
+        super().__init__(message, exit_code)
+        self.message = message
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class RemoteError(GoSchedulerError):
+    """An exception of a child process that could not be brought over, as text."""
+
+    def __init__(self, type_name: str, message: str) -> None:
+        super().__init__(type_name, message)
+        self.type_name = type_name
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}"

@@ -1,0 +1,229 @@
+"""The parent's side of the process pool: each worker thread has one child process of its own.
+
+So the death of a child is the end of one run and touches no other, and the next run of that worker gets a new child.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goscheduler.executors._child import GOODBYE, READY, Parcel, Reply, pack_call, serve
+from goscheduler.executors._failures import RemoteError, WorkerDied
+from goscheduler.executors.call import cancelled, failed, missed
+from goscheduler.runs.model import Outcome
+
+if TYPE_CHECKING:
+    from goscheduler.clock import Clock
+    from goscheduler.runs.model import Run
+
+#: How often to look after a child: a process that it started can hold the pipe open, so that its end does not show.
+LOOK_SECONDS = 1.0
+#: How long a child that has been told to end may take.
+END_SECONDS = 5.0
+
+
+class ChildOptions(NamedTuple):
+    """How child processes are made."""
+
+    context: Any
+    initializer: Callable[..., object] | None = None
+    initargs: Sequence[object] = ()
+    max_tasks: int | None = None
+
+
+class ProcessWorker:
+    """Runs runs in a child process, one after the other."""
+
+    def __init__(
+        self,
+        options: ChildOptions,
+        clock: Clock,
+        begin: Callable[[Run], Outcome | None],
+        report: Callable[[Run, Outcome], None],
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._begin = begin
+        self._report = report
+        self._child: Child | None = None
+        self._aborted = False
+
+    def perform(self, run: Run) -> float:
+        begun = self._clock.monotonic()
+        try:
+            outcome = self._attempt(run)
+        except BaseException as error:  # from the user's own pickling; the run is reported whatever happens
+            outcome = failed(error)
+        self._report(run, outcome)
+        return self._clock.monotonic() - begun
+
+    def abort(self) -> bool:
+        self._aborted = True
+        child = self._child
+        if child is not None:
+            child.kill()
+        return True
+
+    def close(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end()
+
+    def _attempt(self, run: Run) -> Outcome:
+        not_started = self._begin(run) or missed(run, self._clock.now())
+        if not_started is not None:
+            return not_started
+        try:
+            child = self._ready_child()
+        except BaseException as error:
+            return self._lost(error, None, "the worker process could not be started")
+        return self._ask(child, run, self._clock.now())
+
+    def _ready_child(self) -> Child:
+        if self._child is None:
+            self._child = Child(self._options)
+            self._child.await_start()
+        return self._child
+
+    def _ask(self, child: Child, run: Run, started_at: datetime) -> Outcome:
+        try:
+            message = pack_call(run, started_at)
+        except Exception as error:
+            return failed(_unsendable(run, error))
+        try:
+            reply = child.ask(message)
+        except Exception as error:
+            return self._lost(error, started_at, "the worker process died")
+        if child.tasks == self._options.max_tasks:
+            self.close()
+        return outcome_of(reply, started_at)
+
+    def _lost(self, error: BaseException, started_at: datetime | None, reason: str) -> Outcome:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end(0.0)
+        if self._aborted:
+            return cancelled("ended by the shutdown of the executor", started_at)
+        error.__traceback__ = None  # our own frames say nothing about the job
+        return failed(error, started_at, reason=reason)
+
+
+def _unsendable(run: Run, error: Exception) -> TypeError:
+    problem = TypeError(
+        f"job {run.job.id!r} cannot be sent to a worker process, its function or an argument does not pickle: "
+        f"{type(error).__name__}: {error}"
+    )
+    problem.__cause__ = error
+    return problem
+
+
+class Child:
+    """A child process and the pipe to it."""
+
+    def __init__(self, options: ChildOptions) -> None:
+        ours, theirs = options.context.Pipe()
+        self.tasks = 0
+        self._connection: Connection = ours
+        self._process = options.context.Process(
+            target=serve,
+            args=(theirs, options.initializer, options.initargs),
+            name="goscheduler-worker",
+            daemon=True,
+        )
+        try:
+            self._process.start()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+
+    def await_start(self) -> None:
+        """Wait until calls can be sent; raises what the initializer raised, or WorkerDied."""
+        message = self._receive()
+        if message != READY:
+            raise open_error(pickle.loads(message))
+
+    def ask(self, message: bytes) -> Reply:
+        """Send a call and return the answer; raises WorkerDied if none comes."""
+        self.tasks += 1
+        with suppress(OSError):  # then nothing comes back, and that tells more
+            self._connection.send_bytes(message)
+        reply: Reply = pickle.loads(self._receive())
+        return reply
+
+    def kill(self) -> None:
+        """End the process at once. Callable from another thread."""
+        self._process.kill()
+
+    def end(self, seconds: float = END_SECONDS) -> None:
+        """Hang up and give the process ``seconds`` to end by itself."""
+        if seconds:
+            with suppress(OSError):
+                self._connection.send_bytes(GOODBYE)
+            self._process.join(seconds)
+        self._connection.close()
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+    def _receive(self) -> bytes:
+        while not wait([self._connection, self._process.sentinel], LOOK_SECONDS):
+            if not self._process.is_alive():
+                break
+        with suppress(EOFError, OSError):
+            # What the process sent before it died can still be read.
+            if self._connection.poll():
+                return self._connection.recv_bytes()
+        raise self._death()
+
+    def _death(self) -> WorkerDied:
+        self._process.join(LOOK_SECONDS)
+        code = self._process.exitcode
+        return WorkerDied(f"the worker process {describe_end(code)}", code)
+
+
+def describe_end(exit_code: int | None) -> str:
+    """Return how a process ended, in words."""
+    if exit_code is None:
+        return "closed its connection without ending"
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}"
+    try:
+        return f"was killed by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"was killed by signal {-exit_code}"
+
+
+def outcome_of(reply: Reply, started_at: datetime) -> Outcome:
+    """Return the outcome that a child told of, with text in place of what cannot be brought over."""
+    if reply.error is not None:
+        error = open_error(reply.error)
+        return Outcome(reply.kind, None, error, reply.traceback, started_at, reply.seconds)
+    result, reason = _open_result(reply.result)
+    return Outcome(reply.kind, result, None, reply.traceback, started_at, reply.seconds, reason)
+
+
+def open_error(parcel: Parcel) -> BaseException:
+    """Return the exception of a child, or a :class:`RemoteError` with its text."""
+    try:
+        error = parcel.open()
+    except Exception:
+        error = None
+    return error if isinstance(error, BaseException) else RemoteError(parcel.type_name, parcel.text)
+
+
+def _open_result(parcel: Parcel | None) -> tuple[object, str]:
+    if parcel is None:
+        return None, ""
+    try:
+        return parcel.open(), ""
+    except Exception as error:
+        text = parcel.text or f"<{parcel.type_name} object>"
+        return text, f"the return value could not be brought over ({type(error).__name__}: {error}); this is its text"

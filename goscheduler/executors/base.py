@@ -1,0 +1,275 @@
+"""The executor port: takes runs, reports outcomes, never raises.
+
+An executor of our own implements :meth:`BaseExecutor.submit` and :meth:`BaseExecutor.room`. One that was written for
+APScheduler 3 implements ``_do_submit_job(job, run_times)`` and calls ``_run_job_success`` or ``_run_job_error``; the
+base class translates between the two.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from goscheduler.clock import SYSTEM_CLOCK, Clock
+from goscheduler.errors import MaxInstancesReachedError
+from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
+from goscheduler.executors._log import log_outcome, log_start
+from goscheduler.executors.call import cancelled, execute, execute_coroutine, failed, snoozed
+from goscheduler.runs.model import Outcome, OutcomeKind, Run, Source
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+
+__all__ = ["BaseExecutor", "ExecutorHost", "MaxInstancesReachedError", "run_coroutine_job", "run_job", "stop"]
+
+#: How many runs an executor that cannot tell its capacity is given at a time.
+UNKNOWN_ROOM = 1000
+
+
+class ExecutorHost(Protocol):
+    """What an executor may ask of the scheduler that started it."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def may_start(self, run: Run) -> bool:
+        """Tell whether a run that was taken may still be started; false once its job has been removed."""
+        ...
+
+    def report(self, run: Run, outcome: Outcome) -> None:
+        """Take the outcome of a run. Never blocks, never raises; callable from any thread."""
+        ...
+
+    def _create_lock(self) -> AbstractContextManager[Any]: ...
+
+
+class _Taken(NamedTuple):
+    """A run that an executor in the manner of APScheduler 3 has and has not reported."""
+
+    run: Run
+    run_time: datetime
+    """The time under which that executor knows it."""
+    started_at: datetime
+    begun: float
+
+
+class BaseExecutor:
+    """Runs runs."""
+
+    _scheduler: ExecutorHost | None = None
+    _alias = ""
+    _lock: AbstractContextManager[Any] | None = None
+    """For subclasses, made by the scheduler at the start: an executor that is not started can be copied."""
+    _logger = logging.getLogger("goscheduler.executors")
+
+    def start(self, scheduler: ExecutorHost, alias: str) -> None:
+        """Get ready. Called by the scheduler when it starts or when the executor is added; again after a restart."""
+        self._scheduler = scheduler
+        self._alias = alias
+        self._lock = scheduler._create_lock()
+        self._logger = logging.getLogger(f"goscheduler.executors.{alias}")
+        self._taken: dict[str, list[_Taken]] = {}
+
+    def shutdown(self, wait: bool = True, timeout: float | None = None) -> None:
+        """Stop taking runs. With ``wait``, finish what was taken, for at most ``timeout`` seconds.
+
+        What was taken and not started in the end is reported as snoozed, so that it goes back to the store.
+        """
+
+    def submit(self, run: Run) -> None:
+        """Take a run, and report its outcome to the scheduler once, now or later."""
+        host = self._host
+        # A function that checks the grace time itself would call every retry too late, going by the fire time.
+        run_time = run.scheduled_at if run.source is Source.SCHEDULE else run.due_at
+        taken = _Taken(run, run_time, host.clock.now(), host.clock.monotonic())
+        with self._guard:
+            self._taken.setdefault(run.job.id, []).append(taken)
+        try:
+            self._do_submit_job(run.job, [run_time])
+        except Exception as error:
+            if self._let_go(taken):
+                self._refuse(run, error)
+
+    def room(self) -> int:
+        """Return how many more runs it makes sense to hand over now."""
+        return UNKNOWN_ROOM
+
+    def _do_submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
+        """Start running ``job``. For executors in the manner of APScheduler 3; ``run_times`` has one time."""
+        raise NotImplementedError(f"{type(self).__name__} has neither submit() nor _do_submit_job()")
+
+    def _run_job_success(self, job_id: str, events: Sequence[JobExecutionEvent]) -> None:
+        """Report the runs of ``job_id`` that ``events`` tell of, as :func:`run_job` returned them."""
+        for event in events:
+            taken = self._take(job_id, event.scheduled_run_time)
+            if taken is not None:
+                self._report(taken.run, self._timed(taken, _outcome_of(event)))
+        if not events:
+            taken = self._take(job_id)
+            if taken is not None:
+                self._report(taken.run, self._timed(taken, Outcome(OutcomeKind.SUCCEEDED)))
+
+    def _run_job_error(self, job_id: str, exc: BaseException, traceback: TracebackType | None = None) -> None:
+        """Report that a run of ``job_id`` could not be run, or that its outcome was lost on the way."""
+        # Not known which one; an executor that calls this while it is handed a run means that run, the newest.
+        taken = self._take(job_id, newest=True)
+        if taken is not None:
+            error = exc if traceback is None else exc.with_traceback(traceback)
+            self._report(taken.run, self._timed(taken, failed(error)))
+
+    def _attempt(self, run: Run) -> Outcome:
+        """Return how the run ended, having run it here and now."""
+        return self._begin(run) or execute(run, self._host.clock)
+
+    def _begin(self, run: Run) -> Outcome | None:
+        """Return the outcome of a run that is not to be started after all, or None, having logged the start."""
+        if not self._host.may_start(run):
+            return cancelled("its job was removed before the run was started")
+        log_start(self._logger, run)
+        return None
+
+    def _put_back(self, run: Run, reason: str) -> None:
+        self._report(run, snoozed(reason))
+
+    def _report(self, run: Run, outcome: Outcome) -> None:
+        log_outcome(self._logger, run, outcome)
+        self._host.report(run, outcome)
+
+    def _refuse(self, run: Run, error: BaseException) -> None:
+        self._logger.error('Error submitting job "%s" to executor "%s"', run.job, self._alias, exc_info=error)
+        self._host.report(run, failed(error, reason=f'could not be submitted to executor "{self._alias}"'))
+
+    def _take(self, job_id: str, run_time: datetime | None = None, *, newest: bool = False) -> _Taken | None:
+        """Return the run that is meant and forget it; the oldest of the job if no time is given or none fits."""
+        with self._guard:
+            candidates = self._taken.get(job_id, [])
+            fitting = [taken for taken in candidates if taken.run_time == run_time] or candidates
+            if not fitting:
+                self._logger.warning('Executor "%s" reported job "%s" once too often', self._alias, job_id)
+                return None
+            taken = fitting[-1 if newest else 0]
+            self._forget(taken)
+            return taken
+
+    def _let_go(self, taken: _Taken) -> bool:
+        """Forget a run; False if it has been reported already."""
+        with self._guard:
+            known = any(other is taken for other in self._taken.get(taken.run.job.id, []))
+            if known:
+                self._forget(taken)
+            return known
+
+    def _forget(self, taken: _Taken) -> None:
+        job_id = taken.run.job.id
+        rest = [other for other in self._taken[job_id] if other is not taken]
+        if rest:
+            self._taken[job_id] = rest
+        else:
+            del self._taken[job_id]
+
+    def _timed(self, taken: _Taken, outcome: Outcome) -> Outcome:
+        """Return the outcome with times as seen from outside: such an executor does not tell when it started."""
+        if outcome.kind is OutcomeKind.MISSED:
+            lateness = taken.started_at - taken.run_time
+            return outcome._replace(reason=f"missed by {lateness}")
+        return outcome._replace(started_at=taken.started_at, seconds=self._host.clock.monotonic() - taken.begun)
+
+    @property
+    def _host(self) -> ExecutorHost:
+        if self._scheduler is None:
+            raise RuntimeError(f"{type(self).__name__} has not been started")
+        return self._scheduler
+
+    @property
+    def _guard(self) -> AbstractContextManager[Any]:
+        if self._lock is None:
+            raise RuntimeError(f"{type(self).__name__} has not been started")
+        return self._lock
+
+
+def stop(executor: BaseExecutor, wait: bool = True, timeout: float | None = None) -> None:
+    """Shut ``executor`` down within ``timeout`` seconds, also one whose ``shutdown`` does not know a limit.
+
+    Raises what its ``shutdown`` raises. Runs that such an executor still has are reported when they end.
+    """
+    if _knows_timeout(executor):
+        executor.shutdown(wait, timeout=timeout)
+    elif not wait or timeout is None:
+        executor.shutdown(wait)
+    else:
+        _stop_within(executor, timeout)
+
+
+def _knows_timeout(executor: BaseExecutor) -> bool:
+    parameters = inspect.signature(executor.shutdown).parameters
+    return "timeout" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _stop_within(executor: BaseExecutor, timeout: float) -> None:
+    errors: list[BaseException] = []
+
+    def shut_down() -> None:
+        try:
+            executor.shutdown(True)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=shut_down, name="goscheduler-stop-executor", daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if errors:
+        raise errors[0]
+
+
+def run_job(
+    job: Job, jobstore_alias: str | None, run_times: Sequence[datetime], logger_name: str
+) -> list[JobExecutionEvent]:
+    """Run ``job`` once for each of ``run_times`` and return how each ended; for executors of the user's own."""
+    logger = logging.getLogger(logger_name)
+    events = []
+    for run in _runs_for(job, run_times):
+        log_start(logger, run)
+        events.append(_event_of(run, jobstore_alias, execute(run, SYSTEM_CLOCK)))
+    return events
+
+
+async def run_coroutine_job(
+    job: Job, jobstore_alias: str | None, run_times: Sequence[datetime], logger_name: str
+) -> list[JobExecutionEvent]:
+    """Do what :func:`run_job` does, for a coroutine function on the running event loop."""
+    logger = logging.getLogger(logger_name)
+    events = []
+    for run in _runs_for(job, run_times):
+        log_start(logger, run)
+        events.append(_event_of(run, jobstore_alias, await execute_coroutine(run, SYSTEM_CLOCK)))
+    return events
+
+
+def _runs_for(job: Job, run_times: Sequence[datetime]) -> list[Run]:
+    return [Run(f"{job.id}@{run_time.isoformat()}", job, run_time, run_time) for run_time in run_times]
+
+
+def _event_of(run: Run, jobstore_alias: str | None, outcome: Outcome) -> JobExecutionEvent:
+    job_id, run_time = run.job.id, run.scheduled_at
+    if outcome.kind is OutcomeKind.SUCCEEDED:
+        return JobExecutionEvent(EVENT_JOB_EXECUTED, job_id, jobstore_alias, run_time, outcome.result)
+    if outcome.kind is OutcomeKind.MISSED:
+        return JobExecutionEvent(EVENT_JOB_MISSED, job_id, jobstore_alias, run_time)
+    error = outcome.error or RuntimeError(f"the run was {outcome.kind.value}: {outcome.reason}")
+    return JobExecutionEvent(
+        EVENT_JOB_ERROR, job_id, jobstore_alias, run_time, exception=error, traceback=outcome.traceback
+    )
+
+
+def _outcome_of(event: JobExecutionEvent) -> Outcome:
+    if event.code == EVENT_JOB_EXECUTED:
+        return Outcome(OutcomeKind.SUCCEEDED, event.retval)
+    if event.code == EVENT_JOB_MISSED:
+        return Outcome(OutcomeKind.MISSED)
+    return Outcome(OutcomeKind.FAILED, error=event.exception, traceback=event.traceback or "")

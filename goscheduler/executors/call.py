@@ -1,0 +1,160 @@
+"""Runs user code and says how it ended.
+
+:func:`execute` and :func:`execute_coroutine` return an outcome and never raise, whatever the user's function does.
+Each call gets a context of its own, so that context variables set by one job are not seen by the next one on the
+same thread.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Coroutine, Iterator
+from contextvars import copy_context
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from goscheduler.executors.context import enter_run
+from goscheduler.runs.model import Outcome, OutcomeKind, Source
+
+if TYPE_CHECKING:
+    from goscheduler.clock import Clock
+    from goscheduler.runs.model import Run
+
+MAX_TRACEBACK = 8192
+MAX_FRAMES = 100
+MAX_CHAIN = 20
+
+# Looking a member up on its Enum costs as much as a function call.
+_SUCCEEDED = OutcomeKind.SUCCEEDED
+_SCHEDULE = Source.SCHEDULE
+
+
+def execute(run: Run, clock: Clock) -> Outcome:
+    """Return how the run ended, having called its function unless it came too late.
+
+    A coroutine that the function returns is run to its end on an event loop of its own.
+    """
+    now = clock.now()
+    return missed(run, now) or call(run, now, clock)
+
+
+async def execute_coroutine(run: Run, clock: Clock) -> Outcome:
+    """Return how the run ended, having awaited its function on the running loop unless it came too late.
+
+    A cancelled task gives the outcome "cancelled"; the cancellation ends here.
+    """
+    from asyncio import CancelledError  # imported late: heavy, and most schedulers have no coroutine
+
+    started_at = clock.now()
+    too_late = missed(run, started_at)
+    if too_late is not None:
+        return too_late
+    enter_run(run, started_at)
+    begun = clock.monotonic()
+    try:
+        result = run.job.func(*run.job.args, **run.job.kwargs)
+        if isinstance(result, Awaitable):
+            result = await result
+    except CancelledError:
+        return cancelled("the task was cancelled", started_at, clock.monotonic() - begun)
+    except BaseException as error:
+        return failed(error, started_at, clock.monotonic() - begun)
+    return Outcome(_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun)
+
+
+def missed(run: Run, now: datetime) -> Outcome | None:
+    """Return the outcome "missed" if the run is later than its job's grace time allows, else None.
+
+    Only scheduled runs can be too late: whoever asks for a run by hand, or for a retry, wants it whenever it comes.
+    """
+    grace = run.job.misfire_grace_time
+    if grace is None or run.source is not _SCHEDULE:
+        return None
+    lateness = now - run.scheduled_at
+    if lateness.total_seconds() <= grace:
+        return None
+    return Outcome(OutcomeKind.MISSED, reason=f"missed by {lateness}")
+
+
+def call(run: Run, started_at: datetime, clock: Clock) -> Outcome:
+    """Return how the run's function ended."""
+    return copy_context().run(_call, run, started_at, clock)
+
+
+def _call(run: Run, started_at: datetime, clock: Clock) -> Outcome:
+    enter_run(run, started_at)
+    begun = clock.monotonic()
+    try:
+        job = run.job
+        result = job.func(*job.args, **job.kwargs)
+        if result is not None and isinstance(result, Coroutine):
+            result = _run_to_end(result)
+    except BaseException as error:
+        return failed(error, started_at, clock.monotonic() - begun)
+    return Outcome(_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun)
+
+
+def _run_to_end(coroutine: Coroutine[Any, Any, object]) -> object:
+    import asyncio
+
+    try:
+        return asyncio.run(coroutine)
+    finally:
+        coroutine.close()  # where a loop runs already, asyncio.run refuses and leaves the coroutine as it is
+
+
+def failed(error: BaseException, started_at: datetime | None = None, seconds: float = 0.0, reason: str = "") -> Outcome:
+    """Return the outcome "failed", with the frames of ``error`` as text and their local variables let go.
+
+    Without that the exception would keep alive everything that the job had in its hands.
+    """
+    frames = _without_our_own(error.__traceback__)
+    error.__traceback__ = frames
+    text = format_frames(frames)
+    for link in _chain(error):
+        traceback.clear_frames(link.__traceback__)
+    return Outcome(OutcomeKind.FAILED, None, error, text, started_at, seconds, reason)
+
+
+def cancelled(reason: str, started_at: datetime | None = None, seconds: float = 0.0) -> Outcome:
+    """Return the outcome "cancelled"."""
+    return Outcome(OutcomeKind.CANCELLED, started_at=started_at, seconds=seconds, reason=reason)
+
+
+def snoozed(reason: str) -> Outcome:
+    """Return the outcome of a run that goes back to the store untouched."""
+    return Outcome(OutcomeKind.SNOOZED, reason=reason)
+
+
+def format_frames(frames: TracebackType | None) -> str:
+    """Return the formatted frames, cut in the middle if they are many or long."""
+    try:
+        text = "".join(traceback.format_tb(frames, limit=-MAX_FRAMES))
+    except Exception as error:  # source lines come from the user's own import hooks
+        return f"  <frames could not be formatted: {type(error).__name__}>\n"
+    return shortened(text, MAX_TRACEBACK)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return ``text`` with its middle replaced by a note if it is longer than ``limit``."""
+    if len(text) <= limit:
+        return text
+    note = f"\n  ... {len(text) - limit} characters left out ...\n"
+    tail = limit // 4 * 3
+    return text[: limit - tail] + note + text[-tail:]
+
+
+def _without_our_own(frames: TracebackType | None) -> TracebackType | None:
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    return frames
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(MAX_CHAIN):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or link.__context__

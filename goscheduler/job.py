@@ -1,0 +1,309 @@
+"""A job: what to run and when.
+
+Users get jobs from ``add_job`` and ``get_job`` and never build them. A job is a definition, its ``next_run_time`` (None
+while it is paused), and a handle: its methods call the scheduler that it belongs to.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, tzinfo
+from os import urandom
+from sys import intern
+from typing import Any, Protocol, TypeVar
+
+from goscheduler.errors import shown
+from goscheduler.options import (
+    CHECKS,
+    DEFAULTS,
+    OPEN,
+    OPTION_NAMES,
+    JobOptions,
+    check_job_id,
+    check_name,
+    parse_options,
+)
+from goscheduler.refs import check_callable_args, get_callable_name, obj_to_ref, ref_to_obj
+from goscheduler.times import convert_to_datetime
+from goscheduler.triggers.base import BaseTrigger
+from goscheduler.util import undefined
+
+STATE_VERSION = 1
+
+
+class JobHost(Protocol):
+    """What a job asks of the scheduler that it belongs to."""
+
+    timezone: tzinfo
+
+    def modify_job(self, job_id: str, jobstore: str | None = None, **changes: Any) -> Job: ...
+
+    def reschedule_job(
+        self, job_id: str, jobstore: str | None = None, trigger: Any = None, **trigger_args: Any
+    ) -> Job: ...
+
+    def pause_job(self, job_id: str, jobstore: str | None = None) -> Job: ...
+
+    def resume_job(self, job_id: str, jobstore: str | None = None) -> Job | None: ...
+
+    def remove_job(self, job_id: str, jobstore: str | None = None) -> None: ...
+
+
+class Job:
+    """A function, its arguments, the trigger that says when, and the options that say how."""
+
+    __slots__ = (
+        "__weakref__",
+        "_jobstore_alias",
+        "_scheduler",
+        "args",
+        "func",
+        "func_ref",
+        "id",
+        "kwargs",
+        "name",
+        "next_run_time",
+        "options",
+        "suspended",
+        "trigger",
+    )
+
+    _scheduler: JobHost
+    _jobstore_alias: str | None
+    id: str
+    name: str
+    func: Callable[..., Any]
+    func_ref: str | None
+    """Where the function is found again, ``module:qualname``; None if it can only live in memory."""
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    trigger: BaseTrigger
+    next_run_time: datetime | None
+    """The next fire time; None while the job is paused. A pending job may not have one yet."""
+    options: JobOptions
+    suspended: str | None
+    """Why the job cannot be run for now, or None."""
+
+    def __init__(self, scheduler: JobHost, id: str | None = None, **definition: Any) -> None:
+        self._scheduler = scheduler
+        self._jobstore_alias = None
+        self.suspended = None
+        self.options = OPEN
+        if definition.get("name") is None:
+            definition.pop("name", None)
+        self._modify(id=urandom(16).hex() if id is None else id, **definition)
+        if not hasattr(self, "name"):
+            self.name = get_callable_name(self.func)
+
+    @property
+    def executor(self) -> str:
+        return self.options.executor or DEFAULTS.executor
+
+    @property
+    def misfire_grace_time(self) -> float | None:
+        return _decided("misfire_grace_time", self.options.misfire_grace_time)
+
+    @property
+    def coalesce(self) -> bool:
+        return _decided("coalesce", self.options.coalesce)
+
+    @property
+    def max_instances(self) -> int:
+        return _decided("max_instances", self.options.max_instances)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self.options.tags or DEFAULTS.tags
+
+    @property
+    def description(self) -> str:
+        return self.options.description or DEFAULTS.description
+
+    @property
+    def pending(self) -> bool:
+        """True while the job waits for its scheduler to start and is in no store yet."""
+        return self._jobstore_alias is None
+
+    def modify(self, **changes: Any) -> Job:
+        """Change attributes of the job; all of them or, if one is refused, none."""
+        return self._adopt(self._scheduler.modify_job(self.id, self._jobstore_alias, **changes))
+
+    def reschedule(self, trigger: Any, **trigger_args: Any) -> Job:
+        """Give the job another trigger and compute its next run from now."""
+        return self._adopt(self._scheduler.reschedule_job(self.id, self._jobstore_alias, trigger, **trigger_args))
+
+    def pause(self) -> Job:
+        """Stop firing until :meth:`resume`."""
+        return self._adopt(self._scheduler.pause_job(self.id, self._jobstore_alias))
+
+    def resume(self) -> Job:
+        """Fire again, from now on. A job whose trigger has ended meanwhile is removed."""
+        resumed = self._scheduler.resume_job(self.id, self._jobstore_alias)
+        return self if resumed is None else self._adopt(resumed)
+
+    def remove(self) -> None:
+        """Remove the job. After that no new run of it starts."""
+        self._scheduler.remove_job(self.id, self._jobstore_alias)
+
+    def _adopt(self, stored: Job) -> Job:
+        """Make this handle show what the store has now."""
+        if stored is not self:
+            for name in _COPIED:
+                if hasattr(stored, name):
+                    setattr(self, name, getattr(stored, name))
+        return self
+
+    def _edited(self, **changes: Any) -> Job:
+        """Return a copy with the changes; raises and leaves no trace if one is refused."""
+        copy = Job.__new__(Job)._adopt(self)
+        copy._modify(**changes)
+        return copy
+
+    def _modify(self, **changes: Any) -> None:
+        """Check all changes, then apply them."""
+        approved: dict[str, Any] = {}
+        if "id" in changes:
+            approved["id"] = self._check_id(changes.pop("id"))
+        if changes.keys() & {"func", "args", "kwargs"}:
+            self._check_call(changes, approved)
+        if "name" in changes:
+            approved["name"] = check_name(changes.pop("name"))
+        if "trigger" in changes:
+            approved["trigger"] = _check_trigger(changes.pop("trigger"))
+        if "next_run_time" in changes:
+            approved["next_run_time"] = convert_to_datetime(
+                changes.pop("next_run_time"), self._scheduler.timezone, "next_run_time"
+            )
+        options = {name: changes.pop(name) for name in list(changes) if name in CHECKS}
+        if options:
+            approved["options"] = parse_options(options, self.options)
+        if changes:
+            raise AttributeError(f"The following are not modifiable attributes of Job: {', '.join(changes)}")
+        for name, value in approved.items():
+            setattr(self, name, value)
+
+    def _check_id(self, value: object) -> str:
+        if hasattr(self, "id"):
+            raise ValueError("The job ID may not be changed")
+        return check_job_id(value)
+
+    def _check_call(self, changes: dict[str, Any], approved: dict[str, Any]) -> None:
+        """Check function and arguments together, because they must fit each other."""
+        func = changes.pop("func") if "func" in changes else self.func
+        args = changes.pop("args") if "args" in changes else self.args
+        kwargs = changes.pop("kwargs") if "kwargs" in changes else self.kwargs
+        func, func_ref = _resolve(func)
+        if isinstance(args, str) or not isinstance(args, Iterable):
+            raise TypeError("args must be a non-string iterable")
+        if isinstance(kwargs, str) or not isinstance(kwargs, Mapping):
+            raise TypeError("kwargs must be a dict-like object")
+        args, kwargs = tuple(args), dict(kwargs)
+        check_callable_args(func, args, kwargs)
+        approved.update(func=func, func_ref=func_ref, args=args, kwargs=kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the definition as plain values, with the function as a reference.
+
+        :raises ValueError: if the function cannot be found again by a reference
+        """
+        if self.func_ref is None:
+            raise ValueError(
+                f"This Job cannot be serialized since the reference to its callable ({self.func!r}) could not be "
+                "determined. Consider giving a textual reference (module:function name) instead."
+            )
+        state = {name: getattr(self.options, name) for name in OPTION_NAMES}
+        state.update(
+            version=STATE_VERSION,
+            id=self.id,
+            func=self.func_ref,
+            trigger=self.trigger,
+            args=_args_with_self(self.func, self.func_ref, self.args),
+            kwargs=self.kwargs,
+            name=self.name,
+            next_run_time=self.next_run_time,
+        )
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a state. Whoever loads a job must set ``_scheduler`` and ``_jobstore_alias`` itself."""
+        if state.get("version", 1) > STATE_VERSION:
+            raise ValueError(
+                f"Job has version {state['version']}, but only version {STATE_VERSION} can be handled"
+            )
+        self._jobstore_alias = None
+        self.suspended = None
+        self.id = state["id"]
+        self.func_ref = state["func"]
+        self.func = ref_to_obj(state["func"])
+        self.trigger = state["trigger"]
+        self.args = tuple(state["args"])
+        self.kwargs = dict(state["kwargs"])
+        self.name = state["name"]
+        self.next_run_time = state["next_run_time"]
+        self.options = parse_options({name: state[name] for name in OPTION_NAMES if name in state})
+
+    def __eq__(self, other: object) -> bool:
+        return self.id == other.id if isinstance(other, Job) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<Job (id={self.id} name={self.name})>"
+
+    def __str__(self) -> str:
+        return f"{self.name} (trigger: {self.trigger}, {self._status()})"
+
+    def _status(self) -> str:
+        if not hasattr(self, "next_run_time"):
+            return "pending"
+        if self.suspended is not None:
+            return f"suspended: {self.suspended}"
+        if self.next_run_time is None:
+            return "paused"
+        return f"next run at: {self.next_run_time.strftime('%Y-%m-%d %H:%M:%S %Z')}"
+
+
+_T = TypeVar("_T")
+
+
+def _decided(name: str, value: _T) -> _T:
+    if value is undefined:
+        raise AttributeError(f"{name} was left open; it is filled in when the scheduler starts")
+    return value
+
+
+_GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+_COPIED = tuple(name for name in Job.__slots__ if name != "__weakref__")
+
+
+def _resolve(func: object) -> tuple[Callable[..., Any], str | None]:
+    """Return the function and its reference, whichever of the two was given."""
+    ref = func if isinstance(func, str) else None
+    if ref is not None:
+        func = ref_to_obj(ref)
+    if not callable(func):
+        raise TypeError(f"func must be a callable or a textual reference to one, got {shown(ref or func)}")
+    if getattr(getattr(func, "__code__", None), "co_flags", 0) & _GENERATOR:
+        raise TypeError(f"func must not be a generator function, got {shown(func)}: calling it would run nothing")
+    if ref is not None:
+        return func, ref
+    try:
+        return func, intern(obj_to_ref(func))  # one string for all jobs of a function
+    except ValueError:
+        return func, None  # good enough for the memory store; others refuse it when it is added
+
+
+def _check_trigger(value: object) -> BaseTrigger:
+    if not isinstance(value, BaseTrigger):
+        raise TypeError(f"Expected a trigger instance, got {type(value).__name__} instead")
+    return value
+
+
+def _args_with_self(func: Callable[..., Any], func_ref: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Put the object of a bound method first, where the reference leads to the plain function of its class."""
+    owner = getattr(func, "__self__", None)
+    if owner is None or isinstance(owner, type) or not hasattr(func, "__func__"):
+        return args
+    return args if func_ref != obj_to_ref(func) else (owner, *args)

@@ -1,0 +1,324 @@
+"""The store port.
+
+Terms: a **job** is due when its ``next_run_time`` is not after now. **Firing** turns a due job into **runs**; a run is
+**pending** until an **owner** (one start of a scheduler) has claimed it, and **live** while an owner has it. Each time a
+run is handed out its **fence** grows, and a settlement that shows an older fence is refused.
+
+Every store has ten simple methods, the ones of APScheduler 3: ``start``, ``shutdown``, ``lookup_job``, ``get_due_jobs``,
+``get_next_run_time``, ``get_all_jobs``, ``add_job``, ``update_job``, ``remove_job``, ``remove_all_jobs``. A store that has
+no more than these works, for one process: the base class keeps its runs in memory. A store that is **shared** by several
+processes implements the rest as well, and each of these is one atomic step there:
+
+=================  ==========================================================================  ==========================
+method             what it writes                                                              what a crash after it leaves
+=================  ==========================================================================  ==========================
+``fire_due``       the job's next time (or its removal) and its runs, already owned            owned runs; the lease lapses
+``claim_runs``     owner and fence of pending runs                                             the same
+``settle``         the end of a run, its history record, its follow-up; refused if fenced out  the record is the truth
+``recover_runs``   runs of lapsed owners, pending again                                        nothing
+=================  ==========================================================================  ==========================
+
+No policy is decided in a store: what to do with a due job is answered by the plan that comes with the request, a pure
+and quick function. ``goscheduler.testing.StoreContract`` is the test suite that a store has to pass.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goscheduler.errors import ConflictingIdError, JobLookupError, TransientJobError
+from goscheduler.jobstores._runs import LocalRuns
+from goscheduler.times import instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Attempt, Run, Settlement
+    from goscheduler.runs.plan import FiringPlan
+
+__all__ = [
+    "BaseJobStore",
+    "Claimed",
+    "ConflictingIdError",
+    "FireRequest",
+    "Fired",
+    "JobLookupError",
+    "Suspended",
+    "TransientJobError",
+]
+
+
+class FireRequest(NamedTuple):
+    """What a scheduler asks of ``fire_due`` and ``claim_runs``."""
+
+    now: datetime
+    """The scheduler's idea of the present; a store with a clock of its own goes by that one."""
+    owner: str
+    room: Mapping[str, int]
+    """Executor alias → how many runs it can take. Jobs of an executor without room are left alone."""
+    plan: Callable[[Job, int, int], FiringPlan]
+    """``plan(job, live runs of it, fence)`` says what to write for a due job."""
+    admit: Callable[[Run, int], bool]
+    """``admit(run, live runs of its job)`` says whether a pending run may start."""
+
+
+class Suspended(NamedTuple):
+    """A job that could not be run, and why."""
+
+    job: Job
+    reason: str
+
+
+class Fired(NamedTuple):
+    """What ``fire_due`` has written."""
+
+    runs: Sequence[Run] = ()
+    """Ours now; to be handed to their executors."""
+    records: Sequence[Attempt] = ()
+    """Fire times that were not run, as they stand in the history."""
+    finished: Sequence[Job] = ()
+    """Jobs without a next fire time; they are gone from the store."""
+    suspended: Sequence[Suspended] = ()
+    next_due: datetime | None = None
+    """When to come back; None if nothing is scheduled."""
+    more: bool = False
+    """Whether due jobs were left because an executor has no room."""
+    error: Exception | None = None
+    """What stopped the store halfway. What was written until then is in the other fields."""
+
+
+class Claimed(NamedTuple):
+    """What ``claim_runs`` has written."""
+
+    runs: Sequence[Run] = ()
+    next_due: datetime | None = None
+    """When the next pending run comes due."""
+    more: bool = False
+    """Whether due runs were left because an executor has no room or their job has too many live ones."""
+
+
+class BaseJobStore(ABC):
+    """A place for jobs and their runs."""
+
+    shared = False
+    """Whether several processes may use the same data at once."""
+    keeps_objects = False
+    """Whether jobs are kept as they are, so that a lambda or an open file may be part of one."""
+
+    _scheduler: Any = None
+    _alias: str | None = None
+    _logger = logging.getLogger("goscheduler.jobstores")
+
+    def start(self, scheduler: Any, alias: str) -> None:
+        """Get ready: connect, make tables. Called when the scheduler starts or when the store is added to it."""
+        self._scheduler = scheduler
+        self._alias = alias
+        self._logger = logging.getLogger(f"goscheduler.jobstores.{alias}")
+
+    def shutdown(self) -> None:
+        """Let go of everything that :meth:`start` took."""
+
+    @abstractmethod
+    def lookup_job(self, job_id: str) -> Job | None:
+        """Return the job by this id, or None."""
+
+    @abstractmethod
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        """Return the jobs whose ``next_run_time`` is not after ``now``, ascending by it."""
+
+    @abstractmethod
+    def get_next_run_time(self) -> datetime | None:
+        """Return the earliest ``next_run_time`` of all jobs, or None if nothing is scheduled."""
+
+    @abstractmethod
+    def get_all_jobs(self) -> list[Job]:
+        """Return all jobs, ascending by ``next_run_time``, paused ones last."""
+
+    @abstractmethod
+    def add_job(self, job: Job) -> None:
+        """Add a job.
+
+        :raises ConflictingIdError: if the id is taken
+        """
+
+    @abstractmethod
+    def update_job(self, job: Job) -> None:
+        """Replace the job that has this job's id.
+
+        :raises JobLookupError: if there is none
+        """
+
+    @abstractmethod
+    def remove_job(self, job_id: str) -> None:
+        """Remove a job. Its live runs go on; no new one starts.
+
+        :raises JobLookupError: if there is none
+        """
+
+    @abstractmethod
+    def remove_all_jobs(self) -> None:
+        """Remove all jobs."""
+
+    # Below: one process, runs in memory. A shared store replaces all of it.
+
+    def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
+        """Replace a job by what ``edit``, a pure function, makes of it, in one step that no firing can come between.
+
+        :raises JobLookupError: if there is none
+        """
+        with self._runs.lock:
+            job = self.lookup_job(job_id)
+            if job is None:
+                raise JobLookupError(job_id)
+            edited = edit(job)
+            self.update_job(edited)
+            return edited
+
+    def fire_due(self, request: FireRequest) -> Fired:
+        """Fire due jobs, as many as there is room for, each exactly once among all who share the store."""
+        with self._runs.lock:
+            return _Firing(self, request).fire()
+
+    def claim_runs(self, request: FireRequest) -> Claimed:
+        """Claim pending runs that are due, as many as there is room for."""
+        runs, next_due, more = self._runs.claim(request.now, request.owner, request.room, request.admit)
+        return Claimed(runs, next_due, more)
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        """Write how runs ended. Return those that were refused because the run has been handed out again since."""
+        return self._runs.settle(settlements)
+
+    def add_run(self, run: Run) -> None:
+        """Add a pending run that did not come from a firing."""
+        self._runs.add_pending(run)
+
+    def discard_pending(self, job_id: str) -> None:
+        """Remove the pending runs of a job."""
+        self._runs.discard_pending(job_id)
+
+    def live_runs(self, job_id: str | None = None) -> list[Run]:
+        """Return the runs that an owner has, of one job or of all."""
+        return self._runs.live(job_id)
+
+    def history(self, job_id: str | None = None, limit: int = 100) -> list[Attempt]:
+        """Return finished attempts, newest first, of one job or of all."""
+        return self._runs.history(job_id, limit)
+
+    def renew_owner(self, owner: str, now: datetime, lease: timedelta) -> bool:
+        """Keep ``owner`` alive until ``now + lease``. False if it had lapsed and its runs were handed on."""
+        return self._runs.renew_owner(owner, now, lease)
+
+    def retire_owner(self, owner: str) -> None:
+        """Forget an owner that ends in an orderly way; what it still has becomes pending at once."""
+        self._runs.retire_owner(owner)
+
+    def recover_runs(self, now: datetime) -> list[Run]:
+        """Make the runs of lapsed owners pending again, and return them."""
+        return self._runs.recover(now)
+
+    def suspensions(self) -> Mapping[str, str]:
+        """Return job id → reason for every suspended job."""
+        return dict(self._runs.suspended)
+
+    def release(self, job_id: str) -> bool:
+        """Let a suspended job fire again; false if it was not suspended."""
+        return self._runs.suspended.pop(job_id, None) is not None
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` from now on whenever another process has changed what is due. A local store has nobody to hear
+        from."""
+
+    def forget_runs(self) -> None:
+        """Start afresh in a forked child: what was live belongs to the parent."""
+        self.__dict__.pop("_local_runs", None)
+
+    @property
+    def _runs(self) -> LocalRuns:
+        # Made on first use: stores written for APScheduler 3 need not call our constructor.
+        with _RUNS_LOCK:
+            runs: LocalRuns | None = self.__dict__.get("_local_runs")
+            if runs is None:
+                runs = self.__dict__["_local_runs"] = LocalRuns()
+            return runs
+
+    def _fix_paused_jobs_sorting(self, jobs: list[Job]) -> None:
+        """Move paused jobs from the start of a sorted list to its end."""
+        paused = 0
+        while paused < len(jobs) and jobs[paused].next_run_time is None:
+            paused += 1
+        jobs[:] = jobs[paused:] + jobs[:paused]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+_RUNS_LOCK = threading.Lock()
+
+
+class _Firing:
+    """One round of ``fire_due`` on a store that has only the simple methods."""
+
+    def __init__(self, store: BaseJobStore, request: FireRequest) -> None:
+        self._store = store
+        self._request = request
+        self._runs = store._runs
+        self._room = dict(request.room)
+        self._started: list[Run] = []
+        self._records: list[Attempt] = []
+        self._finished: list[Job] = []
+        self._suspended: list[Suspended] = []
+        self._more = False
+
+    def fire(self) -> Fired:
+        error, next_due = None, None
+        try:
+            for job in self._store.get_due_jobs(self._request.now):
+                self._fire_one(job)
+            next_due = self._next_due()
+        except Exception as caught:
+            error = caught
+        return Fired(self._started, self._records, self._finished, self._suspended, next_due, self._more, error)
+
+    def _fire_one(self, job: Job) -> None:
+        if job.id in self._runs.suspended:
+            return
+        if self._room.get(job.executor, 1) <= 0:
+            self._more = True
+            return
+        plan = self._request.plan(job, self._runs.live_count(job.id), self._runs.next_fence())
+        if plan.suspended is not None:
+            self._runs.suspended[job.id] = plan.suspended
+            self._suspended.append(Suspended(job, plan.suspended))
+            return
+        try:
+            self._advance(job, plan.next_run_time)
+        except JobLookupError:
+            return  # removed by somebody else after it was read
+        self._runs.fired(plan.start, plan.wait, plan.records)
+        self._started.extend(plan.start)
+        self._records.extend(plan.records)
+        self._room[job.executor] = self._room.get(job.executor, 0) - len(plan.start)
+
+    def _advance(self, job: Job, next_run_time: datetime | None) -> None:
+        if next_run_time is None:
+            self._store.remove_job(job.id)
+            self._finished.append(job)
+        else:
+            job._modify(next_run_time=next_run_time)
+            self._store.update_job(job)
+
+    def _next_due(self) -> datetime | None:
+        """Return the earliest next run time; suspended jobs do not count, or the loop would never rest."""
+        next_due = self._store.get_next_run_time()
+        if next_due is None or not self._runs.suspended or next_due > self._request.now:
+            return next_due
+        times = [
+            job.next_run_time
+            for job in self._store.get_all_jobs()
+            if job.next_run_time is not None and job.id not in self._runs.suspended
+        ]
+        return min(times, key=instant, default=None)

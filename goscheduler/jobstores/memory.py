@@ -1,0 +1,225 @@
+"""The memory store: jobs live as long as the process.
+
+Jobs stand in a dictionary by id, and the scheduled ones in one heap per executor by time, so that an executor without
+room does not hide the jobs of the others. An entry of a heap that is not the job's current one any more is stale: it is
+dropped when it comes up, or when more than half of the heap is stale.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from goscheduler.errors import ConflictingIdError, JobLookupError
+from goscheduler.jobstores._runs import HISTORY_KEPT, LocalRuns
+from goscheduler.jobstores.base import BaseJobStore, Fired, FireRequest, Suspended
+from goscheduler.times import instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Attempt, Run
+
+#: (due time in microseconds, order of arrival, job); the time is -1 for a job that is not scheduled.
+_Entry = tuple[int, int, "Job"]
+_NOT_SCHEDULED = -1
+
+
+class MemoryJobStore(BaseJobStore):
+    """Keeps jobs as the objects they are. ``history`` says how many finished attempts are remembered."""
+
+    keeps_objects = True
+
+    def __init__(self, history: int = HISTORY_KEPT) -> None:
+        self._history_kept = int(history)
+        self._local_runs = LocalRuns(self._history_kept)
+        self._lock = threading.RLock()
+        self._entries: dict[str, _Entry] = {}
+        self._heaps: dict[str, list[_Entry]] = {}
+        self._stale = 0
+        self._order = itertools.count()
+
+    def shutdown(self) -> None:
+        self.remove_all_jobs()
+        self._local_runs = LocalRuns(self._history_kept)
+
+    def lookup_job(self, job_id: str) -> Job | None:
+        entry = self._entries.get(job_id)
+        return None if entry is None else entry[2]
+
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        limit = instant(now)
+        with self._lock:
+            due = [entry for heap in self._heaps.values() for entry in self._up_to(heap, limit)]
+        return [entry[2] for entry in sorted(due)]
+
+    def get_next_run_time(self) -> datetime | None:
+        with self._lock:
+            heads = [head for heap in self._heaps.values() if (head := self._head(heap)) is not None]
+            return min(heads)[2].next_run_time if heads else None
+
+    def get_all_jobs(self) -> list[Job]:
+        with self._lock:
+            entries = list(self._entries.values())
+        entries.sort(key=lambda entry: (entry[2].next_run_time is None, entry[0], entry[1]))
+        return [entry[2] for entry in entries]
+
+    def add_job(self, job: Job) -> None:
+        with self._lock:
+            if job.id in self._entries:
+                raise ConflictingIdError(job.id)
+            self._schedule(job)
+
+    def update_job(self, job: Job) -> None:
+        with self._lock:
+            self._unschedule(job.id)
+            self._schedule(job)
+
+    def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
+        with self._lock:
+            stored = self.lookup_job(job_id)
+            if stored is None:
+                raise JobLookupError(job_id)
+            edited = edit(stored)
+            # What the user holds stays what is stored: the old object, or the new one that replaces it.
+            kept = edited if edited.pending else stored._adopt(edited)
+            self.update_job(kept)
+            return kept
+
+    def remove_job(self, job_id: str) -> None:
+        with self._lock:
+            self._unschedule(job_id)
+
+    def remove_all_jobs(self) -> None:
+        with self._lock:
+            self._entries.clear()
+            self._heaps.clear()
+            self._stale = 0
+
+    def fire_due(self, request: FireRequest) -> Fired:
+        with self._lock:
+            return _Firing(self, request).fire()
+
+    def forget_runs(self) -> None:
+        self._lock = threading.RLock()  # the parent may have held the old one
+        self._local_runs = LocalRuns(self._history_kept)
+
+    def suspensions(self) -> Mapping[str, str]:
+        with self._lock:
+            jobs = [entry[2] for entry in self._entries.values()]
+        return {job.id: job.suspended for job in jobs if job.suspended is not None}
+
+    def release(self, job_id: str) -> bool:
+        with self._lock:
+            job = self.lookup_job(job_id)
+            if job is None or job.suspended is None:
+                return False
+            job.suspended = None
+            self.update_job(job)
+            return True
+
+    @property
+    def _runs(self) -> LocalRuns:
+        return self._local_runs
+
+    def _schedule(self, job: Job) -> None:
+        if job.next_run_time is None or job.suspended is not None:
+            self._entries[job.id] = (_NOT_SCHEDULED, next(self._order), job)
+            return
+        entry = (instant(job.next_run_time), next(self._order), job)
+        self._entries[job.id] = entry
+        executor = job.executor
+        heap = self._heaps.get(executor)
+        if heap is None:
+            heap = self._heaps[executor] = []
+        heapq.heappush(heap, entry)
+
+    def _unschedule(self, job_id: str) -> Job:
+        entry = self._entries.pop(job_id, None)
+        if entry is None:
+            raise JobLookupError(job_id)
+        if entry[0] != _NOT_SCHEDULED:
+            self._stale += 1
+            if self._stale > 64 and self._stale * 2 > sum(map(len, self._heaps.values())):
+                self._drop_stale_entries()
+        return entry[2]
+
+    def _drop_stale_entries(self) -> None:
+        for heap in self._heaps.values():
+            heap[:] = [entry for entry in heap if self._entries.get(entry[2].id) is entry]
+            heapq.heapify(heap)
+        self._stale = 0
+
+    def _head(self, heap: list[_Entry]) -> _Entry | None:
+        """Return the earliest entry of a heap that is not stale, dropping those that are."""
+        while heap:
+            entry = heap[0]
+            if self._entries.get(entry[2].id) is entry:
+                return entry
+            heapq.heappop(heap)
+            self._stale -= 1
+        return None
+
+    def _up_to(self, heap: list[_Entry], limit: int) -> Iterator[_Entry]:
+        """Yield the entries due by ``limit`` in no order, looking at no more of the heap than that takes."""
+        places = [0]
+        while places:
+            place = places.pop()
+            if place < len(heap) and heap[place][0] <= limit:
+                if self._entries.get(heap[place][2].id) is heap[place]:
+                    yield heap[place]
+                places += (2 * place + 1, 2 * place + 2)
+
+
+class _Firing:
+    """One round of ``fire_due``; the store's lock is held."""
+
+    def __init__(self, store: MemoryJobStore, request: FireRequest) -> None:
+        self._store = store
+        self._request = request
+        self._started: list[Run] = []
+        self._waiting: list[Run] = []
+        self._records: list[Attempt] = []
+        self._finished: list[Job] = []
+        self._suspended: list[Suspended] = []
+        self._more = False
+
+    def fire(self) -> Fired:
+        for executor, heap in list(self._store._heaps.items()):
+            # An executor that nobody has takes nothing; planning its jobs suspends them.
+            self._fire_heap(heap, self._request.room.get(executor, len(heap)))
+        self._store._runs.fired(self._started, self._waiting, self._records)
+        next_due = self._store.get_next_run_time()
+        return Fired(self._started, self._records, self._finished, self._suspended, next_due, self._more)
+
+    def _fire_heap(self, heap: list[_Entry], room: int) -> None:
+        store, plan, runs = self._store, self._request.plan, self._store._runs
+        limit = instant(self._request.now)
+        while (entry := store._head(heap)) is not None and entry[0] <= limit:
+            if room <= 0:
+                self._more = True
+                return
+            heapq.heappop(heap)
+            job = entry[2]
+            start, wait, records, next_run_time, suspended = plan(job, runs.live_count(job.id), runs.next_fence())
+            if suspended is not None:
+                self._suspend(job, suspended)
+                continue
+            if next_run_time is None:
+                del store._entries[job.id]
+                self._finished.append(job)
+            else:
+                job.next_run_time = next_run_time
+                store._schedule(job)
+            room -= len(start)
+            self._started += start
+            self._waiting += wait
+            self._records += records
+
+    def _suspend(self, job: Job, reason: str) -> None:
+        job.suspended = reason
+        self._store._schedule(job)
+        self._suspended.append(Suspended(job, reason))

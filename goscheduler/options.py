@@ -1,0 +1,205 @@
+"""How a job is run, parsed once into a frozen value.
+
+Jobs with the same options share one :class:`JobOptions` object, so a million jobs pay for it once.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from typing import Any, cast
+
+from goscheduler.errors import InvalidArgument, UnknownOption, shown
+from goscheduler.util import asbool, undefined
+
+MAX_NAME = 255
+
+
+class InvalidOption(InvalidArgument, TypeError):
+    """An option's value was refused. Also a TypeError, because APScheduler 3 raised that whatever was wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """The options of a job, each with the default that holds unless ``job_defaults`` or ``add_job`` say otherwise."""
+
+    executor: str = "default"
+    """Alias of the executor that runs it."""
+    misfire_grace_time: float | None = None
+    """How many seconds late a run may start; later ones are recorded as missed. None: a late run still runs."""
+    coalesce: bool = True
+    """Whether several fire times that have gathered are run as one."""
+    max_instances: int = 1
+    """How many runs of the job may be live at once."""
+    tags: tuple[str, ...] = ()
+    """Free words to find jobs by."""
+    description: str = ""
+    """Free text for people."""
+
+
+DEFAULTS = JobOptions()
+OPTION_NAMES = tuple(field.name for field in fields(JobOptions))
+
+#: The options of a job before its scheduler has filled in what was left open.
+OPEN = JobOptions(**dict.fromkeys(OPTION_NAMES, cast(Any, undefined)))
+
+
+def parse_options(given: Mapping[str, Any], base: JobOptions = DEFAULTS, *, where: str = "job") -> JobOptions:
+    """Return ``base`` with the given options put in, each checked.
+
+    :raises UnknownOption: for a name that is not an option
+    :raises InvalidOption: for a value that makes no sense
+    """
+    if not given:
+        return base
+    for name in given:
+        if name not in CHECKS:
+            raise UnknownOption(name, OPTION_NAMES, where=where)
+    return _shared(replace(base, **{name: CHECKS[name](value) for name, value in given.items()}))
+
+
+@lru_cache(maxsize=1024)
+def filled_in(options: JobOptions, defaults: JobOptions) -> JobOptions:
+    """Return ``options`` with what was left open taken from ``defaults``."""
+    left_open = [name for name in OPTION_NAMES if getattr(options, name) is undefined]
+    return replace(options, **{name: getattr(defaults, name) for name in left_open})
+
+
+@lru_cache(maxsize=1024)
+def _shared(options: JobOptions) -> JobOptions:
+    return options
+
+
+def check_job_id(value: object) -> str:
+    """Return a job id that every store, log and terminal can take, or raise."""
+    if not isinstance(value, str) or not value:
+        raise InvalidOption(f"id must be a nonempty string, got {shown(value)}", field="id", value=value)
+    return _check_text("id", value)
+
+
+def check_name(value: object) -> str:
+    """Return a job name, or raise."""
+    if not isinstance(value, str) or not value:
+        raise InvalidOption(f"name must be a nonempty string, got {shown(value)}", field="name", value=value)
+    return _check_text("name", value)
+
+
+def check_alias(value: object) -> str:
+    """Return the alias of an executor or a job store, or raise."""
+    if not isinstance(value, str) or not value:
+        raise InvalidOption(f"alias must be a nonempty string, got {shown(value)}", field="alias", value=value)
+    return _check_text("alias", value)
+
+
+def check_timeout(value: object) -> float | None:
+    """Return a limit in seconds, or None for no limit, or raise."""
+    number = value if value is None or isinstance(value, str) else _as_number(value)
+    if value is not None and (number is None or isinstance(number, str) or number < 0):
+        raise InvalidOption(
+            f"timeout must be None or a number of seconds, got {shown(value)}", field="timeout", value=value
+        )
+    return cast("float | None", number)
+
+
+def _check_text(field: str, value: str, limit: int = MAX_NAME) -> str:
+    if len(value) > limit:
+        raise InvalidOption(
+            f"{field} must be at most {limit} characters long, got {len(value)}", field=field, value=value[:limit]
+        )
+    if not value.isprintable() and any(_is_control(character) for character in value):
+        raise InvalidOption(
+            f"{field} must not contain control characters, got {shown(value)}", field=field, value=value
+        )
+    return value
+
+
+_REVERSING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def _is_control(character: str) -> bool:
+    """Tell whether a character could end a line, steer a terminal, reverse text or not be encoded at all."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _REVERSING
+
+
+def _check_executor(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidOption(f"executor must be a string, got {shown(value)}", field="executor", value=value)
+    return _check_text("executor", value)
+
+
+def _check_misfire_grace_time(value: object) -> float | None:
+    if value is None or value == "None":
+        return None
+    number = _as_number(value)
+    if number is None or number <= 0:
+        raise InvalidOption(
+            f"misfire_grace_time must be either None or a positive integer (or a number of seconds), got {shown(value)}",
+            field="misfire_grace_time",
+            value=value,
+        )
+    return number
+
+
+def _check_max_instances(value: object) -> int:
+    number = _as_number(value)
+    if number is None or number < 1 or number != int(number):
+        raise InvalidOption(
+            f"max_instances must be a positive integer, got {shown(value)}", field="max_instances", value=value
+        )
+    return int(number)
+
+
+def _as_number(value: object) -> float | None:
+    """Return a number of sensible size, also from the text of an ini file; None for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value) if "." in value else int(value)
+        except ValueError:
+            return None
+    try:
+        return value if isinstance(value, (int, float)) and math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _check_coalesce(value: object) -> bool:
+    try:
+        return asbool(value)
+    except ValueError:
+        raise InvalidOption(f"coalesce must be a boolean, got {shown(value)}", field="coalesce", value=value) from None
+
+
+def _check_tags(value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidOption(f"tags must be a collection of strings, got {shown(value)}", field="tags", value=value)
+    tags = tuple(value)
+    for tag in tags:
+        if not isinstance(tag, str) or not tag:
+            raise InvalidOption(f"tags must be nonempty strings, got {shown(tag)}", field="tags", value=value)
+        _check_text("tags", tag)
+    return tags
+
+
+def _check_description(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidOption(f"description must be a string, got {shown(value)}", field="description", value=value)
+    if any(unicodedata.category(character) in ("Cc", "Cs") and character not in "\t\n" for character in value):
+        raise InvalidOption(
+            f"description must not contain control characters but tabs and line ends, got {shown(value)}",
+            field="description",
+            value=value,
+        )
+    return value
+
+
+CHECKS: Mapping[str, Callable[[object], Any]] = {
+    "executor": _check_executor,
+    "misfire_grace_time": _check_misfire_grace_time,
+    "coalesce": _check_coalesce,
+    "max_instances": _check_max_instances,
+    "tags": _check_tags,
+    "description": _check_description,
+}

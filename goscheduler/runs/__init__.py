@@ -1,0 +1,1 @@
+"""Runs: the durable record of a firing, and the pure rules for it."""

@@ -1,0 +1,180 @@
+"""Functions that the tests run in child processes, which have to be able to import them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+
+from goscheduler.executors.context import current_run
+
+
+def add(left, right=1):
+    return left + right
+
+
+async def add_later(left, right=1):
+    await asyncio.sleep(0)
+    return left + right
+
+
+add_to_forty_later = functools.partial(add_later, 40)
+
+
+class AsyncAdder:
+    async def __call__(self, left, right=1):
+        return await add_later(left, right)
+
+
+def fail(message):
+    raise ValueError(message)
+
+
+async def fail_later(message):
+    await asyncio.sleep(0)
+    raise ValueError(message)
+
+
+def leave(code):
+    sys.exit(code)
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def cancel():
+    raise asyncio.CancelledError
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def fail_speechlessly():
+    raise Speechless
+
+
+class TwoArguments(Exception):
+    """Pickles, and cannot be unpickled."""
+
+    def __init__(self, code, text):
+        super().__init__(f"{code}: {text}")
+
+
+def fail_with_two_arguments():
+    raise TwoArguments(42, "cannot be rebuilt")
+
+
+def fail_with_a_lock():
+    error = ValueError("holds a lock")
+    error.lock = threading.Lock()
+    raise error
+
+
+def return_a_lock():
+    return threading.Lock()
+
+
+class Unreadable:
+    def __reduce__(self):
+        return (fail, ("cannot be read",))
+
+
+def return_something_unreadable():
+    return Unreadable()
+
+
+def facts():
+    run = current_run()
+    return run.job_id, run.run_id, run.attempt, run.scheduled_at, run.fire_id, run.fence, run.lateness >= 0
+
+
+async def facts_later():
+    await asyncio.sleep(0)
+    return facts()
+
+
+def pid():
+    return os.getpid()
+
+
+def end_at_once(code):
+    os._exit(code)
+
+
+def crash():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def close_every_file():
+    os.closerange(3, 256)
+
+
+def start_a_process_of_its_own():
+    child = multiprocessing.get_context("spawn").Process(target=pid)
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+def fork_and_return():
+    """Come back twice, from the parent and from the child."""
+    os.fork()
+    return os.getpid()
+
+
+def die_while_a_forked_child_holds_the_pipe(path):
+    """End abruptly, leaving behind a process that keeps every descriptor open until it is killed."""
+    survivor = os.fork()
+    if survivor == 0:
+        signal.pause()
+    with open(path, "w") as file:
+        file.write(str(survivor))
+    os._exit(3)
+
+
+def tell_pid_and_wait(path):
+    """Write the own pid to a named pipe, then stay until killed."""
+    with open(path, "w") as file:
+        file.write(str(os.getpid()))
+    while True:
+        signal.pause()
+
+
+def tell_and_wait_for_answer(told, answer):
+    """Write the own pid to one named pipe, and return what comes through another."""
+    with open(told, "w") as file:
+        file.write(str(os.getpid()))
+    with open(answer) as file:
+        return file.read()
+
+
+def interrupt_itself():
+    os.kill(os.getpid(), signal.SIGINT)
+    return "still here"
+
+
+_initialised_with = None
+
+
+def initialise(value):
+    global _initialised_with
+    _initialised_with = value
+
+
+def initialised_with():
+    return _initialised_with
+
+
+def elapsed():
+    begun = time.monotonic()
+    while time.monotonic() == begun:
+        pass
+    return time.monotonic() - begun

@@ -1,0 +1,67 @@
+"""A store with only the simple methods, as one written for APScheduler 3, under the same contract."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from datetime import datetime
+
+from goscheduler.job import Job
+from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
+from goscheduler.testing.contract import StoreContract
+from goscheduler.times import instant
+
+
+class PicklingStore(BaseJobStore):
+    """Keeps pickled states in a dictionary, so that what comes back is always a copy."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def lookup_job(self, job_id: str) -> Job | None:
+        state = self._states.get(job_id)
+        return None if state is None else self._restore(state)
+
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        return [job for job in self.get_all_jobs() if job.next_run_time is not None and job.next_run_time <= now]
+
+    def get_next_run_time(self) -> datetime | None:
+        times = [job.next_run_time for job in self.get_all_jobs() if job.next_run_time is not None]
+        return times[0] if times else None
+
+    def get_all_jobs(self) -> list[Job]:
+        jobs = [self._restore(state) for state in list(self._states.values())]
+        jobs.sort(key=lambda job: -1 if job.next_run_time is None else instant(job.next_run_time))
+        self._fix_paused_jobs_sorting(jobs)
+        return jobs
+
+    def add_job(self, job: Job) -> None:
+        with self._lock:
+            if job.id in self._states:
+                raise ConflictingIdError(job.id)
+            self._states[job.id] = pickle.dumps(job.__getstate__())
+
+    def update_job(self, job: Job) -> None:
+        if job.id not in self._states:
+            raise JobLookupError(job.id)
+        self._states[job.id] = pickle.dumps(job.__getstate__())
+
+    def remove_job(self, job_id: str) -> None:
+        if self._states.pop(job_id, None) is None:
+            raise JobLookupError(job_id)
+
+    def remove_all_jobs(self) -> None:
+        self._states.clear()
+
+    def _restore(self, state: bytes) -> Job:
+        job = Job.__new__(Job)
+        job.__setstate__(pickle.loads(state))
+        job._scheduler = self._scheduler
+        job._jobstore_alias = self._alias
+        return job
+
+
+class TestSimpleStore(StoreContract):
+    def make_store(self) -> PicklingStore:
+        return PicklingStore()
