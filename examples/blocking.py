@@ -1,0 +1,19 @@
+"""A program that is nothing but a scheduler: ``start()`` returns when somebody shuts the scheduler down."""
+
+from __future__ import annotations
+
+from goscheduler import BlockingScheduler
+
+scheduler = BlockingScheduler()
+countdown = [3, 2, 1]
+
+
+@scheduler.scheduled_job("interval", seconds=0.1, id="countdown")
+def tick() -> None:
+    print(countdown.pop(0))
+    if not countdown:
+        scheduler.shutdown(wait=False)  # a job may end its own scheduler
+
+
+scheduler.start()
+print("Lift-off.")

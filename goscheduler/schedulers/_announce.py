@@ -1,0 +1,96 @@
+"""Turns what has been written into events. An event that nobody listens to is not made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from goscheduler.events import (
+    EventCode,
+    JobEvent,
+    JobExecutionEvent,
+    JobSubmissionEvent,
+    JobSuspensionEvent,
+    SchedulerEvent,
+)
+from goscheduler.runs.model import OutcomeKind
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores.base import Fired
+    from goscheduler.runs.model import Attempt, Run
+    from goscheduler.schedulers._engine import Engine
+
+#: How an attempt ended → the event that tells of it. A snoozed run has not ended; it comes again.
+CODE_OF = {
+    OutcomeKind.SUCCEEDED: EventCode.JOB_EXECUTED,
+    OutcomeKind.FAILED: EventCode.JOB_ERROR,
+    OutcomeKind.TIMED_OUT: EventCode.JOB_ERROR,
+    OutcomeKind.MISSED: EventCode.JOB_MISSED,
+    OutcomeKind.SKIPPED: EventCode.JOB_MAX_INSTANCES,
+    OutcomeKind.CANCELLED: EventCode.JOB_CANCELLED,
+    OutcomeKind.LOST: EventCode.LEASE_LOST,
+}
+
+
+def announce_firing(engine: Engine, alias: str, fired: Fired) -> None:
+    """Tell what one round of a store has brought, before any of its runs is started."""
+    for record in fired.records:
+        missed = record.outcome.kind is OutcomeKind.MISSED
+        text = 'Run time of job "%s" was %s' if missed else 'Execution of job "%s" skipped: %s'
+        engine.logger.warning(text, record.run.job, record.outcome.reason)
+    for job, reason in fired.suspended:
+        engine.logger.error('Job "%s" is suspended: %s. It is kept, and runs again when that is mended', job, reason)
+    engine.tell(list(_firing_events(engine, alias, fired)))
+
+
+def _firing_events(engine: Engine, alias: str, fired: Fired) -> Iterator[SchedulerEvent]:
+    wants = engine.bus.wants
+    if wants(EventCode.JOB_SUBMITTED):
+        yield from _submissions(alias, fired.runs)
+    for record in fired.records:
+        yield from events_of(engine, alias, record)
+    if wants(EventCode.JOB_REMOVED):
+        for job in fired.finished:
+            yield JobEvent(EventCode.JOB_REMOVED, job.id, alias)
+    for job, reason in fired.suspended:
+        yield JobSuspensionEvent(EventCode.JOB_SUSPENDED, job.id, alias, reason)
+
+
+def announce_submissions(engine: Engine, alias: str, runs: Sequence[Run]) -> None:
+    """Tell that pending runs go to their executors."""
+    if runs and engine.bus.wants(EventCode.JOB_SUBMITTED):
+        engine.tell(list(_submissions(alias, runs)))
+
+
+def _submissions(alias: str, runs: Sequence[Run]) -> Iterator[SchedulerEvent]:
+    for job, of_job in groupby(runs, key=lambda run: run.job):
+        yield JobSubmissionEvent(EventCode.JOB_SUBMITTED, job.id, alias, [run.scheduled_at for run in of_job])
+
+
+def announce_attempts(engine: Engine, alias: str, attempts: Sequence[Attempt]) -> None:
+    """Tell how runs ended, after that was written."""
+    engine.tell([event for attempt in attempts for event in events_of(engine, alias, attempt)])
+
+
+def events_of(engine: Engine, alias: str, attempt: Attempt) -> Sequence[SchedulerEvent]:
+    """Return the event for a finished attempt, if there is one and somebody listens."""
+    run, outcome = attempt.run, attempt.outcome
+    code = CODE_OF.get(outcome.kind)
+    if code is None or not engine.bus.wants(code):
+        return ()
+    if code is EventCode.JOB_MAX_INSTANCES:
+        return (JobSubmissionEvent(code, run.job.id, alias, [run.scheduled_at]),)
+    return (
+        JobExecutionEvent(
+            code,
+            run.job.id,
+            alias,
+            run.scheduled_at,
+            outcome.result,
+            outcome.error,
+            None if outcome.error is None else outcome.traceback,
+            run.id,
+            run.attempt,
+        ),
+    )

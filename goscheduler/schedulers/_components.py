@@ -1,0 +1,122 @@
+"""Executors and stores of a scheduler: how they are added, removed, started and shut down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from goscheduler.events import EventCode
+from goscheduler.executors.base import BaseExecutor, stop
+from goscheduler.options import check_alias
+from goscheduler.plugins import Kind, base_class, create_plugin
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.schedulers._engine import Engine
+
+
+class Components:
+    """The executors and stores of one scheduler. They stand in the engine, by alias."""
+
+    def __init__(self, engine: Engine, scheduler: Any) -> None:
+        self._engine = engine
+        self._scheduler = scheduler
+        self._running = False
+
+    def add_executor(self, alias: str, executor: BaseExecutor) -> None:
+        """Add an executor, and start it if the scheduler runs."""
+        check_alias(alias)
+        if alias in self._engine.executors:
+            raise ValueError(f'This scheduler already has an executor by the alias of "{alias}"')
+        if self._running:
+            executor.start(self._scheduler, alias)
+        self._engine.put_executor(alias, executor)
+        self._engine.tell_of_scheduler(EventCode.EXECUTOR_ADDED, alias)
+
+    def remove_executor(self, alias: str, shutdown: bool) -> None:
+        """Take an executor out, and shut it down if wanted."""
+        executor = self._engine.executors.get(alias)
+        if executor is None:
+            raise KeyError(f"No such executor: {alias}")
+        self._engine.put_executor(alias, None)
+        if shutdown and self._running:
+            stop(executor)
+        self._engine.tell_of_scheduler(EventCode.EXECUTOR_REMOVED, alias)
+
+    def add_store(self, alias: str, store: BaseJobStore) -> None:
+        """Add a store, and start it if the scheduler runs."""
+        check_alias(alias)
+        if alias in self._engine.stores:
+            raise ValueError(f'This scheduler already has a job store by the alias of "{alias}"')
+        if self._running:
+            self._start_store(alias, store)
+        self._engine.put_store(alias, store)
+        self._engine.tell_of_scheduler(EventCode.JOBSTORE_ADDED, alias)
+
+    def remove_store(self, alias: str, shutdown: bool) -> None:
+        """Take a store out, and shut it down if wanted."""
+        store = self._engine.stores.get(alias)
+        if store is None:
+            raise KeyError(f"No such job store: {alias}")
+        self._engine.put_store(alias, None)
+        if shutdown and self._running:
+            store.shutdown()
+        self._engine.tell_of_scheduler(EventCode.JOBSTORE_REMOVED, alias)
+
+    def start(self) -> None:
+        """Start all of them. If one fails, those that were started are shut down, and the error is raised."""
+        started: list[Callable[[], object]] = []
+        try:
+            for alias, executor in self._engine.executors.items():
+                executor.start(self._scheduler, alias)
+                started.append(executor.shutdown)
+            for alias, store in self._engine.stores.items():
+                self._start_store(alias, store)
+                started.append(store.shutdown)
+        except BaseException:
+            for undo in reversed(started):
+                self._guard("what was started", undo)
+            raise
+        self._running = True
+
+    def _start_store(self, alias: str, store: BaseJobStore) -> None:
+        store.start(self._scheduler, alias)
+        if not store.shared and not store.keeps_objects:
+            self._engine.logger.info('Job store "%s" is not shared: let only one scheduler at a time use it', alias)
+
+    def stop_executors(self, wait: bool, timeout: float | None) -> None:
+        """Shut the executors down, all of them within ``timeout`` seconds."""
+        monotonic = self._engine.clock.monotonic
+        deadline = None if timeout is None else monotonic() + timeout
+        for alias, executor in self._engine.executors.items():
+            left = None if deadline is None else max(0.0, deadline - monotonic())
+            self._guard(f'executor "{alias}"', partial(stop, executor, wait, left))
+
+    def stop_stores(self) -> None:
+        """Shut the stores down."""
+        self._running = False
+        for alias, store in self._engine.stores.items():
+            self._guard(f'job store "{alias}"', store.shutdown)
+
+    def forget(self) -> None:
+        """Be as before the start, without shutting anything down: a forked child has copies of no use."""
+        self._running = False
+        for store in self._engine.stores.values():
+            store.forget_runs()
+
+    def _guard(self, what: str, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except Exception:
+            self._engine.logger.exception("Error shutting down %s; the rest is shut down all the same", what)
+
+
+def component(kind: Kind, value: Any, options: Mapping[str, Any]) -> Any:
+    """Return an executor or store that was given as an instance, or as a name with options."""
+    if isinstance(value, str):
+        return create_plugin(kind, value, {**options, "type": value})
+    if not isinstance(value, base_class(kind)):
+        noun = "an executor" if kind == "executor" else "a job store"
+        raise TypeError(f"Expected {noun} instance or a string, got {type(value).__name__} instead")
+    return value

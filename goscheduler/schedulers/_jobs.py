@@ -1,0 +1,320 @@
+"""Everything that can be done to jobs: add, find, change, pause, resume, remove.
+
+The path of one ``add_job``: the façade builds the job, which checks every argument → :meth:`Jobs.add` → stopped: into the
+waiting room; running: options and first fire time are filled in → ``store.add_job`` (an id that is taken is refused or
+replaced, in one step of the store) → the event → the loop is woken if the job is due before it would wake by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, TransientJobError, shown
+from goscheduler.events import EventCode, JobEvent, JobSuspensionEvent, SchedulerEvent
+from goscheduler.options import DEFAULTS, JobOptions, filled_in
+from goscheduler.schedulers._pending import Addition, WaitingRoom
+from goscheduler.times import instant
+from goscheduler.triggers.base import BaseTrigger
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.schedulers._engine import Engine
+
+#: How often an add or replace is tried while others keep adding and removing the same id.
+ADD_TRIES = 5
+
+
+class Jobs:
+    """The jobs of one scheduler, in its stores while it runs and in the waiting room while it is stopped."""
+
+    def __init__(self, engine: Engine, wake: Callable[[], None]) -> None:
+        self._engine = engine
+        self._wake = wake
+        self.waiting: dict[str, WaitingRoom] = {}
+        """Jobs added before the start, by the alias of the store that they are meant for."""
+        self.started = False
+        self.defaults: JobOptions = DEFAULTS
+
+    def add(self, addition: Addition) -> None:
+        """Put a job where it belongs, filling in what was left open."""
+        if not self.started:
+            self._refuse_without_fire_time(addition.job)
+            self.waiting.setdefault(addition.jobstore, WaitingRoom()).put(addition)
+            self._engine.logger.info("Adding job tentatively -- it will be properly scheduled when the scheduler starts")
+            return
+        self._complete(addition)
+        self._store(addition.jobstore)  # an unknown alias is an error before anything is written
+        self._add_to_store(addition)
+
+    def add_waiting(self) -> None:
+        """Put the jobs that were added before the start into their stores: all of them or, if that fails, none.
+
+        One that has no fire time left by now is dropped, with an event.
+        """
+        additions = [addition for room in self.waiting.values() for addition in room.additions.values()]
+        for addition in additions:
+            self._check_waiting(addition)
+        added: list[Addition] = []
+        try:
+            for addition in additions:
+                self._add_waiting_job(addition)
+                added.append(addition)
+        except BaseException:
+            for addition in added:
+                self._take_back(addition)
+            raise
+        self.waiting = {}
+
+    def _check_waiting(self, addition: Addition) -> None:
+        """Raise what would keep a job out of its store, as far as that can be told without writing."""
+        store = self._store(addition.jobstore)
+        self._refuse_transient(addition.job, store)
+        if addition.if_exists == "error" and store.lookup_job(addition.job.id) is not None:
+            raise ConflictingIdError(addition.job.id)
+
+    def _add_waiting_job(self, addition: Addition) -> None:
+        try:
+            self._complete(addition)
+        except NeverFires as error:
+            self._engine.logger.error('Job "%s" is not added: %s', addition.job.name, error)
+            self._tell(EventCode.JOB_REMOVED, addition.job.id, addition.jobstore)
+        else:
+            self._add_to_store(addition)
+
+    def _take_back(self, addition: Addition) -> None:
+        addition.job._jobstore_alias = None
+        try:
+            self._store(addition.jobstore).remove_job(addition.job.id)
+        except JobLookupError:
+            self._engine.logger.debug('Job "%s" was gone already', addition.job.id)
+
+    def refuse_taken_ids(self, job_ids: Iterable[str], jobstore: str) -> None:
+        """Raise ConflictingIdError if one of the ids is taken."""
+        for job_id in job_ids:
+            if self.find(job_id, jobstore) is not None:
+                raise ConflictingIdError(job_id)
+
+    def find(self, job_id: str, jobstore: str | None = None) -> Job | None:
+        """Return a job, or None."""
+        for _, store in self._places(jobstore):
+            job = store.lookup_job(job_id)
+            if job is not None:
+                return self._with_suspension(store, job)
+        return None
+
+    def all(self, jobstore: str | None = None) -> list[Job]:
+        """Return all jobs, store by store."""
+        found: list[Job] = []
+        for _, store in self._places(jobstore):
+            found += [self._with_suspension(store, job) for job in store.get_all_jobs()]
+        return found
+
+    def modify(self, job_id: str, jobstore: str | None, **changes: Any) -> Job:
+        """Change a job; all changes or none. A new trigger gives a new next run time, unless the job is paused."""
+
+        def edit(job: Job) -> Job:
+            edited = job._edited(**changes)
+            running = getattr(job, "next_run_time", None) is not None
+            if "trigger" in changes and "next_run_time" not in changes and running:
+                self._anchor(edited)
+                edited.next_run_time = self._first_fire_time(edited)
+            self._refuse_without_fire_time(edited)
+            edited.suspended = None  # the change may have mended it; if not, it is suspended again
+            return edited
+
+        return self._edit(job_id, jobstore, edit)
+
+    def reschedule(self, job_id: str, jobstore: str | None, trigger: BaseTrigger) -> Job:
+        """Give a job another trigger and compute its next run time from now."""
+
+        def edit(job: Job) -> Job:
+            edited = job._edited(trigger=trigger)
+            self._anchor(edited)
+            edited.next_run_time = self._first_fire_time(edited)
+            edited.suspended = None
+            return edited
+
+        return self._edit(job_id, jobstore, edit)
+
+    def pause(self, job_id: str, jobstore: str | None) -> Job:
+        """Take away the next run time."""
+        return self._edit(job_id, jobstore, lambda job: job._edited(next_run_time=None))
+
+    def resume(self, job_id: str, jobstore: str | None) -> Job | None:
+        """Compute the next run time from now; a job whose trigger has ended is removed, and None returned."""
+
+        def edit(job: Job) -> Job:
+            edited = job._edited()
+            edited.next_run_time = self._first_fire_time(edited)
+            edited.suspended = None
+            return edited
+
+        try:
+            return self._edit(job_id, jobstore, edit)
+        except NeverFires:
+            self.remove(job_id, jobstore)
+            return None
+
+    def remove(self, job_id: str, jobstore: str | None) -> None:
+        """Remove a job. What it has in the queues of this process is not started any more."""
+        _require_id(job_id)
+        for alias, store in self._places(jobstore):
+            try:
+                store.remove_job(job_id)
+            except JobLookupError:
+                continue
+            self._revoke(store, job_id)
+            self._engine.logger.info("Removed job %s", job_id)
+            self._tell(EventCode.JOB_REMOVED, job_id, alias)
+            return
+        raise JobLookupError(job_id)
+
+    def remove_all(self, jobstore: str | None) -> None:
+        """Remove all jobs of one store, or of all."""
+        for _, store in self._places(jobstore):
+            jobs = store.get_all_jobs()
+            store.remove_all_jobs()
+            for job in jobs:
+                self._revoke(store, job.id)
+        self._engine.tell([SchedulerEvent(EventCode.ALL_JOBS_REMOVED, jobstore)])
+
+    def release_suspended(self) -> None:
+        """Let suspended jobs fire again, because something that they may have missed has come."""
+        for alias, store in self._engine.stores.items():
+            for job_id, reason in store.suspensions().items():
+                if store.release(job_id):
+                    self._engine.tell([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
+
+    def _complete(self, addition: Addition) -> None:
+        """Fill in what the definition leaves open: options by their defaults, the first fire time by the trigger."""
+        job = addition.job
+        job.options = filled_in(job.options, self.defaults)
+        self._anchor(job)
+        if not hasattr(job, "next_run_time"):
+            job.next_run_time = self._first_fire_time(job)
+
+    def _add_to_store(self, addition: Addition) -> None:
+        job, alias = addition.job, addition.jobstore
+        store = self._store(alias)
+        self._refuse_transient(job, store)
+        for _ in range(ADD_TRIES):
+            try:
+                store.add_job(job)
+                break
+            except ConflictingIdError:
+                if addition.if_exists == "error":
+                    raise
+            try:
+                self._use_existing(store, addition)
+                break
+            except JobLookupError:
+                continue  # removed by somebody else just now: add it after all
+        job._jobstore_alias = alias
+        store.release(job.id)
+        self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias)
+        self._tell(EventCode.JOB_ADDED, job.id, alias)
+        self._wake_for(job)
+
+    def _use_existing(self, store: BaseJobStore, addition: Addition) -> None:
+        job = addition.job
+
+        def replace(existing: Job) -> Job:
+            if existing.trigger.same_schedule_as(job.trigger) and not addition.time_given:
+                job.trigger = existing.trigger
+                job.next_run_time = existing.next_run_time
+            return job
+
+        if addition.if_exists == "keep":
+            existing = store.lookup_job(job.id)
+            if existing is None:
+                raise JobLookupError(job.id)
+            job._adopt(existing)
+        else:
+            store.edit_job(job.id, replace)
+
+    def _edit(self, job_id: str, jobstore: str | None, edit: Callable[[Job], Job]) -> Job:
+        _require_id(job_id)
+        for alias, store in self._places(jobstore):
+            try:
+                job = store.edit_job(job_id, edit)
+            except JobLookupError:
+                continue
+            self._tell(EventCode.JOB_MODIFIED, job_id, alias)
+            store.release(job_id)
+            self._wake_for(job)
+            return job
+        raise JobLookupError(job_id)
+
+    def _revoke(self, store: BaseJobStore, job_id: str) -> None:
+        if self.started:
+            store.discard_pending(job_id)
+            store.release(job_id)
+            self._engine.revoked.update(run.id for run in store.live_runs(job_id))
+
+    def _anchor(self, job: Job) -> None:
+        job.trigger = job.trigger.anchored(self._engine.clock.now())
+
+    def _refuse_without_fire_time(self, job: Job) -> None:
+        """Raise if a job that gets its time later would get none."""
+        if not hasattr(job, "next_run_time"):
+            self._first_fire_time(job._edited(trigger=job.trigger.anchored(self._engine.clock.now())))
+
+    def _first_fire_time(self, job: Job) -> datetime:
+        first = job.trigger.get_next_fire_time(None, self._engine.clock.now())
+        if first is None:
+            raise NeverFires(
+                f"the trigger {job.trigger} has no fire time left, so the job {shown(job.name)} would never run",
+                field="trigger",
+                value=job.trigger,
+            )
+        if not isinstance(first, datetime) or first.utcoffset() is None:
+            raise TypeError(
+                f"the trigger {job.trigger} must answer with a datetime that has a time zone, got {shown(first)}"
+            )
+        return first
+
+    def _refuse_transient(self, job: Job, store: BaseJobStore) -> None:
+        """Refuse a function that cannot be found again, unless the store keeps objects as they are."""
+        if job.func_ref is None and not store.keeps_objects:
+            raise TransientJobError(
+                job.id,
+                f"its callable ({shown(job.func)}) cannot be found again by name. Give a function at the top of a module, "
+                'or a reference "module:function"',
+            )
+
+    def _store(self, alias: str) -> BaseJobStore:
+        try:
+            return self._engine.stores[alias]
+        except KeyError:
+            raise KeyError(f"No such job store: {alias}") from None
+
+    def _places(self, jobstore: str | None) -> Iterator[tuple[str | None, BaseJobStore]]:
+        """Yield where jobs may be: the stores while running, else the waiting rooms."""
+        places: Mapping[str, BaseJobStore] = self._engine.stores if self.started else self.waiting
+        for alias, store in places.items():
+            if jobstore is None or alias == jobstore:
+                yield (alias if self.started else None), store
+
+    def _with_suspension(self, store: BaseJobStore, job: Job) -> Job:
+        """Show on the job why it is suspended, where the store could not write that into it."""
+        if job.suspended is None and not store.keeps_objects:
+            job.suspended = store.suspensions().get(job.id)
+        return job
+
+    def _wake_for(self, job: Job) -> None:
+        next_run_time = getattr(job, "next_run_time", None)
+        if self.started and next_run_time is not None:
+            if instant(next_run_time) < self._engine.sleeping_until * 1_000_000:
+                self._wake()
+
+    def _tell(self, code: EventCode, job_id: str, alias: str | None) -> None:
+        if self._engine.bus.wants(code):
+            self._engine.tell([JobEvent(code, job_id, alias)])
+
+
+def _require_id(job_id: object) -> None:
+    if not isinstance(job_id, str):
+        raise TypeError(f"job_id must be a string, got {shown(job_id)}")

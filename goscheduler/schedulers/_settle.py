@@ -1,0 +1,152 @@
+"""Settling: writes how runs ended, many at a time, and then tells the listeners.
+
+Executors put outcomes into a queue. One thread takes whatever has gathered since its last write and writes it together,
+without waiting for more. What a store cannot take now is kept and written when it answers again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from goscheduler.errors import shown
+from goscheduler.events import EventCode, JobExecutionEvent
+from goscheduler.runs.model import Outcome, OutcomeKind
+from goscheduler.runs.transitions import settle
+from goscheduler.schedulers._announce import announce_attempts
+
+if TYPE_CHECKING:
+    from goscheduler.runs.model import Run, Settlement
+    from goscheduler.schedulers._engine import Engine
+
+#: At most so many outcomes in one write.
+BATCH = 1000
+RETRY_UNWRITTEN = 1.0
+
+
+class Settler:
+    """The outcomes of one scheduler on their way into its stores."""
+
+    def __init__(self, engine: Engine, wake: Callable[[], None]) -> None:
+        self._engine = engine
+        self._wake = wake
+        self._queue: SimpleQueue[tuple[Run, Outcome] | None] = SimpleQueue()
+        self._unwritten: dict[str, list[Settlement]] = {}
+        self._thread: threading.Thread | None = None
+
+    def report(self, run: Run, outcome: Outcome) -> None:
+        """Take an outcome. Never blocks; callable from any thread."""
+        self._queue.put((run, outcome))
+
+    def start(self) -> None:
+        """Settle on a thread of our own from now on."""
+        self._thread = threading.Thread(target=self._run, name="goscheduler-settler", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Write everything that was reported, and end the thread; a store that hangs is left after ``timeout``."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._queue.put(None)
+            thread.join(timeout)
+            if thread.is_alive():
+                self._engine.logger.error("A job store hangs; the outcomes of some runs may not be written")
+                return
+        self.settle_reported()
+        for alias, settlements in self._unwritten.items():
+            self._engine.logger.error(
+                'Job store "%s" did not answer: the outcomes of %d runs could not be written', alias, len(settlements)
+            )
+
+    def is_current_thread(self) -> bool:
+        """Tell whether the caller runs on the settling thread."""
+        return self._thread is threading.current_thread()
+
+    def settle_reported(self) -> int:
+        """Write what has been reported so far, and return how much that was; for schedulers that have no threads."""
+        batch: list[tuple[Run, Outcome]] = []
+        while not self._queue.empty():
+            item = self._queue.get_nowait()
+            if item is not None:
+                batch.append(item)
+        self._settle(batch)
+        return len(batch)
+
+    def _run(self) -> None:
+        more = True
+        while more:
+            batch: list[tuple[Run, Outcome]] = []
+            more = self._gather(batch)
+            try:
+                self._settle(batch)
+            except BaseException:
+                self._engine.logger.exception("The outcomes of %d runs could not be settled", len(batch))
+
+    def _gather(self, batch: list[tuple[Run, Outcome]]) -> bool:
+        """Fill ``batch``; false when the end was announced."""
+        try:
+            item = self._queue.get(timeout=RETRY_UNWRITTEN if self._unwritten else None)
+            while item is not None:
+                batch.append(item)
+                if len(batch) >= BATCH:
+                    return True
+                item = self._queue.get_nowait()
+        except Empty:
+            return True
+        return False
+
+    def _settle(self, batch: list[tuple[Run, Outcome]]) -> None:
+        now = self._engine.clock.now()
+        by_store, self._unwritten = self._unwritten, {}
+        for run, outcome in batch:
+            by_store.setdefault(run.job._jobstore_alias or "", []).append(settle(run, _checked(outcome), now))
+        for alias, settlements in by_store.items():
+            self._write(alias, settlements)
+        if self._engine.revoked:
+            self._engine.revoked.difference_update(run.id for run, _ in batch)
+        if batch and self._engine.hungry:
+            self._wake()
+
+    def _write(self, alias: str, settlements: list[Settlement]) -> None:
+        engine = self._engine
+        store = engine.stores.get(alias)
+        if store is None:
+            engine.logger.error('Job store "%s" is gone; %d outcomes are not recorded', alias, len(settlements))
+            return
+        try:
+            refused = store.settle(settlements)
+        except BaseException as error:
+            engine.logger.warning(
+                'Job store "%s" could not record %d outcomes (%s); they are kept and written later',
+                alias, len(settlements), error, exc_info=error,
+            )
+            self._unwritten[alias] = settlements
+            return
+        if refused:
+            self._tell_of_refused(alias, refused)
+            refused_ids = {id(settlement) for settlement in refused}
+            settlements = [settlement for settlement in settlements if id(settlement) not in refused_ids]
+        announce_attempts(engine, alias, [settlement.attempt for settlement in settlements])
+
+    def _tell_of_refused(self, alias: str, refused: Sequence[Settlement]) -> None:
+        for settlement in refused:
+            run = settlement.attempt.run
+            self._engine.logger.warning(
+                'Lease lost: run %s of job "%s" was handed to somebody else; its result is discarded', run.id, run.job.id
+            )
+        self._engine.tell([
+            JobExecutionEvent(
+                EventCode.LEASE_LOST, attempt.run.job.id, alias, attempt.run.scheduled_at, run_id=attempt.run.id
+            )
+            for attempt, _ in refused
+        ])
+
+
+def _checked(outcome: Outcome) -> Outcome:
+    """Return the outcome, or a failure that says what an executor has reported in its place."""
+    if isinstance(outcome, Outcome):
+        return outcome
+    error = TypeError(f"the executor reported {shown(outcome)} instead of an outcome")
+    return Outcome(OutcomeKind.FAILED, error=error)

@@ -1,0 +1,120 @@
+"""One round of the scheduler: what happens when a job is due.
+
+For each store: ask it to fire what is due and to hand out what is pending, as much as there is room for; tell the
+listeners; hand the runs to their executors. The store has written everything before anything is started, so a crash at
+any point leaves runs that are owned by us, and that are handed out again when our lease has lapsed.
+
+A store that raises is left alone for a while; the others go on. Nothing that happens in here ends the loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from goscheduler.errors import survivable
+from goscheduler.events import EventCode
+from goscheduler.executors.call import failed, snoozed
+from goscheduler.jobstores.base import Fired, FireRequest
+from goscheduler.runs.plan import FiringPlanner, admit
+from goscheduler.schedulers._announce import announce_firing, announce_submissions
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.runs.model import Run
+    from goscheduler.schedulers._engine import Engine
+
+#: The longest rest between two rounds: within so many seconds a change of the wall clock is noticed.
+LONGEST_WAIT = 10.0
+#: The rest after a round in which a store spoke of due jobs and gave none.
+FRUITLESS_WAIT = 0.5
+
+
+def process_due(engine: Engine, retry_interval: float) -> float:
+    """Fire what is due in every store, and return the seconds until the next round."""
+    # Set before looking, so that neither the end of a run nor a new job that comes meanwhile is overlooked.
+    engine.hungry, engine.sleeping_until = True, math.inf
+    wait, more = LONGEST_WAIT, False
+    for alias, store in engine.stores.items():
+        store_wait, store_more = process_store_safely(engine, alias, store, retry_interval)
+        wait, more = min(wait, store_wait), more or store_more
+    engine.hungry = more
+    engine.sleeping_until = engine.clock.now().timestamp() + wait
+    return wait
+
+
+def process_store_safely(
+    engine: Engine, alias: str, store: BaseJobStore, retry_interval: float
+) -> tuple[float, bool]:
+    """Process one store unless it is out; return the seconds until it needs another look, and whether work was left."""
+    pause = engine.outages.remaining(alias, engine.clock.monotonic())
+    if pause:
+        return pause, False
+    try:
+        answer = process_store(engine, alias, store)
+    except BaseException as error:
+        if not survivable(error):
+            raise
+        pause = engine.outages.failed(alias, engine.clock.monotonic(), retry_interval)
+        engine.logger.warning(
+            'Error getting due jobs from job store "%s": %s; trying again in %.1f seconds', alias, error, pause,
+            exc_info=error,
+        )
+        engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
+        return pause, False
+    if engine.outages.ended(alias):
+        engine.logger.info('Job store "%s" answers again', alias)
+        engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
+    return answer
+
+
+def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[float, bool]:
+    """Fire and claim, announce, hand over."""
+    now = engine.clock.now()
+    room = engine.room()
+    planner = FiringPlanner(now, engine.owner, engine.has_executor, engine.new_run_id)
+    request = FireRequest(now, engine.owner, room, planner, admit)
+    fired = store.fire_due(request)
+    announce_firing(engine, alias, fired)
+    hand_over(engine, alias, fired.runs)
+    if fired.error is not None:
+        raise fired.error
+    claimed = store.claim_runs(request._replace(room=left_over(room, fired.runs)))
+    announce_submissions(engine, alias, claimed.runs)
+    hand_over(engine, alias, claimed.runs)
+    more = fired.more or claimed.more
+    return seconds_until_next(now, fired, claimed.next_due), more
+
+
+def left_over(room: Mapping[str, int], runs: Sequence[Run]) -> Mapping[str, int]:
+    """Return the room that is left after ``runs`` were handed over."""
+    taken = Counter(run.job.executor for run in runs)
+    return {alias: free - taken[alias] for alias, free in room.items()}
+
+
+def hand_over(engine: Engine, alias: str, runs: Sequence[Run]) -> None:
+    """Give each run to its executor; one that cannot take it gives an outcome, not a loss."""
+    for run in runs:
+        run.job._jobstore_alias = alias
+        executor = engine.executors.get(run.job.executor)
+        if executor is None:
+            engine.report(run, snoozed(f'executor "{run.job.executor}" was removed'))
+            continue
+        try:
+            executor.submit(run)
+        except BaseException as error:
+            engine.logger.exception('Error submitting job "%s" to executor "%s"', run.job, run.job.executor)
+            engine.report(run, failed(error, reason="it could not be submitted to its executor"))
+            if not survivable(error):
+                raise
+
+
+def seconds_until_next(now: datetime, fired: Fired, next_pending: datetime | None) -> float:
+    """Return how long nothing is due. Where due work was left for want of room, the end of a run wakes us earlier."""
+    times = [time for time in (fired.next_due, next_pending) if time is not None]
+    if not fired.more and any(time <= now for time in times):
+        return 0.0 if fired.runs or fired.records else FRUITLESS_WAIT
+    return min([LONGEST_WAIT, *((time - now).total_seconds() for time in times if time > now)])

@@ -1,0 +1,70 @@
+"""Schedulers that are shut down after the test, and jobs that are let go."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import behaviour_doubles  # noqa: E402
+from behaviour_doubles import Gate, within  # noqa: E402
+
+from goscheduler.schedulers.background import BackgroundScheduler  # noqa: E402
+
+
+def pytest_collection_modifyitems(items):
+    """Let a scheduler that hangs fail its test soon."""
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(20))
+
+
+@pytest.fixture
+def gates():
+    """A maker of jobs that wait to be let go; at the end all of them are."""
+    made = []
+
+    def make():
+        made.append(Gate())
+        return made[-1]
+
+    yield make
+    for gate in made:
+        gate.release()
+
+
+@pytest.fixture
+def gate(gates):
+    return gates()
+
+
+@pytest.fixture
+def schedulers():
+    """A maker of schedulers; at the end all that run are shut down."""
+    made = []
+
+    def make(kind=BackgroundScheduler, **options):
+        made.append(kind(**{"timezone": "UTC", **options}))
+        return made[-1]
+
+    yield make
+    for gate_or_scheduler in made:
+        if gate_or_scheduler.running:
+            within(5, lambda scheduler=gate_or_scheduler: scheduler.shutdown(wait=False, timeout=1))
+
+
+@pytest.fixture
+def background(schedulers):
+    """A BackgroundScheduler that is not started yet."""
+    return schedulers()
+
+
+@pytest.fixture
+def jobcalls():
+    """The calls of ``behaviour_doubles.note``."""
+    behaviour_doubles.calls.clear()
+    return behaviour_doubles.calls

@@ -1,0 +1,555 @@
+"""The scheduler of asyncio programs: the loop runs coroutines and waits for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from behaviour_doubles import FaultySimpleStore, Gate, note, within
+
+from goscheduler import current_run
+from goscheduler.errors import SchedulerNotRunningError
+from goscheduler.events import (
+    EVENT_JOB_ADDED,
+    EVENT_JOB_CANCELLED,
+    EVENT_JOB_ERROR,
+    EVENT_JOB_EXECUTED,
+    EVENT_SCHEDULER_SHUTDOWN,
+)
+from goscheduler.executors.pool import ThreadPoolExecutor
+from goscheduler.schedulers.asyncio import AsyncIOScheduler
+from goscheduler.testing import EventRecorder
+
+LIMIT = 5
+
+
+def run(main):
+    """Run a coroutine function; raise TimeoutError where it would hang."""
+    return within(15, lambda: asyncio.run(main()))
+
+
+async def heard(recorder, mask, job_id=None, count=1):
+    """Wait for an event without blocking the loop."""
+    return await asyncio.to_thread(recorder.wait_for, mask, job_id, count=count, timeout=LIMIT)
+
+
+def test_a_coroutine_function_runs_on_the_loop_and_its_result_is_told():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        seen = []
+
+        async def job():
+            seen.append((threading.current_thread(), asyncio.get_running_loop(), current_run().job_id))
+            await asyncio.sleep(0)
+            return 42
+
+        scheduler.add_job(job, id="job")
+        event = await heard(recorder, EVENT_JOB_EXECUTED, "job")
+        assert event.retval == 42
+        assert seen == [(threading.current_thread(), asyncio.get_running_loop(), "job")]
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_an_object_with_an_async_call_is_awaited_on_the_loop():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+
+        class Callable:
+            async def __call__(self):
+                return threading.current_thread()
+
+        scheduler.add_job(Callable(), id="job")
+        assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is threading.current_thread()
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_a_plain_function_runs_off_the_loop():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        scheduler.add_job(threading.current_thread, id="job")
+        assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is not threading.current_thread()
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_a_coroutine_function_on_a_thread_pool_is_run_too():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC", executors={"default": ThreadPoolExecutor(1)})
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+
+        async def job():
+            return threading.current_thread()
+
+        scheduler.add_job(job, id="job")
+        assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is not threading.current_thread()
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_a_coroutine_that_raises_is_told_as_an_error_and_the_next_one_runs():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+
+        async def bad():
+            raise LookupError("nothing there")
+
+        scheduler.add_job(bad, id="bad")
+        assert isinstance((await heard(recorder, EVENT_JOB_ERROR, "bad")).exception, LookupError)
+        scheduler.add_job(note, id="good")
+        await heard(recorder, EVENT_JOB_EXECUTED, "good")
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_a_coroutine_listener_is_awaited_on_the_loop_in_order():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        told = []
+        enough = asyncio.Event()
+
+        async def listener(event):
+            await asyncio.sleep(0)
+            told.append((event.job_id, threading.current_thread()))
+            if len(told) == 5:
+                enough.set()
+
+        scheduler.add_listener(listener, EVENT_JOB_ADDED)
+        scheduler.start()
+        for number in range(5):
+            scheduler.add_job(note, "interval", hours=1, id=str(number))
+        await asyncio.wait_for(enough.wait(), LIMIT)
+        assert told == [(str(number), threading.current_thread()) for number in range(5)]
+        await scheduler.shutdown()
+        assert recorder.of(EVENT_SCHEDULER_SHUTDOWN)
+
+    run(main)
+
+
+def test_a_coroutine_listener_that_raises_stops_nothing():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+
+        async def listener(event):
+            raise RuntimeError("not today")
+
+        scheduler.add_listener(listener)
+        scheduler.start()
+        scheduler.add_job(note, id="job")
+        await heard(recorder, EVENT_JOB_EXECUTED, "job")
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_with_sync_dispatch_a_coroutine_listener_is_run_on_the_loop_too():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC", event_dispatch="sync")
+        told = asyncio.Event()
+
+        async def listener(event):
+            told.set()
+
+        scheduler.add_listener(listener, EVENT_JOB_ADDED)
+        scheduler.start()
+        scheduler.add_job(note, "interval", hours=1)
+        await asyncio.wait_for(told.wait(), LIMIT)
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_no_store_is_ever_asked_on_the_loop_when_the_aio_methods_are_used():
+    async def main():
+        store = FaultySimpleStore()
+        scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": store})
+        recorder = EventRecorder(scheduler)
+        await scheduler.aio.start()
+        job = await scheduler.aio.add_job(note, "interval", seconds=0.05, id="job")
+        await heard(recorder, EVENT_JOB_EXECUTED, "job", count=2)
+        await scheduler.aio.modify_job("job", name="other")
+        await scheduler.aio.pause_job("job")
+        await scheduler.aio.resume_job("job")
+        assert (await scheduler.aio.get_job("job")).id == job.id
+        await scheduler.aio.remove_job("job")
+        await scheduler.shutdown()
+        assert {"start", "fire_due", "settle", "add_job", "edit_job", "remove_job", "shutdown"} <= set(store.asked)
+        assert threading.current_thread() not in store.threads
+
+    run(main)
+
+
+def test_firing_and_settling_never_happen_on_the_loop():
+    async def main():
+        store = FaultySimpleStore()
+        scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": store})
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        scheduler.add_job(note, "interval", seconds=0.05, id="job")
+        store.threads.clear()
+        await heard(recorder, EVENT_JOB_EXECUTED, "job", count=3)
+        await scheduler.shutdown()
+        assert threading.current_thread() not in store.threads
+
+    run(main)
+
+
+def test_a_store_that_hangs_does_not_hold_up_the_loop():
+    async def main():
+        gate = Gate()
+
+        class Hanging(FaultySimpleStore):
+            def fire_due(self, request):
+                if self.rows:
+                    gate()
+                return super().fire_due(request)
+
+        scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": Hanging()})
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        scheduler.add_job(note, id="job")
+        assert await asyncio.to_thread(gate.started.wait, LIMIT)
+        await asyncio.wait_for(asyncio.sleep(0), LIMIT)  # the loop turns
+        gate.release()
+        await heard(recorder, EVENT_JOB_EXECUTED, "job")
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_an_awaited_shutdown_lets_running_tasks_finish():
+    # APScheduler 3 cancels them and returns before anything has happened.
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        started, release = asyncio.Event(), asyncio.Event()
+        finished = []
+
+        async def job():
+            started.set()
+            await release.wait()
+            finished.append(1)
+
+        scheduler.add_job(job, id="job")
+        await asyncio.wait_for(started.wait(), LIMIT)
+        stopping = asyncio.ensure_future(scheduler.shutdown())
+        assert not scheduler.running
+        await asyncio.sleep(0.05)
+        assert not stopping.done()
+        release.set()
+        await asyncio.wait_for(stopping, LIMIT)
+        assert finished == [1]
+        assert recorder.of(EVENT_JOB_EXECUTED, "job")
+        assert recorder.codes[-1] == EVENT_SCHEDULER_SHUTDOWN
+
+    run(main)
+
+
+@pytest.mark.parametrize("arguments", [{"wait": False}, {"timeout": 0.05}], ids=["without waiting", "out of time"])
+def test_a_shutdown_that_does_not_wait_cancels_running_tasks(arguments):
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        started = asyncio.Event()
+        cancelled = asyncio.Event()
+
+        async def job():
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+
+        scheduler.add_job(job, id="job")
+        await asyncio.wait_for(started.wait(), LIMIT)
+        await asyncio.wait_for(scheduler.shutdown(**arguments), LIMIT)
+        await asyncio.wait_for(cancelled.wait(), LIMIT)
+        assert not recorder.of(EVENT_JOB_EXECUTED, "job")
+
+    run(main)
+
+
+def test_a_task_cancelled_by_the_shutdown_is_told_of():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        started = asyncio.Event()
+
+        async def job():
+            started.set()
+            await asyncio.Event().wait()
+
+        scheduler.add_job(job, id="job")
+        await asyncio.wait_for(started.wait(), LIMIT)
+        await asyncio.wait_for(scheduler.shutdown(timeout=0.05), LIMIT)
+        assert recorder.of(EVENT_JOB_CANCELLED, "job")
+
+    run(main)
+
+
+def test_shutdown_without_await_on_the_loop_returns_at_once_and_happens():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        scheduler.shutdown()
+        assert not scheduler.running
+        await heard(recorder, EVENT_SCHEDULER_SHUTDOWN)
+        with pytest.raises(SchedulerNotRunningError):
+            scheduler.shutdown()
+
+    run(main)
+
+
+def test_shutdown_without_await_as_the_last_thing_of_a_program_ends_it():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        scheduler.start()
+        scheduler.add_job(note, "interval", hours=1)
+        scheduler.shutdown()
+
+    run(main)
+
+
+def test_shutdown_from_another_thread_can_be_waited_for_there():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        await asyncio.to_thread(scheduler.shutdown)
+        assert recorder.codes[-1] == EVENT_SCHEDULER_SHUTDOWN
+
+    run(main)
+
+
+def test_a_coroutine_job_can_await_the_shutdown_of_its_scheduler():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        ended = asyncio.Event()
+
+        async def job():
+            await scheduler.shutdown()
+            ended.set()
+
+        scheduler.add_job(job, id="job")
+        await asyncio.wait_for(ended.wait(), LIMIT)
+        await heard(recorder, EVENT_SCHEDULER_SHUTDOWN)
+
+    run(main)
+
+
+def test_a_coroutine_job_can_call_shutdown_without_awaiting_it():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+
+        async def job():
+            scheduler.shutdown()
+
+        scheduler.add_job(job, id="job")
+        await heard(recorder, EVENT_SCHEDULER_SHUTDOWN)
+        assert recorder.of(EVENT_JOB_EXECUTED, "job")
+
+    run(main)
+
+
+@pytest.mark.parametrize("dispatch", ["thread", "sync"])
+def test_a_coroutine_listener_can_await_the_shutdown_of_its_scheduler(dispatch):
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC", event_dispatch=dispatch)
+        recorder = EventRecorder(scheduler)
+        ended = asyncio.Event()
+
+        async def listener(event):
+            await scheduler.shutdown()
+            ended.set()
+
+        scheduler.add_listener(listener, EVENT_JOB_EXECUTED)
+        scheduler.start()
+        scheduler.add_job(note, id="job")
+        await asyncio.wait_for(ended.wait(), LIMIT)
+        await heard(recorder, EVENT_SCHEDULER_SHUTDOWN)
+
+    run(main)
+
+
+def test_a_plain_listener_can_shut_the_scheduler_down():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.add_listener(lambda event: scheduler.shutdown(), EVENT_JOB_EXECUTED)
+        scheduler.start()
+        scheduler.add_job(note, id="job")
+        await heard(recorder, EVENT_SCHEDULER_SHUTDOWN)
+
+    run(main)
+
+
+def test_a_coroutine_listener_that_hangs_does_not_hold_up_a_shutdown_with_a_limit():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        hanging = asyncio.Event()
+
+        async def listener(event):
+            hanging.set()
+            await asyncio.Event().wait()
+
+        scheduler.add_listener(listener, EVENT_JOB_EXECUTED)
+        scheduler.start()
+        scheduler.add_job(note, id="job")
+        await asyncio.wait_for(hanging.wait(), LIMIT)
+        await asyncio.wait_for(scheduler.shutdown(timeout=0.1), LIMIT)
+
+    run(main)
+
+
+def test_starting_without_a_loop_is_refused_and_leaves_a_startable_scheduler():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    scheduler.add_job(note, id="job")
+    with pytest.raises(RuntimeError):
+        scheduler.start()
+    assert not scheduler.running
+
+    async def main():
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        await heard(recorder, EVENT_JOB_EXECUTED, "job")
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_a_given_loop_is_used_also_before_it_runs():
+    loop = asyncio.new_event_loop()
+    scheduler = AsyncIOScheduler(timezone="UTC", event_loop=loop)
+    recorder = EventRecorder(scheduler)
+
+    async def job():
+        return asyncio.get_running_loop() is loop
+
+    scheduler.start()
+    scheduler.add_job(job, id="job")
+
+    async def main():
+        event = await heard(recorder, EVENT_JOB_EXECUTED, "job")
+        assert event.retval is True
+        await scheduler.shutdown()
+
+    try:
+        within(15, lambda: loop.run_until_complete(main()))
+    finally:
+        loop.close()
+
+
+def test_a_closed_given_loop_is_replaced_by_the_running_one():
+    loop = asyncio.new_event_loop()
+    loop.close()
+    scheduler = AsyncIOScheduler(timezone="UTC", event_loop=loop)
+
+    async def main():
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+        scheduler.add_job(note, id="job")
+        await heard(recorder, EVENT_JOB_EXECUTED, "job")
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_a_scheduler_can_be_started_again_on_another_loop():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+
+    async def main():
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+
+        async def job():
+            return asyncio.get_running_loop() is loop
+
+        loop = asyncio.get_running_loop()
+        scheduler.add_job(job, id="job")
+        assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is True
+        await scheduler.shutdown()
+        scheduler.remove_listener(recorder)
+
+    run(main)
+    run(main)
+
+
+def test_aio_offers_methods_only():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    for name in ("running", "_process_jobs", "no_such_method"):
+        with pytest.raises(AttributeError):
+            getattr(scheduler.aio, name)
+
+
+def test_errors_come_through_aio():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        scheduler.start()
+        with pytest.raises(KeyError):
+            await scheduler.aio.remove_job("unknown")
+        await scheduler.aio.shutdown()
+        assert not scheduler.running
+
+    run(main)
+
+
+def test_a_job_that_blocks_the_loop_delays_no_firing_in_threads():
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC", executors={"threads": ThreadPoolExecutor(1)})
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+
+        async def block():
+            scheduler.add_job(note, id="other", executor="threads")
+            recorder.wait_for(EVENT_JOB_EXECUTED, "other", timeout=LIMIT)  # not awaited: the loop stands still
+
+        scheduler.add_job(block, id="blocking")
+        await heard(recorder, EVENT_JOB_EXECUTED, "blocking")
+        await scheduler.shutdown()
+
+    run(main)
+
+
+def test_the_loop_that_ends_without_a_shutdown_leaves_a_scheduler_that_can_be_shut_down():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    recorder = EventRecorder(scheduler)
+
+    async def main():
+        scheduler.start()
+
+        async def job():
+            await asyncio.Event().wait()
+
+        scheduler.add_job(job, id="job")
+        await asyncio.sleep(0.05)
+
+    run(main)
+    within(LIMIT, lambda: scheduler.shutdown(timeout=1))
+    assert recorder.codes[-1] == EVENT_SCHEDULER_SHUTDOWN

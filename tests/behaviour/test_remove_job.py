@@ -1,0 +1,450 @@
+"""Removing and changing jobs while they run, wait in a queue, or are about to fire."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from datetime import timedelta
+
+import pytest
+from behaviour_doubles import START, HoldingExecutor, PickledStore, note, within
+
+from goscheduler import current_run
+from goscheduler.errors import JobLookupError
+from goscheduler.events import (
+    EVENT_ALL_JOBS_REMOVED,
+    EVENT_JOB_EXECUTED,
+    EVENT_JOB_MODIFIED,
+    EVENT_JOB_REMOVED,
+    EVENT_JOB_SUBMITTED,
+)
+from goscheduler.executors.pool import ThreadPoolExecutor
+from goscheduler.runs.model import OutcomeKind
+from goscheduler.schedulers.asyncio import AsyncIOScheduler
+from goscheduler.testing import EventRecorder, ManualScheduler
+from goscheduler.triggers.interval import IntervalTrigger
+
+STORES = {"memory store": None, "simple store": PickledStore}
+
+
+@pytest.fixture(params=STORES.values(), ids=STORES)
+def stores(request):
+    return {} if request.param is None else {"default": request.param()}
+
+
+@pytest.fixture
+def manual(schedulers, stores):
+    scheduler = schedulers(ManualScheduler, jobstores=stores)
+    scheduler.start()
+    return scheduler
+
+
+@pytest.mark.parametrize("remove", ["remove_job", "remove_all_jobs"])
+def test_a_due_job_that_waits_for_room_does_not_start_after_it_was_removed(schedulers, stores, jobcalls, remove):
+    narrow = HoldingExecutor(room=1)
+    scheduler = schedulers(ManualScheduler, executors={"default": narrow}, jobstores=stores)
+    scheduler.start()
+    scheduler.add_job(note, "date", run_date=START, id="first")
+    scheduler.add_job(note, "interval", hours=1, id="waiting", next_run_time=START + timedelta(seconds=1))
+    scheduler.clock.advance(5)
+    scheduler._process_jobs()
+    if remove == "remove_job":
+        scheduler.remove_job("waiting")
+    else:
+        scheduler.remove_all_jobs("default")
+    narrow.finish()
+    scheduler.run_due()
+    assert [run.job.id for run in narrow.taken] == ["first"]
+
+
+def test_a_run_of_a_removed_job_that_its_executor_gives_back_does_not_come_back(schedulers, stores):
+    holding = HoldingExecutor()
+    scheduler = schedulers(ManualScheduler, executors={"default": holding}, jobstores=stores)
+    scheduler.start()
+    scheduler.add_job(note, "interval", hours=1, id="job", next_run_time=START)
+    scheduler._process_jobs()
+    scheduler.remove_job("job")
+    holding.finish(OutcomeKind.SNOOZED)
+    for _ in range(3):
+        scheduler.run_due()
+        scheduler.clock.advance(1)
+    assert len(holding.taken) == 1
+    assert holding.held == []
+
+
+def test_no_run_begins_after_remove_job_has_returned(schedulers, stores):
+    scheduler = schedulers(jobstores=stores, job_defaults={"max_instances": 10})
+    recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
+    scheduler.start()
+    for number in range(30):
+        job_id = str(number)
+        entered.clear()
+        scheduler.add_job(enter, "interval", seconds=0.002, id=job_id, args=[job_id])
+        recorder.wait_for(EVENT_JOB_EXECUTED, job_id, timeout=5)
+        scheduler.remove_job(job_id)
+        count = entered.count(job_id)
+        scheduler.add_job(note, id=f"after {number}")
+        recorder.wait_for(EVENT_JOB_EXECUTED, f"after {number}", timeout=5)
+        # One may have been past the last check when remove_job looked; none is taken from a queue any more.
+        assert entered.count(job_id) <= count + 1
+
+
+entered: list[str] = []
+
+
+def enter(job_id):
+    entered.append(job_id)
+
+
+def test_a_run_in_the_queue_of_the_pool_does_not_start_after_its_job_was_removed(schedulers, gates, jobcalls):
+    scheduler = schedulers(executors={"default": ThreadPoolExecutor(2)})
+    recorder = EventRecorder(scheduler)
+    first, second = gates(), gates()
+    scheduler.start(paused=True)
+    for number, job in enumerate((first, second)):
+        scheduler.add_job(job, "date", run_date=START + timedelta(seconds=number))
+    scheduler.resume()
+    assert first.started.wait(5)
+    assert second.started.wait(5)
+    pool = scheduler._engine.executors["default"]
+    pool.room = lambda: 100  # as when runs were short until now
+    scheduler.add_job(note, "interval", hours=1, id="queued", next_run_time=START, args=["queued"])
+    recorder.wait_for(EVENT_JOB_SUBMITTED, "queued", timeout=5)
+    scheduler.remove_job("queued")
+    first.release()
+    second.release()
+    scheduler.add_job(note, id="after", args=["after"])
+    recorder.wait_for(EVENT_JOB_EXECUTED, "after", timeout=5)
+    scheduler.shutdown()
+    assert jobcalls == ["after"]
+    assert not recorder.of(EVENT_JOB_EXECUTED, "queued")
+
+
+def test_a_coroutine_handed_to_the_loop_does_not_start_after_its_job_was_removed(jobcalls):
+    async def main():
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        recorder = EventRecorder(scheduler)
+        scheduler.start()
+
+        async def job():
+            note("queued")
+
+        scheduler.add_job(job, "interval", hours=1, id="queued", next_run_time=START)
+        recorder.wait_for(EVENT_JOB_SUBMITTED, "queued", timeout=5)  # blocks the loop, so the task cannot begin
+        scheduler.remove_job("queued")
+        scheduler.add_job(note, id="after", args=["after"])
+        await asyncio.to_thread(recorder.wait_for, EVENT_JOB_EXECUTED, "after", timeout=5)
+        await scheduler.shutdown()
+
+    asyncio.run(main())
+    assert jobcalls == ["after"]
+
+
+def test_runs_that_wait_for_their_turn_are_gone_with_their_job(schedulers, stores):
+    holding = HoldingExecutor()
+    scheduler = schedulers(ManualScheduler, executors={"default": holding}, jobstores=stores)
+    scheduler.start()
+    scheduler.add_job(note, "interval", seconds=10, id="job", coalesce=False)
+    scheduler.clock.advance(50)
+    scheduler._process_jobs()
+    scheduler.remove_job("job")
+    holding.finish()
+    scheduler.run_due()
+    assert len(holding.taken) == 1
+
+
+def test_a_running_job_that_is_removed_finishes_and_does_not_come_back(schedulers, stores):
+    holding = HoldingExecutor()
+    scheduler = schedulers(ManualScheduler, executors={"default": holding}, jobstores=stores)
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(note, "interval", seconds=10, id="job")
+    scheduler.clock.advance(10)
+    scheduler._process_jobs()
+    scheduler.remove_job("job")
+    holding.finish()
+    scheduler.advance(60)
+    assert scheduler.get_job("job") is None
+    assert recorder.of(EVENT_JOB_EXECUTED, "job")
+    assert len(holding.taken) == 1
+
+
+def test_what_is_remembered_about_removed_jobs_is_forgotten_when_their_runs_end(schedulers):
+    holding = HoldingExecutor()
+    scheduler = schedulers(ManualScheduler, executors={"default": holding})
+    scheduler.start()
+    for number in range(20):
+        scheduler.add_job(note, "date", run_date=START, id=str(number))
+        scheduler.add_job(note, "interval", seconds=1, next_run_time=START, id=f"i{number}")
+    scheduler._process_jobs()
+    for number in range(20):
+        scheduler.remove_job(f"i{number}")
+    while holding.held:
+        holding.finish()
+    scheduler.run_due()
+    assert not scheduler._engine.revoked
+
+
+def test_a_job_can_remove_itself(manual):
+    runs = []
+    removed = []
+
+    def once():
+        runs.append(1)
+        manual.remove_job(current_run().job_id)
+        removed.append(manual.get_job("job"))
+
+    globals()["_once"] = once
+    manual.add_job(f"{__name__}:run_once", "interval", seconds=10, id="job")
+    manual.advance(60)
+    assert runs == [1]
+    assert removed == [None]
+    assert manual.get_jobs() == []
+
+
+def run_once():
+    globals()["_once"]()
+
+
+def test_a_job_can_pause_itself(manual):
+    globals()["_once"] = lambda: manual.pause_job(current_run().job_id)
+    recorder = EventRecorder(manual)
+    manual.add_job(f"{__name__}:run_once", "interval", seconds=10, id="job")
+    manual.advance(60)
+    assert len(recorder.of(EVENT_JOB_EXECUTED, "job")) == 1
+    assert manual.get_job("job").next_run_time is None
+
+
+def test_a_job_can_reschedule_itself(manual):
+    globals()["_once"] = lambda: manual.reschedule_job(current_run().job_id, trigger="interval", seconds=30)
+    recorder = EventRecorder(manual)
+    manual.add_job(f"{__name__}:run_once", "interval", seconds=10, id="job")
+    manual.advance(70)
+    assert [event.scheduled_run_time for event in recorder.of(EVENT_JOB_EXECUTED, "job")] == [
+        START + timedelta(seconds=10), START + timedelta(seconds=40), START + timedelta(seconds=70),
+    ]
+
+
+def test_the_same_id_can_be_used_again_while_the_old_job_still_runs(schedulers):
+    holding = HoldingExecutor()
+    scheduler = schedulers(ManualScheduler, executors={"holding": holding})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(note, "date", run_date=START, id="job", executor="holding")
+    scheduler._process_jobs()
+    scheduler.add_job(note, "interval", seconds=10, id="job", max_instances=2)
+    scheduler.clock.advance(10)
+    scheduler.run_due()
+    assert recorder.of(EVENT_JOB_EXECUTED, "job")
+    holding.finish()
+    scheduler.run_due()
+    assert scheduler.get_job("job").next_run_time == START + timedelta(seconds=20)
+
+
+UNKNOWN = {
+    "remove_job": lambda scheduler: scheduler.remove_job("unknown"),
+    "modify_job": lambda scheduler: scheduler.modify_job("unknown", name="x"),
+    "reschedule_job": lambda scheduler: scheduler.reschedule_job("unknown", trigger="interval", seconds=1),
+    "pause_job": lambda scheduler: scheduler.pause_job("unknown"),
+    "resume_job": lambda scheduler: scheduler.resume_job("unknown"),
+    "remove_job in a store": lambda scheduler: scheduler.remove_job("unknown", "default"),
+    "pause_job in an unknown store": lambda scheduler: scheduler.pause_job("unknown", "nowhere"),
+}
+
+
+@pytest.mark.parametrize("act", UNKNOWN.values(), ids=UNKNOWN)
+@pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
+def test_an_unknown_job_is_a_lookup_error_and_a_key_error(manual, act, running):
+    recorder = EventRecorder(manual)
+    if not running:
+        manual.shutdown()
+    before = len(recorder.events)
+    with pytest.raises(JobLookupError, match="No job by the id of unknown was found"):
+        act(manual)
+    with pytest.raises(KeyError):
+        act(manual)
+    assert len(recorder.events) == before
+
+
+def test_a_removed_job_is_unknown(manual):
+    job = manual.add_job(note, "interval", seconds=10, id="job")
+    job.remove()
+    for act in (job.remove, job.pause, job.resume, lambda: job.modify(name="x"),
+                lambda: job.reschedule("interval", seconds=1)):
+        with pytest.raises(JobLookupError):
+            act()
+
+
+def test_a_paused_job_does_not_fire_and_a_resumed_one_fires_from_now_on(manual, jobcalls):
+    manual.add_job(note, "interval", seconds=10, id="job")
+    manual.pause_job("job")
+    manual.advance(95)
+    assert jobcalls == []
+    manual.resume_job("job")
+    assert manual.get_job("job").next_run_time == START + timedelta(seconds=100)
+    manual.advance(10)
+    assert jobcalls == ["called"]
+
+
+def test_pausing_twice_and_resuming_twice_is_fine(manual, jobcalls):
+    manual.add_job(note, "interval", seconds=10, id="job")
+    for method in (manual.pause_job, manual.pause_job, manual.resume_job, manual.resume_job):
+        method("job")
+    manual.advance(10)
+    assert jobcalls == ["called"]
+
+
+def test_resuming_a_job_whose_trigger_has_ended_removes_it(manual):
+    recorder = EventRecorder(manual)
+    manual.add_job(note, "interval", seconds=10, end_date=START + timedelta(seconds=30), id="job")
+    manual.pause_job("job")
+    manual.advance(60)
+    assert manual.resume_job("job") is None
+    assert manual.get_job("job") is None
+    assert recorder.of(EVENT_JOB_REMOVED, "job")
+
+
+def test_a_change_that_is_refused_changes_nothing_and_tells_nobody(manual):
+    manual.add_job(note, "interval", seconds=10, id="job")
+    recorder = EventRecorder(manual)
+    for changes in (
+        {"name": "new", "max_instances": 0},
+        {"name": "new", "trigger": "interval"},
+        {"name": "new", "id": "other"},
+        {"name": "new", "no_such_thing": 1},
+        {"name": "new", "args": "text"},
+    ):
+        with pytest.raises((TypeError, ValueError, AttributeError)):
+            manual.modify_job("job", **changes)
+    assert manual.get_job("job").name == "note"
+    assert recorder.events == []
+
+
+def test_a_new_trigger_gives_a_new_next_run_time_and_leaves_a_paused_job_paused(manual):
+    manual.add_job(note, "interval", seconds=10, id="job")
+    manual.modify_job("job", trigger=IntervalTrigger(seconds=3, timezone="UTC"))
+    assert manual.get_job("job").next_run_time == START + timedelta(seconds=3)
+    manual.pause_job("job")
+    manual.modify_job("job", trigger=IntervalTrigger(seconds=4, timezone="UTC"))
+    assert manual.get_job("job").next_run_time is None
+
+
+def test_replacing_a_job_keeps_its_next_run_time_unless_the_trigger_changed(manual):
+    manual.add_job(note, "interval", hours=1, id="job")
+    manual.advance(1800)
+    manual.add_job(note, "interval", hours=1, id="job", replace_existing=True, args=["new"])
+    assert manual.get_job("job").next_run_time == START + timedelta(hours=1)
+    assert manual.get_job("job").args == ("new",)
+    manual.add_job(note, "interval", hours=2, id="job", replace_existing=True)
+    assert manual.get_job("job").next_run_time == START + timedelta(hours=2, seconds=1800)
+
+
+def test_replacing_a_paused_job_leaves_it_paused_and_a_due_run_is_not_lost(manual, jobcalls):
+    manual.add_job(note, "interval", seconds=10, id="paused")
+    manual.pause_job("paused")
+    manual.add_job(note, "interval", seconds=10, id="due", args=["due"])
+    manual.clock.advance(15)
+    for name in ("paused", "due"):
+        manual.add_job(note, "interval", seconds=10, id=name, args=[name], replace_existing=True)
+    manual.run_due()
+    assert jobcalls == ["due"]
+    assert manual.get_job("paused").next_run_time is None
+
+
+def test_the_job_that_replacing_returns_goes_on_showing_what_is_stored(schedulers):
+    scheduler = schedulers(ManualScheduler)
+    scheduler.start()
+    scheduler.add_job(note, "interval", seconds=10, id="job")
+    job = scheduler.add_job(note, "interval", seconds=10, id="job", replace_existing=True)
+    scheduler.advance(10)
+    assert job.next_run_time == scheduler.get_job("job").next_run_time == START + timedelta(seconds=20)
+
+
+def test_removing_all_jobs_of_one_store_leaves_the_others(schedulers):
+    scheduler = schedulers(ManualScheduler, jobstores={"other": PickledStore()})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(note, "interval", hours=1, id="a")
+    scheduler.add_job(note, "interval", hours=1, id="b", jobstore="other")
+    scheduler.remove_all_jobs("other")
+    assert [job.id for job in scheduler.get_jobs()] == ["a"]
+    assert [event.alias for event in recorder.of(EVENT_ALL_JOBS_REMOVED)] == ["other"]
+    scheduler.remove_all_jobs()
+    assert scheduler.get_jobs() == []
+
+
+def test_modifying_a_running_job_tells_of_it_and_does_not_disturb_the_run(schedulers):
+    holding = HoldingExecutor()
+    scheduler = schedulers(ManualScheduler, executors={"default": holding})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(note, "interval", seconds=10, id="job")
+    scheduler.clock.advance(10)
+    scheduler._process_jobs()
+    scheduler.modify_job("job", name="other name")
+    holding.finish()
+    scheduler.run_due()
+    assert recorder.of(EVENT_JOB_MODIFIED, "job")
+    assert recorder.of(EVENT_JOB_EXECUTED, "job")
+    assert scheduler.get_job("job").next_run_time == START + timedelta(seconds=20)
+
+
+@pytest.mark.parametrize("make_store", STORES.values(), ids=STORES)
+def test_edits_while_a_job_fires_neither_lose_nor_double_a_firing(schedulers, make_store):
+    stores = {} if make_store is None else {"default": make_store()}
+    scheduler = schedulers(jobstores=stores, job_defaults={"coalesce": False, "max_instances": 50})
+    recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
+    scheduler.start()
+    period = timedelta(milliseconds=5)
+    job = scheduler.add_job(note, "interval", seconds=period.total_seconds(), id="job")
+    first = job.next_run_time
+    stop = threading.Event()
+    problems = []
+
+    def edit(tag):
+        try:
+            for number in itertools.count():
+                if stop.is_set():
+                    return
+                scheduler.modify_job("job", name=f"{tag}-{number}")
+        except BaseException as error:
+            problems.append(error)
+
+    editors = [threading.Thread(target=edit, args=[tag], daemon=True) for tag in "ab"]
+    for editor in editors:
+        editor.start()
+    recorder.wait_for(EVENT_JOB_EXECUTED, "job", count=150, timeout=15)
+    stop.set()
+    for editor in editors:
+        editor.join(5)
+    within(5, scheduler.shutdown)
+    times = sorted(event.scheduled_run_time for event in recorder.of(EVENT_JOB_EXECUTED))
+    assert problems == []
+    assert times == [first + number * period for number in range(len(times))]
+
+
+def test_jobs_added_and_removed_by_many_threads_leave_nothing_behind(schedulers, stores):
+    scheduler = schedulers(jobstores=stores)
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    problems = []
+
+    def churn(tag):
+        try:
+            for number in range(40):
+                scheduler.add_job(note, "interval", seconds=0.01, id=f"{tag}-{number}")
+                scheduler.modify_job(f"{tag}-{number}", name="changed")
+                scheduler.remove_job(f"{tag}-{number}")
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=churn, args=[tag]) for tag in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert scheduler.get_jobs() == []
+    scheduler.add_job(note, id="last")
+    recorder.wait_for(EVENT_JOB_EXECUTED, "last", timeout=5)

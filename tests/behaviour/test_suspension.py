@@ -1,0 +1,160 @@
+"""What cannot be run is kept, visible with a reason, and taken up again when the reason is gone."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+
+import pytest
+from behaviour_doubles import START, FirstThen, PickledStore, note
+
+from goscheduler.events import EVENT_JOB_RELEASED, EVENT_JOB_REMOVED, EVENT_JOB_SUSPENDED
+from goscheduler.executors.debug import DebugExecutor
+from goscheduler.jobstores.memory import MemoryJobStore
+from goscheduler.testing import EventRecorder, ManualScheduler
+
+
+class LastingMemoryStore(MemoryJobStore):
+    """A memory store that shutdown does not empty."""
+
+    def shutdown(self):
+        return
+
+
+@pytest.fixture(params=[LastingMemoryStore, PickledStore], ids=["memory store", "simple store"])
+def scheduler(request, schedulers):
+    scheduler = schedulers(ManualScheduler, jobstores={"default": request.param()})
+    scheduler.start()
+    return scheduler
+
+
+@pytest.fixture
+def recorder(scheduler):
+    return EventRecorder(scheduler)
+
+
+def suspend(scheduler, job_id="job"):
+    """Add a job and let it come due without its executor."""
+    scheduler.add_job(note, "interval", seconds=10, id=job_id, executor="gpu", args=[job_id])
+    scheduler.advance(10)
+
+
+def test_a_job_with_an_unknown_executor_is_kept_and_says_why(scheduler, recorder, jobcalls, caplog):
+    # APScheduler 3 deletes it.
+    suspend(scheduler)
+    job = scheduler.get_job("job")
+    assert job.suspended == 'there is no executor named "gpu"'
+    assert "suspended" in str(job)
+    assert job.next_run_time == START + timedelta(seconds=10)
+    (event,) = recorder.of(EVENT_JOB_SUSPENDED)
+    assert (event.job_id, event.jobstore, event.reason) == ("job", "default", job.suspended)
+    assert not recorder.of(EVENT_JOB_REMOVED)
+    assert 'no executor named "gpu"' in caplog.text
+    assert jobcalls == []
+
+
+def test_a_suspension_shows_in_lists(scheduler):
+    suspend(scheduler)
+    out = io.StringIO()
+    scheduler.print_jobs(out=out)
+    assert 'suspended: there is no executor named "gpu"' in out.getvalue()
+    assert [job.suspended is not None for job in scheduler.get_jobs()] == [True]
+
+
+def test_a_suspended_job_is_told_of_once(scheduler, recorder):
+    suspend(scheduler)
+    scheduler.advance(100)
+    assert len(recorder.of(EVENT_JOB_SUSPENDED)) == 1
+
+
+def test_the_executor_that_was_missing_releases_its_jobs(scheduler, recorder, jobcalls):
+    suspend(scheduler)
+    scheduler.add_executor(DebugExecutor(), "gpu")
+    scheduler.run_due()
+    assert jobcalls == ["job"]
+    (event,) = recorder.of(EVENT_JOB_RELEASED)
+    assert event.job_id == "job"
+    assert scheduler.get_job("job").suspended is None
+    scheduler.advance(10)
+    assert jobcalls == ["job", "job"]
+
+
+def test_an_executor_added_while_stopped_releases_its_jobs_at_the_start(scheduler, jobcalls):
+    suspend(scheduler)
+    scheduler.shutdown()
+    scheduler.add_executor(DebugExecutor(), "gpu")
+    scheduler.start()
+    scheduler.run_due()
+    assert jobcalls == ["job"]
+    assert scheduler.get_job("job").suspended is None
+
+
+def test_another_executor_does_not_help_and_the_job_is_suspended_again(scheduler, jobcalls):
+    suspend(scheduler)
+    scheduler.add_executor(DebugExecutor(), "cpu")
+    scheduler.run_due()
+    assert jobcalls == []
+    assert scheduler.get_job("job").suspended == 'there is no executor named "gpu"'
+
+
+def test_a_suspended_job_given_a_known_executor_runs(scheduler, jobcalls):
+    suspend(scheduler)
+    scheduler.modify_job("job", executor="default")
+    scheduler.run_due()
+    assert jobcalls == ["job"]
+    assert scheduler.get_job("job").suspended is None
+
+
+def test_a_job_with_a_broken_trigger_is_released_by_a_sound_one(scheduler, jobcalls):
+    scheduler.add_job(note, FirstThen(OSError("no calendar")), id="job")
+    scheduler.advance(10)
+    assert "no calendar" in scheduler.get_job("job").suspended
+    scheduler.reschedule_job("job", trigger="interval", seconds=5)
+    scheduler.advance(5)
+    assert jobcalls == ["called"]
+
+
+def test_a_suspended_job_that_is_paused_and_resumed_gets_another_chance(scheduler, jobcalls):
+    suspend(scheduler)
+    scheduler.add_executor(DebugExecutor(), "gpu")
+    scheduler.pause_job("job")
+    scheduler.run_due()
+    scheduler.resume_job("job")
+    scheduler.advance(10)
+    assert "job" in jobcalls
+
+
+def test_a_suspended_job_can_be_removed_and_its_id_used_again(scheduler, jobcalls):
+    suspend(scheduler)
+    scheduler.remove_job("job")
+    scheduler.add_job(note, "interval", seconds=10, id="job", args=["new"])
+    scheduler.advance(10)
+    assert jobcalls == ["new"]
+
+
+def test_all_suspended_jobs_can_be_removed_and_their_ids_used_again(scheduler, jobcalls):
+    suspend(scheduler)
+    scheduler.remove_all_jobs()
+    scheduler.add_job(note, "interval", seconds=10, id="job", args=["new"])
+    scheduler.advance(10)
+    assert jobcalls == ["new"]
+
+
+def test_a_suspended_job_that_is_replaced_runs(scheduler, jobcalls):
+    suspend(scheduler)
+    scheduler.add_job(note, "interval", seconds=10, id="job", args=["new"], replace_existing=True)
+    scheduler.advance(10)
+    assert jobcalls[-1] == "new"
+    assert scheduler.get_job("job").suspended is None
+
+
+def test_jobs_of_a_removed_executor_are_suspended_and_come_back_with_it(scheduler, jobcalls):
+    scheduler.add_executor(DebugExecutor(), "gpu")
+    scheduler.add_job(note, "interval", seconds=10, id="job", executor="gpu")
+    scheduler.advance(10)
+    scheduler.remove_executor("gpu")
+    scheduler.advance(10)
+    assert jobcalls == ["called"]
+    scheduler.add_executor(DebugExecutor(), "gpu")
+    scheduler.advance(10)
+    assert len(jobcalls) == 3

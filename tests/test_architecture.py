@@ -1,0 +1,385 @@
+"""What the code must look like, whoever writes it: layers, imports, who may read the clock, how long is too long.
+
+Everything is read from the source with ``ast``; nothing is imported. Imports under ``if TYPE_CHECKING`` do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "goscheduler"
+TESTS = ROOT / "tests"
+
+#: Module prefix → layer. The longest prefix that fits counts. A module imports its own layer and those below.
+LAYERS = {
+    "goscheduler.schedulers.": 5,
+    "goscheduler.schedulers._": 4,
+    "goscheduler.jobstores.": 3,
+    "goscheduler.executors.": 3,
+    "goscheduler.jobstores.base": 2,
+    "goscheduler.jobstores._runs": 2,
+    "goscheduler.executors.base": 2,
+    "goscheduler.executors.call": 2,
+    "goscheduler.executors.context": 2,
+    "goscheduler.executors._log": 2,
+    "goscheduler.plugins": 2,
+    "goscheduler.config": 2,
+    "goscheduler.job": 1,
+    "goscheduler.options": 1,
+    "goscheduler.triggers": 1,
+    "goscheduler.runs": 1,
+    "goscheduler._legacy": 1,
+    "goscheduler.errors": 0,
+    "goscheduler.clock": 0,
+    "goscheduler.events": 0,
+    "goscheduler.bus": 0,
+    "goscheduler.logs": 0,
+    "goscheduler.refs": 0,
+    "goscheduler.times": 0,
+    "goscheduler.codec": 0,
+    "goscheduler._codec_types": 0,
+    "goscheduler.util": 0,
+    "goscheduler._version": 0,
+}
+
+#: Packages that only carry names: they import nothing but what is listed here.
+NAMESPACES = {
+    "goscheduler": {"goscheduler._version"},
+    "goscheduler.schedulers": {"goscheduler.errors"},
+    "goscheduler.executors": set(),
+    "goscheduler.jobstores": set(),
+}
+
+#: Third-party package → the modules that may import it.
+THIRD_PARTY = {
+    "pytest": re.compile(r"goscheduler\.testing\.contract"),
+    "croniter": re.compile(r"goscheduler\.triggers\.cron\..*"),
+    "tzlocal": re.compile(r"goscheduler\.times"),
+}
+
+CLOCK_READERS = {
+    "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns",
+    "time.localtime", "time.gmtime", "datetime.now", "datetime.utcnow", "datetime.today", "date.today",
+    "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today",
+}  # fmt: skip
+
+LONGEST_MODULE = 450
+LONGEST_FUNCTION = 60
+DEEPEST_NESTING = 3
+
+#: Functions that may be nested deeper, and why.
+DEEPER_FUNCTIONS = {"goscheduler.triggers.cron._calendar:after"}  # the hot path: calls would cost more
+
+#: Modules that may be longer, and why.
+LONGER_MODULES = {
+    "goscheduler.schedulers.base": 600,  # a façade: some forty public methods, each with its signature and docstring
+    "goscheduler.testing.contract": 600,  # a test suite: many short tests that belong together
+}
+
+EMPTY_WORDS = re.compile(r"(Manager|Helper|Handler|Data|Info|Utils)(?![a-z])|(?:^|_)(manager|helper|utils)(?:_|$)")
+
+
+class Module(NamedTuple):
+    name: str
+    path: Path
+    tree: ast.Module
+    lines: int
+
+    @property
+    def layer(self) -> int | None:
+        fitting = [prefix for prefix in LAYERS if _fits(self.name, prefix)]
+        return LAYERS[max(fitting, key=len)] if fitting else None
+
+
+def _fits(name: str, prefix: str) -> bool:
+    """Tell whether a module is meant: a prefix that ends in a dot or underscore fits all that begin with it."""
+    return name == prefix or name.startswith(prefix if prefix[-1] in "._" else f"{prefix}.")
+
+
+@cache
+def modules() -> dict[str, Module]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = list(path.relative_to(ROOT).with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        text = path.read_text(encoding="utf-8")
+        found[name] = Module(name, path, ast.parse(text), len(text.splitlines()))
+    return found
+
+
+def library() -> list[Module]:
+    """Return the modules that run in production: all but the testing tools."""
+    return [module for name, module in modules().items() if not _is_testing(name)]
+
+
+@cache
+def imports_of(module: Module) -> set[str]:
+    """Return every module that is imported at run time, by its full name."""
+    found: set[str] = set()
+    for node in _runtime_nodes(module.tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module.name}:{node.lineno} imports relatively; write the full name"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in modules() else str(node.module))
+    return found
+
+
+def our_imports_of(module: Module) -> set[str]:
+    return {name for name in imports_of(module) if name.split(".")[0] == "goscheduler"}
+
+
+def _runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    yield tree
+    if isinstance(tree, ast.If) and _is_type_checking(tree.test):
+        children: list[ast.AST] = list(tree.orelse)
+    else:
+        children = list(ast.iter_child_nodes(tree))
+    for child in children:
+        yield from _runtime_nodes(child)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def _is_testing(name: str) -> bool:
+    return name == "goscheduler.testing" or name.startswith("goscheduler.testing.")
+
+
+def test_every_module_has_a_layer() -> None:
+    homeless = [module.name for module in library() if module.name not in NAMESPACES and module.layer is None]
+    assert homeless == [], "add these to LAYERS"
+
+
+def test_every_layer_entry_names_something_that_exists() -> None:
+    unused = [prefix for prefix in LAYERS if not any(_fits(name, prefix) for name in modules())]
+    assert unused + [name for name in NAMESPACES if name not in modules()] == []
+
+
+def test_no_module_imports_a_higher_layer() -> None:
+    upward = [
+        f"{module.name} (layer {module.layer}) imports {imported} (layer {modules()[imported].layer})"
+        for module in library()
+        if module.name not in NAMESPACES
+        for imported in our_imports_of(module)
+        if imported not in NAMESPACES and (modules()[imported].layer or 0) > (module.layer or 0)
+    ]
+    assert upward == []
+
+
+def test_packages_that_only_carry_names_import_nothing_else() -> None:
+    stray = {name: our_imports_of(modules()[name]) - allowed for name, allowed in NAMESPACES.items()}
+    assert {name: imported for name, imported in stray.items() if imported} == {}
+
+
+def test_modules_import_only_modules_that_exist() -> None:
+    missing = [
+        f"{module.name} imports {imported}"
+        for module in modules().values()
+        for imported in our_imports_of(module)
+        if imported not in modules()
+    ]
+    assert missing == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {name: our_imports_of(module) for name, module in modules().items()}
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, f"import cycle: {' → '.join((*path[path.index(name) :], name))}"
+        if name in done:
+            return
+        for imported in sorted(graph[name]):
+            visit(imported, (*path, name))
+        done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_nobody_imports_the_testing_tools() -> None:
+    assert [module.name for module in library() if any(map(_is_testing, imports_of(module)))] == []
+
+
+def test_third_party_packages_are_imported_only_by_their_adapter() -> None:
+    known = {*sys.stdlib_module_names, "goscheduler"}
+    stray = [
+        f"{module.name} imports {package}"
+        for module in modules().values()
+        for package in {imported.split(".")[0] for imported in imports_of(module)} - known
+        if package not in THIRD_PARTY or not THIRD_PARTY[package].fullmatch(module.name)
+    ]
+    assert stray == []
+
+
+def test_only_the_clock_module_reads_the_clock() -> None:
+    read = [
+        f"{module.name}:{node.lineno} {used}"
+        for module in modules().values()
+        if module.name != "goscheduler.clock"
+        for node, used in _uses_of_time(module.tree)
+        if used in CLOCK_READERS
+    ]
+    assert read == []
+
+
+def test_the_rule_about_clocks_sees_a_reader_under_any_name() -> None:
+    source = """
+import time as t, datetime
+from datetime import datetime as dt, date
+from time import monotonic, sleep as nap
+t.time(); dt.now(); monotonic(); datetime.datetime.now(); date.today(); nap(1)
+"""
+    used = {used for _, used in _uses_of_time(ast.parse(source))}
+    assert used >= {"time.time", "datetime.now", "time.monotonic", "datetime.datetime.now", "date.today", "time.sleep"}
+
+
+def _uses_of_time(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Yield every attribute and name that leads into ``time`` or ``datetime``, under its real name."""
+    real = _names_from_time_modules(tree)
+    if not real:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Name)):
+            first, *rest = _dotted(node)
+            if first in real:
+                yield node, ".".join([real[first], *rest])
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.Attribute):
+        return [*_dotted(node.value), node.attr]
+    return [node.id] if isinstance(node, ast.Name) else [""]
+
+
+def _names_from_time_modules(tree: ast.AST) -> dict[str, str]:
+    real = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            real.update({a.asname or a.name: a.name for a in node.names if a.name in ("time", "datetime")})
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            real.update({alias.asname or alias.name: f"time.{alias.name}" for alias in node.names})
+        elif isinstance(node, ast.ImportFrom) and node.module == "datetime":
+            real.update({a.asname or a.name: a.name for a in node.names if a.name in ("datetime", "date")})
+    return real
+
+
+def test_nothing_sleeps() -> None:
+    tests = [path for path in TESTS.rglob("*.py") if "bench" not in path.relative_to(TESTS).as_posix()]
+    sleeps = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted([*tests, *(module.path for module in modules().values())])
+        for node in _sleeping_calls(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert sleeps == [], "move the clock, or wait for an event"
+
+
+def _sleeping_calls(tree: ast.AST) -> list[ast.Call]:
+    sleepers = {id(node) for node, used in _uses_of_time(tree) if used == "time.sleep"}
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and id(node.func) in sleepers]
+
+
+def test_no_error_is_swallowed_without_a_word() -> None:
+    swallowed = [
+        f"{module.name}:{node.lineno}"
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ExceptHandler) and _catches_everything(node) and _does_nothing(node.body)
+    ]
+    assert swallowed == []
+
+
+def _catches_everything(node: ast.ExceptHandler) -> bool:
+    caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    return any(error is None or ast.unparse(error) in ("Exception", "BaseException") for error in caught)
+
+
+def _does_nothing(body: list[ast.stmt]) -> bool:
+    return all(isinstance(statement, (ast.Pass, ast.Continue)) or _is_constant(statement) for statement in body)
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def test_a_module_can_be_read_in_one_go() -> None:
+    lengths = {module.name: module.lines for module in modules().values()}
+    assert {
+        name: lines for name, lines in lengths.items() if lines > LONGER_MODULES.get(name, LONGEST_MODULE)
+    } == {}, "split these"
+
+
+def _functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for module in modules().values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield f"{module.name}:{node.name}", node
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    lengths = {where: (function.end_lineno or 0) - function.lineno + 1 for where, function in _functions()}
+    assert {where: length for where, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def test_functions_are_not_nested_too_deeply() -> None:
+    depths = {where: _depth(function.body) for where, function in _functions()}
+    deep = {where: depth for where, depth in depths.items() if depth > DEEPEST_NESTING}
+    assert {where: depth for where, depth in deep.items() if where not in DEEPER_FUNCTIONS} == {}
+
+
+_BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match)
+
+
+def _depth(body: list[ast.stmt]) -> int:
+    return max((_depth_of(statement) for statement in body), default=0)
+
+
+def _depth_of(statement: ast.stmt) -> int:
+    if not isinstance(statement, _BLOCKS):
+        return 0
+    if isinstance(statement, ast.If) and len(statement.orelse) == 1 and isinstance(statement.orelse[0], ast.If):
+        return max(1 + _depth(statement.body), _depth_of(statement.orelse[0]))  # an elif is not deeper than its if
+    bodies = [getattr(statement, part, []) for part in ("body", "orelse", "finalbody")]
+    bodies += [clause.body for part in ("handlers", "cases") for clause in getattr(statement, part, [])]
+    return 1 + max(_depth(body) for body in bodies)
+
+
+def test_names_say_what_a_thing_does() -> None:
+    defined = [
+        (module.name, node.name)
+        for module in modules().values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    defined += [(name, name.rsplit(".", 1)[-1]) for name in modules()]
+    assert [(where, name) for where, name in defined if EMPTY_WORDS.search(name)] == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert [name for name, module in modules().items() if not ast.get_docstring(module.tree)] == []
+
+
+def test_every_module_with_annotations_postpones_them() -> None:
+    annotated = [
+        module
+        for module in modules().values()
+        if any(isinstance(node, (ast.FunctionDef, ast.AnnAssign)) for node in ast.walk(module.tree))
+    ]
+    assert [module.name for module in annotated if "__future__" not in imports_of(module)] == []
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    names = [path.name for path in TESTS.rglob("*.py") if path.name not in ("conftest.py", "__init__.py")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
+    assert list(TESTS.rglob("__init__.py")) == []

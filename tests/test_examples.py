@@ -1,0 +1,108 @@
+"""Every example runs to its end, without a warning, and prints what it promises."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+#: What each example prints, as a pattern for the whole of its output.
+EXPECTED: dict[str, tuple[list[str], str]] = {
+    "background.py": ([], r"Hello, world! \(1\)\nHello, world! \(2\)\nHello, world! \(3\)\n(.*\n)?Done\.\n"),
+    "blocking.py": ([], r"3\n2\n1\nLift-off\.\n"),
+    "asyncio_scheduler.py": (
+        [],
+        r"Fetched page 1 on the event loop\nFetched page 2 on the event loop\n(Fetched.*\n)*Running: False\n",
+    ),
+    "cron_and_time_zones.py": (
+        [],
+        r".*09:00.*Monday.*Friday.*\n"
+        r"  Mon 2026-01-05 09:00 CET\n  Tue 2026-01-06 09:00 CET\n  Wed 2026-01-07 09:00 CET\n"
+        r".*02:30.*\n"
+        r"  Sat 2026-03-28 02:30 CET\n  Sun 2026-03-29 03:00 CEST\n  Mon 2026-03-30 02:30 CEST\n",
+    ),
+    "interval_jitter.py": (
+        [],
+        r"every minute.*\n100 runs in 99 minutes\nevery run at most 20 s after its minute: True\n"
+        r"not all of them on the minute: True\n",
+    ),
+    "calendar_interval.py": (
+        [],
+        r"every month at 08:00.*\n  2026-01-31 08:00\n  2026-03-31 08:00\n  2026-05-31 08:00\n  2026-07-31 08:00\n",
+    ),
+    "combining_triggers.py": (
+        [],
+        r".*13.*Friday.*\n  Fri 2026-02-13\n  Fri 2026-03-13\n  Fri 2026-11-13\n"
+        r".*Tuesday.*Monday.*\n  Thu 2026-01-01 07:00\n  Fri 2026-01-02 07:00\n  Mon 2026-01-05 09:00\n",
+    ),
+    "events_and_listeners.py": (
+        [],
+        r"by-two returned 5\.0\nby-zero failed: ZeroDivisionError\('division by zero'\)\n",
+    ),
+    "changing_jobs.py": (
+        [],
+        r"added:       cron\[hour='3'\], runs next at 03:00\n"
+        r"paused:      next run None\n"
+        r"resumed:     runs next at 03:00\n"
+        r"modified:    weekly report for everybody\n"
+        r"rescheduled: cron\[hour='5', minute='30'\], runs next at 05:30\n"
+        r"removed:     None\n",
+    ),
+    "max_instances_and_coalescing.py": (
+        [],
+        r"slow: 1 running, the next run was skipped\n"
+        r"one for all: 1 run\(s\) for 3 fire times\n"
+        r"each of them: 3 run\(s\) for 3 fire times\n",
+    ),
+    "process_pool.py": (
+        [],
+        r"Sum: 332833500, computed in another process: True\n"
+        r"The crash is an error of that run alone: True\n"
+        r"The pool goes on: 285\n",
+    ),
+    "configuration.py": (
+        [],
+        r"time zone Europe/Berlin, at most 3 at once, coalescing: False\n.*timezon.*did you mean 'timezone'\?.*\n",
+    ),
+    "export_import.py": ([], r"backup: backup\('orders',\) on cron\[hour='1'\]\n"),
+    "custom_trigger.py": ([], r"doubling\[4 times from 12:00\]\n12:01 12:03 12:07 12:15\n"),
+    "custom_executor.py": ([], r"Running on the thread for-lookout\n"),
+    "custom_job_store.py": (
+        [],
+        r"After the restart: remind\('water the plants',\) on cron\[hour='8'\], at 08:00\n",
+    ),
+    "flask_app.py": (["--check"], r"(/jobs lists clean-up|Flask is not installed: pip install flask)\n"),
+    "testing_your_jobs.py": (
+        [],
+        r"after 1 day: \['invoice 1'\]\nafter 3 days: \['invoice 1', 'invoice 2', 'invoice 3'\]\n",
+    ),
+    "demo.py": (
+        ["2"],
+        r"(?s).*heartbeat +beats.*heartbeat is paused.*flaky +failed: the server did not answer.*"
+        r"heartbeat is resumed.*heartbeat +beats.*that is all.*alarm +\| +1 \| +0 \| finished.*",
+    ),
+}
+
+
+def test_every_example_is_checked() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == EXPECTED.keys()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_example_prints_what_it_promises(name: str) -> None:
+    arguments, pattern = EXPECTED[name]
+    done = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning", str(EXAMPLES / name), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(pattern, done.stdout), done.stdout
+    assert not done.stderr
