@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from datetime import datetime
 
 from goscheduler import BackgroundScheduler
@@ -14,10 +15,10 @@ from goscheduler.job import Job
 class ThreadPerJobExecutor(BaseExecutor):
     """Starts a thread for every run."""
 
-    def _do_submit_job(self, job: Job, run_times: list[datetime]) -> None:
+    def _do_submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
         threading.Thread(target=self._work, args=(job, run_times), name=f"for-{job.id}").start()
 
-    def _work(self, job: Job, run_times: list[datetime]) -> None:
+    def _work(self, job: Job, run_times: Sequence[datetime]) -> None:
         try:
             events = run_job(job, job._jobstore_alias, run_times, self._logger.name)
         except BaseException:

@@ -97,7 +97,7 @@ def main() -> None:
 
         second = BackgroundScheduler(jobstores={"default": JSONFileJobStore(path)}, timezone="UTC")
         second.start()
-        job = second.get_job("plants")
+        (job,) = second.get_jobs()
         print(f"After the restart: {job.name}{job.args} on {job.trigger}, at {job.next_run_time:%H:%M}")
         second.shutdown()
 

@@ -28,7 +28,7 @@ def create_app() -> Any:
 
     @app.get("/jobs")
     def jobs() -> Any:
-        return jsonify([{"id": job.id, "next": job.next_run_time.isoformat()} for job in scheduler.get_jobs()])
+        return jsonify([{"id": job.id, "next": str(job.next_run_time)} for job in scheduler.get_jobs()])
 
     return app
 

@@ -36,3 +36,17 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+
+
+class Deadline:
+    """A limit that several steps share: each asks how much is left of it."""
+
+    __slots__ = ("_at", "_clock")
+
+    def __init__(self, clock: Clock, seconds: float | None) -> None:
+        self._clock = clock
+        self._at = None if seconds is None else clock.monotonic() + seconds
+
+    def left(self, at_least: float = 0.0) -> float | None:
+        """Return the seconds that are left, but not less than ``at_least``; None for no limit."""
+        return None if self._at is None else max(at_least, self._at - self._clock.monotonic())

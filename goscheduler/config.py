@@ -63,8 +63,22 @@ def parse_config(
     :raises UnknownOption: for a key that nobody knows
     :raises InvalidArgument: for a value that makes no sense, or for several errors together
     """
+    return parse_settings(collect_settings(gconfig, prefix, options), extra_keys)
+
+
+def collect_settings(
+    gconfig: Mapping[str, Any] | None, prefix: str | Iterable[str] | None, options: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return what was given, as nested dicts without prefixes, nothing checked yet; the caller may change it."""
     faults = _Faults()
     settings = _nested(_matching(gconfig or {}, prefix, faults), faults) | dict(options or {})
+    faults.raise_if_any()
+    return settings
+
+
+def parse_settings(settings: Mapping[str, Any], extra_keys: Collection[str] = ()) -> SchedulerConfig:
+    """Return the configuration that collected settings describe. Raises as :func:`parse_config`."""
+    faults = _Faults()
     parsed: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in settings.items():
@@ -108,6 +122,8 @@ def _matching(gconfig: Mapping[str, Any], prefix: str | Iterable[str] | None, fa
     """Return the settings under one of the prefixes, without it."""
     if not isinstance(gconfig, Mapping):
         raise TypeError(f"The configuration must be a mapping, got {shown(gconfig)}")
+    if prefix is not None and not isinstance(prefix, (str, tuple, list)):
+        raise TypeError(f"prefix must be a string, got {shown(prefix)}")
     prefixes = (prefix or "",) if isinstance(prefix, str) or prefix is None else tuple(prefix)
     found: dict[str, Any] = {}
     for one in prefixes:
@@ -170,7 +186,7 @@ def _parse_timezone(value: Any, _faults: _Faults) -> tzinfo | None:
 def _parse_retry_interval(value: Any, _faults: _Faults) -> float:
     try:
         seconds = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = math.nan
     if not 0 < seconds < math.inf:
         raise InvalidArgument(

@@ -57,6 +57,7 @@ class Job:
         "__weakref__",
         "_jobstore_alias",
         "_scheduler",
+        "_waits_for",
         "args",
         "func",
         "func_ref",
@@ -71,6 +72,8 @@ class Job:
 
     _scheduler: JobHost
     _jobstore_alias: str | None
+    _waits_for: str | None
+    """While the job is pending: the alias of the store that it is meant for."""
     id: str
     name: str
     func: Callable[..., Any]
@@ -87,7 +90,7 @@ class Job:
 
     def __init__(self, scheduler: JobHost, id: str | None = None, **definition: Any) -> None:
         self._scheduler = scheduler
-        self._jobstore_alias = None
+        self._jobstore_alias = self._waits_for = None
         self.suspended = None
         self.options = OPEN
         if definition.get("name") is None:
@@ -125,26 +128,30 @@ class Job:
         """True while the job waits for its scheduler to start and is in no store yet."""
         return self._jobstore_alias is None
 
+    @property
+    def _place(self) -> str | None:
+        return self._jobstore_alias or self._waits_for
+
     def modify(self, **changes: Any) -> Job:
         """Change attributes of the job; all of them or, if one is refused, none."""
-        return self._adopt(self._scheduler.modify_job(self.id, self._jobstore_alias, **changes))
+        return self._adopt(self._scheduler.modify_job(self.id, self._place, **changes))
 
     def reschedule(self, trigger: Any, **trigger_args: Any) -> Job:
         """Give the job another trigger and compute its next run from now."""
-        return self._adopt(self._scheduler.reschedule_job(self.id, self._jobstore_alias, trigger, **trigger_args))
+        return self._adopt(self._scheduler.reschedule_job(self.id, self._place, trigger, **trigger_args))
 
     def pause(self) -> Job:
         """Stop firing until :meth:`resume`."""
-        return self._adopt(self._scheduler.pause_job(self.id, self._jobstore_alias))
+        return self._adopt(self._scheduler.pause_job(self.id, self._place))
 
     def resume(self) -> Job:
         """Fire again, from now on. A job whose trigger has ended meanwhile is removed."""
-        resumed = self._scheduler.resume_job(self.id, self._jobstore_alias)
+        resumed = self._scheduler.resume_job(self.id, self._place)
         return self if resumed is None else self._adopt(resumed)
 
     def remove(self) -> None:
         """Remove the job. After that no new run of it starts."""
-        self._scheduler.remove_job(self.id, self._jobstore_alias)
+        self._scheduler.remove_job(self.id, self._place)
 
     def _adopt(self, stored: Job) -> Job:
         """Make this handle show what the store has now."""
@@ -152,6 +159,8 @@ class Job:
             for name in _COPIED:
                 if hasattr(stored, name):
                     setattr(self, name, getattr(stored, name))
+                elif hasattr(self, name):
+                    delattr(self, name)
         return self
 
     def _edited(self, **changes: Any) -> Job:
@@ -231,7 +240,7 @@ class Job:
             raise ValueError(
                 f"Job has version {state['version']}, but only version {STATE_VERSION} can be handled"
             )
-        self._jobstore_alias = None
+        self._jobstore_alias = self._waits_for = None
         self.suspended = None
         self.id = state["id"]
         self.func_ref = state["func"]

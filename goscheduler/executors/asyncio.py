@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from goscheduler.clock import SYSTEM_CLOCK
-from goscheduler.executors._workers import SHUT_DOWN, ThreadWorker, WorkerPool
+from goscheduler.executors._workers import ABORT_SECONDS, SHUT_DOWN, ThreadWorker, WorkerPool
 from goscheduler.executors.base import UNKNOWN_ROOM, BaseExecutor, ExecutorHost, run_coroutine_job, run_job
 from goscheduler.executors.call import cancelled, execute_coroutine, failed
 from goscheduler.executors.context import id_of_current_run
@@ -87,6 +87,7 @@ class AsyncIOExecutor(BaseExecutor):
         done = wait and self._wait_for_tasks(deadline)
         if not done:
             self._cancel_tasks()
+            self._wait_for_tasks(SYSTEM_CLOCK.monotonic() + ABORT_SECONDS)
         if not self._loop.is_running():
             self._give_up_tasks()
         left = None if deadline is None else max(0.0, deadline - SYSTEM_CLOCK.monotonic())

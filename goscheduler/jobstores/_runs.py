@@ -42,6 +42,16 @@ class LocalRuns:
         self._order = itertools.count()
         self._fences = itertools.count(1)
 
+    def without_owners(self) -> LocalRuns:
+        """Return the same without live runs: these belonged to an earlier start, or to the parent of a fork."""
+        heir = LocalRuns(self._history.maxlen or HISTORY_KEPT)
+        heir.suspended = dict(self.suspended)
+        heir._history.extend(self._history)
+        for run in [entry[2] for entry in self._pending] + [run for held in self._held.values() for run in held]:
+            heir.add_pending(run)
+        heir._fences = itertools.count(self.next_fence())
+        return heir
+
     def next_fence(self) -> int:
         """Return a number above every one returned before."""
         return next(self._fences)

@@ -232,9 +232,9 @@ class BaseJobStore(ABC):
         """Call ``wake`` from now on whenever another process has changed what is due. A local store has nobody to hear
         from."""
 
-    def forget_runs(self) -> None:
-        """Start afresh in a forked child: what was live belongs to the parent."""
-        self.__dict__.pop("_local_runs", None)
+    def forget_live_runs(self) -> None:
+        """Let go of runs that belong to an earlier start of the scheduler, or to the parent of a forked child."""
+        self.__dict__["_local_runs"] = self._runs.without_owners()
 
     @property
     def _runs(self) -> LocalRuns:

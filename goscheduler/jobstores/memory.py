@@ -103,9 +103,9 @@ class MemoryJobStore(BaseJobStore):
         with self._lock:
             return _Firing(self, request).fire()
 
-    def forget_runs(self) -> None:
-        self._lock = threading.RLock()  # the parent may have held the old one
-        self._local_runs = LocalRuns(self._history_kept)
+    def forget_live_runs(self) -> None:
+        self._lock = threading.RLock()  # the parent of a fork may have held the old one
+        self._local_runs = self._local_runs.without_owners()
 
     def suspensions(self) -> Mapping[str, str]:
         with self._lock:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from goscheduler.clock import Deadline
 from goscheduler.events import EventCode
 from goscheduler.executors.base import BaseExecutor, stop
 from goscheduler.options import check_alias
@@ -23,46 +26,55 @@ class Components:
         self._engine = engine
         self._scheduler = scheduler
         self._running = False
+        self._lock = threading.Lock()
+        self._being_added: set[tuple[str, str]] = set()
 
     def add_executor(self, alias: str, executor: BaseExecutor) -> None:
         """Add an executor, and start it if the scheduler runs."""
-        check_alias(alias)
-        if alias in self._engine.executors:
-            raise ValueError(f'This scheduler already has an executor by the alias of "{alias}"')
-        if self._running:
-            executor.start(self._scheduler, alias)
-        self._engine.put_executor(alias, executor)
+        with self._reserved("an executor", alias, self._engine.executors):
+            if self._running:
+                executor.start(self._scheduler, alias)
+            self._engine.put_executor(alias, executor)
         self._engine.tell_of_scheduler(EventCode.EXECUTOR_ADDED, alias)
 
     def remove_executor(self, alias: str, shutdown: bool) -> None:
         """Take an executor out, and shut it down if wanted."""
-        executor = self._engine.executors.get(alias)
+        executor = self._engine.put_executor(alias, None)
         if executor is None:
             raise KeyError(f"No such executor: {alias}")
-        self._engine.put_executor(alias, None)
         if shutdown and self._running:
             stop(executor)
         self._engine.tell_of_scheduler(EventCode.EXECUTOR_REMOVED, alias)
 
     def add_store(self, alias: str, store: BaseJobStore) -> None:
         """Add a store, and start it if the scheduler runs."""
-        check_alias(alias)
-        if alias in self._engine.stores:
-            raise ValueError(f'This scheduler already has a job store by the alias of "{alias}"')
-        if self._running:
-            self._start_store(alias, store)
-        self._engine.put_store(alias, store)
+        with self._reserved("a job store", alias, self._engine.stores):
+            if self._running:
+                self._start_store(alias, store)
+            self._engine.put_store(alias, store)
         self._engine.tell_of_scheduler(EventCode.JOBSTORE_ADDED, alias)
 
     def remove_store(self, alias: str, shutdown: bool) -> None:
         """Take a store out, and shut it down if wanted."""
-        store = self._engine.stores.get(alias)
+        store = self._engine.put_store(alias, None)
         if store is None:
             raise KeyError(f"No such job store: {alias}")
-        self._engine.put_store(alias, None)
         if shutdown and self._running:
             store.shutdown()
         self._engine.tell_of_scheduler(EventCode.JOBSTORE_REMOVED, alias)
+
+    @contextmanager
+    def _reserved(self, noun: str, alias: str, taken: Mapping[str, object]) -> Iterator[None]:
+        """Keep an alias for the caller while it starts what is to have it; no lock is held meanwhile."""
+        check_alias(alias)
+        with self._lock:
+            if alias in taken or (noun, alias) in self._being_added:
+                raise ValueError(f'This scheduler already has {noun} by the alias of "{alias}"')
+            self._being_added.add((noun, alias))
+        try:
+            yield
+        finally:
+            self._being_added.discard((noun, alias))
 
     def start(self) -> None:
         """Start all of them. If one fails, those that were started are shut down, and the error is raised."""
@@ -82,16 +94,15 @@ class Components:
 
     def _start_store(self, alias: str, store: BaseJobStore) -> None:
         store.start(self._scheduler, alias)
+        if not store.shared:
+            store.forget_live_runs()
         if not store.shared and not store.keeps_objects:
             self._engine.logger.info('Job store "%s" is not shared: let only one scheduler at a time use it', alias)
 
-    def stop_executors(self, wait: bool, timeout: float | None) -> None:
-        """Shut the executors down, all of them within ``timeout`` seconds."""
-        monotonic = self._engine.clock.monotonic
-        deadline = None if timeout is None else monotonic() + timeout
+    def stop_executors(self, wait: bool, deadline: Deadline) -> None:
+        """Shut the executors down, all of them before the deadline."""
         for alias, executor in self._engine.executors.items():
-            left = None if deadline is None else max(0.0, deadline - monotonic())
-            self._guard(f'executor "{alias}"', partial(stop, executor, wait, left))
+            self._guard(f'executor "{alias}"', partial(stop, executor, wait, deadline.left()))
 
     def stop_stores(self) -> None:
         """Shut the stores down."""
@@ -103,7 +114,7 @@ class Components:
         """Be as before the start, without shutting anything down: a forked child has copies of no use."""
         self._running = False
         for store in self._engine.stores.values():
-            store.forget_runs()
+            store.forget_live_runs()
 
     def _guard(self, what: str, action: Callable[[], object]) -> None:
         try:

@@ -55,15 +55,19 @@ class Engine:
         """Return an id that no other run of any process has."""
         return f"{self._run_prefix}{next(self._run_numbers):x}"
 
-    def put_store(self, alias: str, store: BaseJobStore | None) -> None:
-        """Set the store ``alias``, or take it out."""
+    def put_store(self, alias: str, store: BaseJobStore | None) -> BaseJobStore | None:
+        """Set the store ``alias``, or take it out; return the one that was there."""
         with self._lock:
+            before = self.stores.get(alias)
             self.stores = _replaced(self.stores, alias, store)
+            return before
 
-    def put_executor(self, alias: str, executor: BaseExecutor | None) -> None:
-        """Set the executor ``alias``, or take it out."""
+    def put_executor(self, alias: str, executor: BaseExecutor | None) -> BaseExecutor | None:
+        """Set the executor ``alias``, or take it out; return the one that was there."""
         with self._lock:
+            before = self.executors.get(alias)
             self.executors = _replaced(self.executors, alias, executor)
+            return before
 
     def has_executor(self, alias: str) -> bool:
         """Tell whether there is an executor by this alias at this moment."""

@@ -62,7 +62,11 @@ def read_jobs(infile: PathOrFile) -> list[dict[str, Any]]:
 
 
 def _text_of(infile: PathOrFile) -> str:
-    return Path(infile).read_text(encoding="utf-8") if isinstance(infile, (str, PathLike)) else infile.read()
+    if isinstance(infile, (str, PathLike)):
+        return Path(infile).read_text(encoding="utf-8")
+    if not hasattr(infile, "read"):
+        raise TypeError(f"infile must be a path or an open text file, got {shown(infile)}")
+    return infile.read()
 
 
 def _parse(text: str) -> dict[str, Any]:

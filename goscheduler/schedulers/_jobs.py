@@ -42,6 +42,7 @@ class Jobs:
         """Put a job where it belongs, filling in what was left open."""
         if not self.started:
             self._refuse_without_fire_time(addition.job)
+            addition.job._waits_for = addition.jobstore
             self.waiting.setdefault(addition.jobstore, WaitingRoom()).put(addition)
             self._engine.logger.info("Adding job tentatively -- it will be properly scheduled when the scheduler starts")
             return
@@ -99,6 +100,8 @@ class Jobs:
 
     def find(self, job_id: str, jobstore: str | None = None) -> Job | None:
         """Return a job, or None."""
+        if not isinstance(job_id, str):
+            return None
         for _, store in self._places(jobstore):
             job = store.lookup_job(job_id)
             if job is not None:
@@ -133,8 +136,7 @@ class Jobs:
         def edit(job: Job) -> Job:
             edited = job._edited(trigger=trigger)
             self._anchor(edited)
-            edited.next_run_time = self._first_fire_time(edited)
-            edited.suspended = None
+            self._start_over(edited)
             return edited
 
         return self._edit(job_id, jobstore, edit)
@@ -148,8 +150,7 @@ class Jobs:
 
         def edit(job: Job) -> Job:
             edited = job._edited()
-            edited.next_run_time = self._first_fire_time(edited)
-            edited.suspended = None
+            self._start_over(edited)
             return edited
 
         try:
@@ -253,6 +254,16 @@ class Jobs:
             store.discard_pending(job_id)
             store.release(job_id)
             self._engine.revoked.update(run.id for run in store.live_runs(job_id))
+
+    def _start_over(self, job: Job) -> None:
+        """Let a job fire from now on or, before the start, from then on."""
+        job.suspended = None
+        if self.started:
+            job.next_run_time = self._first_fire_time(job)
+            return
+        if hasattr(job, "next_run_time"):
+            del job.next_run_time
+        self._refuse_without_fire_time(job)
 
     def _anchor(self, job: Job) -> None:
         job.trigger = job.trigger.anchored(self._engine.clock.now())

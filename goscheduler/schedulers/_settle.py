@@ -42,7 +42,11 @@ class Settler:
 
     def start(self) -> None:
         """Settle on a thread of our own from now on."""
-        self._thread = threading.Thread(target=self._run, name="goscheduler-settler", daemon=True)
+        # A queue of its own for each start: a thread that was left behind in a store keeps its old one.
+        self._queue = SimpleQueue()
+        self._thread = threading.Thread(
+            target=self._run, args=(self._queue,), name="goscheduler-settler", daemon=True
+        )
         self._thread.start()
 
     def stop(self, timeout: float | None = None) -> None:
@@ -74,25 +78,27 @@ class Settler:
         self._settle(batch)
         return len(batch)
 
-    def _run(self) -> None:
+    def _run(self, queue: SimpleQueue[tuple[Run, Outcome] | None]) -> None:
         more = True
         while more:
             batch: list[tuple[Run, Outcome]] = []
-            more = self._gather(batch)
+            more = self._gather(queue, batch)
             try:
                 self._settle(batch)
             except BaseException:
                 self._engine.logger.exception("The outcomes of %d runs could not be settled", len(batch))
 
-    def _gather(self, batch: list[tuple[Run, Outcome]]) -> bool:
+    def _gather(
+        self, queue: SimpleQueue[tuple[Run, Outcome] | None], batch: list[tuple[Run, Outcome]]
+    ) -> bool:
         """Fill ``batch``; false when the end was announced."""
         try:
-            item = self._queue.get(timeout=RETRY_UNWRITTEN if self._unwritten else None)
+            item = queue.get(timeout=RETRY_UNWRITTEN if self._unwritten else None)
             while item is not None:
                 batch.append(item)
                 if len(batch) >= BATCH:
                     return True
-                item = self._queue.get_nowait()
+                item = queue.get_nowait()
         except Empty:
             return True
         return False
@@ -100,12 +106,16 @@ class Settler:
     def _settle(self, batch: list[tuple[Run, Outcome]]) -> None:
         now = self._engine.clock.now()
         by_store, self._unwritten = self._unwritten, {}
+        revoked = self._engine.revoked
         for run, outcome in batch:
-            by_store.setdefault(run.job._jobstore_alias or "", []).append(settle(run, _checked(outcome), now))
+            outcome = _checked(outcome)
+            if revoked and outcome.kind is OutcomeKind.SNOOZED and run.id in revoked:
+                outcome = Outcome(OutcomeKind.CANCELLED, reason="its job was removed before the run was started")
+            by_store.setdefault(run.job._jobstore_alias or "", []).append(settle(run, outcome, now))
         for alias, settlements in by_store.items():
             self._write(alias, settlements)
-        if self._engine.revoked:
-            self._engine.revoked.difference_update(run.id for run, _ in batch)
+        if revoked:
+            revoked.difference_update(run.id for run, _ in batch)
         if batch and self._engine.hungry:
             self._wake()
 

@@ -30,8 +30,8 @@ class AsyncIOScheduler(BackgroundScheduler):
     _callers_loop: asyncio.AbstractEventLoop | None = None
     """The loop on which ``aio.start()`` was called."""
 
-    def _configure(self, config: SchedulerConfig) -> None:
-        super()._configure(config)
+    def _apply(self, config: SchedulerConfig) -> None:
+        super()._apply(config)
         self._given_loop = maybe_ref(config.extra.get("event_loop"))
         self._engine.bus.run_coroutine = self._run_listener
 
@@ -59,7 +59,7 @@ class AsyncIOScheduler(BackgroundScheduler):
         return _Done()
 
     def _await_shutdown(self) -> None:
-        if not self._stopped.is_set() and not self.running and _running_loop() is not None:
+        if _running_loop() is not None and not self._stopped.is_set():
             raise RuntimeError("The scheduler is still shutting down; await scheduler.shutdown() before starting it again")
         super()._await_shutdown()
 

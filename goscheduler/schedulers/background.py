@@ -17,10 +17,14 @@ class BackgroundScheduler(BlockingScheduler):
 
     extra_options = (*BlockingScheduler.extra_options, "daemon")
 
-    def _configure(self, config: SchedulerConfig) -> None:
-        super()._configure(config)
+    def _apply(self, config: SchedulerConfig) -> None:
+        super()._apply(config)
         self._daemon = asbool(config.extra.get("daemon", True))
 
     def _begin_loop(self) -> None:
-        if self._claim_loop():
-            threading.Thread(target=self._main_loop, name="goscheduler", daemon=self._daemon).start()
+        loop = self._claim_loop()
+        if loop is not None:
+            loop.thread = threading.Thread(
+                target=self._turn, args=(loop,), name="goscheduler", daemon=self._daemon
+            )
+            loop.thread.start()

@@ -24,8 +24,8 @@ from typing import IO, Any, TypeVar
 from goscheduler import errors, events
 from goscheduler._version import __version__
 from goscheduler.bus import EventBus, Listener
-from goscheduler.clock import SYSTEM_CLOCK, Clock
-from goscheduler.config import DEFAULT_PREFIXES, SchedulerConfig, parse_config
+from goscheduler.clock import SYSTEM_CLOCK, Clock, Deadline
+from goscheduler.config import DEFAULT_PREFIXES, SchedulerConfig, collect_settings, parse_settings
 from goscheduler.errors import (
     InvalidArgument,
     SchedulerAlreadyRunningError,
@@ -59,6 +59,10 @@ from goscheduler.util import undefined
 STATE_STOPPED = 0
 STATE_RUNNING = 1
 STATE_PAUSED = 2
+
+#: Seconds that outcomes and events are given at the end, even when jobs have used up the limit of a shutdown. Only a
+#: store or a listener that hangs needs them.
+LAST_WORDS = 0.5
 
 IF_EXISTS = ("error", "replace", "keep")
 
@@ -94,9 +98,13 @@ class BaseScheduler(ABC):
         """
         if self.state != STATE_STOPPED:
             raise SchedulerAlreadyRunningError
-        self._configure(parse_config(gconfig, prefix, options, self.extra_options))
+        self._configure(collect_settings(gconfig, prefix, options))
 
-    def _configure(self, config: SchedulerConfig) -> None:
+    def _configure(self, config: dict[str, Any]) -> None:
+        """Check and apply settings. A subclass may take its own out of ``config`` before it calls this."""
+        self._apply(parse_settings(config, self.extra_options))
+
+    def _apply(self, config: SchedulerConfig) -> None:
         executors = {alias: create_plugin("executor", alias, value) for alias, value in config.executors.items()}
         stores = {alias: create_plugin("jobstore", alias, value) for alias, value in config.jobstores.items()}
         self.timezone: tzinfo = config.timezone
@@ -123,17 +131,24 @@ class BaseScheduler(ABC):
 
         :raises SchedulerAlreadyRunningError: if it runs
         """
-        self._await_shutdown()
-        with self._lock:
-            if self.state != STATE_STOPPED:
-                raise SchedulerAlreadyRunningError
-            _lifecycle.refuse_uwsgi_without_threads()
-            self._start_parts()
-            self.state = STATE_PAUSED if paused else STATE_RUNNING
-            self._stopped.clear()
+        _lifecycle.refuse_uwsgi_without_threads()
+        while not self._start_unless_shutting_down(STATE_PAUSED if paused else STATE_RUNNING):
+            self._await_shutdown()
         self._logger.info("Scheduler started")
         self._engine.tell_of_scheduler(EventCode.SCHEDULER_STARTED)
         self._begin_loop()
+
+    def _start_unless_shutting_down(self, state: int) -> bool:
+        with self._lock:
+            if self.state != STATE_STOPPED:
+                raise SchedulerAlreadyRunningError
+            if not self._stopped.is_set():
+                return False
+            self._start_parts()
+            self._prepare_loop()
+            self._stopped.clear()
+            self.state = state
+            return True
 
     def shutdown(self, wait: bool = True, timeout: float | None = None) -> Any:
         """Stop firing, and with ``wait`` let what has been started end, for at most ``timeout`` seconds.
@@ -177,8 +192,7 @@ class BaseScheduler(ABC):
         :raises ValueError: if there is one by this alias
         """
         instance = component("executor", executor, executor_opts)
-        with self._lock:
-            self._components.add_executor(alias, instance)
+        self._components.add_executor(alias, instance)
         if self.running:
             self._jobs.release_suspended()
             self._wake_unless_paused()
@@ -188,8 +202,7 @@ class BaseScheduler(ABC):
 
         :raises KeyError: if there is none by this alias
         """
-        with self._lock:
-            self._components.remove_executor(alias, shutdown)
+        self._components.remove_executor(alias, shutdown)
 
     def add_jobstore(self, jobstore: BaseJobStore | str, alias: str = "default", **jobstore_opts: Any) -> None:
         """Add a job store, given as an instance or as the name of a plug-in and its options.
@@ -197,8 +210,7 @@ class BaseScheduler(ABC):
         :raises ValueError: if there is one by this alias
         """
         instance = component("jobstore", jobstore, jobstore_opts)
-        with self._lock:
-            self._components.add_store(alias, instance)
+        self._components.add_store(alias, instance)
         self._wake_unless_paused()
 
     def remove_jobstore(self, alias: str, shutdown: bool = True) -> None:
@@ -206,8 +218,7 @@ class BaseScheduler(ABC):
 
         :raises KeyError: if there is none by this alias
         """
-        with self._lock:
-            self._components.remove_store(alias, shutdown)
+        self._components.remove_store(alias, shutdown)
 
     def add_listener(self, callback: Listener, mask: int = EVENT_ANY) -> None:
         """Call ``callback(event)`` for every event whose code is in ``mask``."""
@@ -423,6 +434,9 @@ class BaseScheduler(ABC):
             self._logger.exception("A round of the scheduler failed; trying again in a second")
             return 1.0
 
+    def _prepare_loop(self) -> None:
+        """Get ready for :meth:`_begin_loop`; called while the state is about to change."""
+
     @abstractmethod
     def _begin_loop(self) -> None:
         """Begin to call :meth:`_process_jobs`, waiting in between for as long as it says or until woken."""
@@ -444,7 +458,7 @@ class BaseScheduler(ABC):
             self._jobs.add_waiting()
             self._jobs.release_suspended()
         except BaseException:
-            self._stop_parts(wait=False)
+            self._stop_parts(wait=False, deadline=Deadline(self.clock, None))
             raise
 
     def _start_settling(self) -> None:
@@ -452,20 +466,19 @@ class BaseScheduler(ABC):
 
     def _finish_shutdown(self, wait: bool, timeout: float | None) -> None:
         try:
-            deadline = None if timeout is None else self.clock.monotonic() + timeout
-            self._end_loop(timeout)
-            left = None if deadline is None else max(0.0, deadline - self.clock.monotonic())
-            self._stop_parts(wait, left)
+            deadline = Deadline(self.clock, timeout)
+            self._end_loop(deadline.left())
+            self._stop_parts(wait, deadline)
             self._logger.info("Scheduler has been shut down")
             self._engine.tell_of_scheduler(EventCode.SCHEDULER_SHUTDOWN)
-            self._engine.bus.close(timeout)
+            self._engine.bus.close(deadline.left(at_least=LAST_WORDS))
         finally:
             self._stopped.set()
 
-    def _stop_parts(self, wait: bool, timeout: float | None = None) -> None:
+    def _stop_parts(self, wait: bool, deadline: Deadline) -> None:
         """Stop the parts in the order in which work flows through them."""
-        self._components.stop_executors(wait, timeout)
-        self._settler.stop(timeout)
+        self._components.stop_executors(wait, deadline)
+        self._settler.stop(deadline.left(at_least=LAST_WORDS))
         self._jobs.started = False
         self._components.stop_stores()
 
@@ -479,8 +492,6 @@ class BaseScheduler(ABC):
 
     def _await_shutdown(self) -> None:
         """Wait for a shutdown that is going on; from inside what it waits for, that cannot be waited for."""
-        if self._stopped.is_set() or self.running:
-            return
         if self._is_called_from_inside():
             raise SchedulerAlreadyRunningError
         self._stopped.wait()

@@ -11,6 +11,16 @@ from goscheduler.schedulers.base import STATE_STOPPED, BaseScheduler
 __all__ = ["BaseScheduler", "BlockingScheduler"]
 
 
+class _Loop:
+    """The loop of one start of a scheduler."""
+
+    def __init__(self) -> None:
+        self.wake = threading.Event()
+        self.ended = threading.Event()
+        self.thread: threading.Thread | None = None
+        self.begun = False
+
+
 class BlockingScheduler(BaseScheduler):
     """Fires on the thread that calls ``start()``, which blocks until ``shutdown()`` is complete.
 
@@ -19,56 +29,52 @@ class BlockingScheduler(BaseScheduler):
     """
 
     def __init__(self, gconfig: Mapping[str, Any] | None = None, **options: Any) -> None:
-        self._new_loop()
+        self._loop = _Loop()
         super().__init__(gconfig, **options)
 
-    def start(self, paused: bool = False) -> None:
-        if not self.running:
-            self._new_loop()
-        super().start(paused)
-
     def wakeup(self) -> None:
-        self._wake.set()
+        self._loop.wake.set()
 
-    def _new_loop(self) -> None:
-        self._wake = threading.Event()
-        self._loop_begun = False
-        self._loop_ended = threading.Event()
-        self._loop_thread: threading.Thread | None = None
+    def _prepare_loop(self) -> None:
+        self._loop = _Loop()
 
     def _begin_loop(self) -> None:
-        if self._claim_loop():
-            self._main_loop()
+        loop = self._claim_loop()
+        if loop is not None:
+            self._turn(loop)
         self._stopped.wait()
 
-    def _claim_loop(self) -> bool:
-        """Say that the loop begins, unless the scheduler has been shut down before it could."""
+    def _claim_loop(self) -> _Loop | None:
+        """Return the loop for the caller to turn; None if the scheduler was shut down before, or another has it."""
         with self._lock:
-            self._loop_begun = self.state != STATE_STOPPED
-            return self._loop_begun
+            loop = self._loop
+            if self.state == STATE_STOPPED or loop.begun:
+                return None
+            loop.begun = True
+            return loop
 
-    def _main_loop(self) -> None:
-        self._loop_thread = threading.current_thread()
+    def _turn(self, loop: _Loop) -> None:
+        loop.thread = threading.current_thread()
         try:
-            while self.state != STATE_STOPPED:
+            while self.state != STATE_STOPPED and self._loop is loop:
                 wait = self._process_jobs()
-                self._wake.wait(wait)
-                self._wake.clear()
+                loop.wake.wait(wait)
+                loop.wake.clear()
         finally:
-            self._loop_ended.set()
+            loop.ended.set()
 
     def _end_loop(self, timeout: float | None) -> None:
-        self._wake.set()
         with self._lock:
-            begun = self._loop_begun
-        if begun and not self._loop_ended.wait(timeout):
-            self._logger.warning("A round of the scheduler did not end in %s seconds; it is left behind", timeout)
+            loop = self._loop
+        loop.wake.set()
+        if loop.begun and not loop.ended.wait(timeout):
+            self._logger.warning("A round of the scheduler did not end in time; its thread is left behind")
 
     def _is_called_from_inside(self) -> bool:
         """Count the loop as inside: a signal can call ``shutdown()`` in the middle of a round."""
-        in_loop = self._loop_thread is threading.current_thread() and not self._loop_ended.is_set()
+        in_loop = self._loop.thread is threading.current_thread() and not self._loop.ended.is_set()
         return in_loop or super()._is_called_from_inside()
 
     def _after_fork(self) -> None:
         super()._after_fork()
-        self._new_loop()
+        self._loop = _Loop()

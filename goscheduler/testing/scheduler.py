@@ -27,8 +27,8 @@ class ManualScheduler(BaseScheduler):
         defaults = {"clock": ManualClock(), "timezone": "UTC", "event_dispatch": "sync"}
         super().__init__(gconfig, **{**defaults, **options})
 
-    def _configure(self, config: SchedulerConfig) -> None:
-        super()._configure(config)
+    def _apply(self, config: SchedulerConfig) -> None:
+        super()._apply(config)
         if not isinstance(self.clock, ManualClock):
             raise TypeError(f"a ManualScheduler needs a ManualClock, got {type(self.clock).__name__} instead")
 

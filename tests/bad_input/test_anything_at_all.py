@@ -32,7 +32,8 @@ JUNK = st.one_of(
     st.sampled_from([
         10**400, math.nan, "x" * 300, "\0", "\ud800", "2026-02-30", "2026-13-45 99:99", "nan", "mon-", "last", "UTC",
         "Mars/X", timedelta(days=-1), timedelta.max, datetime.max, datetime.min, datetime(2026, 3, 29, 2, 30), date.min,
-        wall_time(3), timezone.utc, timezone(timedelta(hours=23)), object(), anything, int, ..., IntervalTrigger(hours=1),
+        wall_time(3), timezone.utc, timezone(timedelta(hours=23)), object(), anything, int, ...,
+        IntervalTrigger(hours=1),
     ]),
     st.lists(st.integers(0, 3), max_size=2),
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
@@ -84,6 +85,19 @@ def test_whatever_was_taken_lets_the_others_fire(jobs: list[dict[str, Any]]) -> 
         for call in jobs:
             _try_to_add(scheduler, call)
         scheduler.add_job(lambda: fired.append(1), "date", run_date="2026-01-01 00:00:00.5")
+        scheduler._move_to(scheduler.clock.now() + timedelta(seconds=1))
+        scheduler._process_jobs()
+    assert fired == [1]
+
+
+@given(st.lists(calls(), min_size=1, max_size=3))
+def test_whatever_was_taken_before_the_start_lets_the_scheduler_start(jobs: list[dict[str, Any]]) -> None:
+    fired = []
+    scheduler = ManualScheduler()
+    for call in jobs:
+        _try_to_add(scheduler, {**call, "jobstore": "default"})
+    scheduler.add_job(lambda: fired.append(1), "date", run_date="2026-01-01 00:00:00.5")
+    with scheduler:
         scheduler._move_to(scheduler.clock.now() + timedelta(seconds=1))
         scheduler._process_jobs()
     assert fired == [1]

@@ -124,3 +124,27 @@ def test_a_configuration_must_be_a_mapping(gconfig: Any) -> None:
 def test_a_job_default_that_is_wrong_is_refused_before_any_job_is_added() -> None:
     with pytest.raises(ValueError, match="max_instances must be a positive integer"):
         ManualScheduler(job_defaults={"max_instances": "0"})
+
+
+@pytest.mark.parametrize("infile", [5, None, b"jobs.json", []])
+def test_jobs_can_only_be_imported_from_a_path_or_a_text_file(scheduler: ManualScheduler, infile: Any) -> None:
+    with pytest.raises(TypeError, match="infile"):
+        scheduler.import_jobs(infile)
+
+
+def test_importing_from_a_file_that_does_not_exist_says_so(scheduler: ManualScheduler) -> None:
+    with pytest.raises(FileNotFoundError, match="no_such_file"):
+        scheduler.import_jobs("no_such_file.json")
+
+
+@pytest.mark.parametrize("job_id", [5, None, b"bystander", [], {}, "a\0b"])
+def test_looking_for_an_id_that_nobody_can_have_finds_nothing(
+    scheduler: ManualScheduler, bystander: Any, job_id: Any
+) -> None:
+    assert scheduler.get_job(job_id) is None
+
+
+@pytest.mark.parametrize("prefix", [5, 1.5, object()])
+def test_a_prefix_must_be_text(prefix: Any) -> None:
+    with pytest.raises(TypeError, match="prefix"):
+        ManualScheduler().configure({}, prefix)

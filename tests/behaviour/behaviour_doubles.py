@@ -8,11 +8,13 @@ import threading
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from goscheduler.events import EVENT_JOB_EXECUTED
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import Outcome, OutcomeKind
+from goscheduler.testing import EventRecorder
 from goscheduler.triggers.base import BaseTrigger
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -75,6 +77,18 @@ def within(seconds: float, action: Any) -> Any:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def works(scheduler: Any, name: str = "proof") -> bool:
+    """Tell whether a job added now is run."""
+    recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
+    scheduler.add_job(note, id=name)
+    return recorder.wait_for(EVENT_JOB_EXECUTED, name, timeout=5) is not None
+
+
+def our_threads() -> set[threading.Thread]:
+    """Return the threads that a scheduler has started and that still live."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("goscheduler")}
 
 
 class PickledStore(BaseJobStore):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,9 @@ def schedulers():
         return made[-1]
 
     yield make
-    for gate_or_scheduler in made:
-        if gate_or_scheduler.running:
-            within(5, lambda scheduler=gate_or_scheduler: scheduler.shutdown(wait=False, timeout=1))
+    for scheduler in made:
+        if scheduler.running:
+            within(5, partial(scheduler.shutdown, wait=False, timeout=1))
 
 
 @pytest.fixture

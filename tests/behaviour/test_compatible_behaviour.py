@@ -40,7 +40,7 @@ def test_a_store_error_while_a_finished_job_is_removed_does_not_end_the_loop(sch
     scheduler.add_job(note, id="job")
     recorder.wait_for(EVENT_JOB_ADDED, "job")
     while "remove_job" not in store.asked:
-        assert scheduler._loop_thread.is_alive()
+        assert scheduler._loop.thread.is_alive()
         threading.Event().wait(0.005)
     store.faults.clear()
     recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=5)

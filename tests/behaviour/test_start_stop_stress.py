@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from behaviour_doubles import HoldingExecutor, PickledStore, note, within
+from behaviour_doubles import HoldingExecutor, PickledStore, note, within, works
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import SchedulerAlreadyRunningError, SchedulerNotRunningError
@@ -23,12 +23,6 @@ from goscheduler.runs.model import OutcomeKind
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.schedulers.blocking import BlockingScheduler
 from goscheduler.testing import EventRecorder, ManualScheduler
-
-
-def works(scheduler, name):
-    recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
-    scheduler.add_job(note, id=name)
-    return recorder.wait_for(EVENT_JOB_EXECUTED, name, timeout=5) is not None
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -188,7 +182,7 @@ def test_a_loop_that_was_left_behind_in_a_hanging_store_ends_when_the_store_answ
     store = Hanging()
     scheduler = schedulers(jobstores={"default": store})
     scheduler.start()
-    left_behind = scheduler._loop_thread
+    left_behind = scheduler._loop.thread
     store.armed = True
     scheduler.wakeup()
     assert gate.started.wait(5)

@@ -174,11 +174,11 @@ def test_a_lambda_cannot_be_exported_and_nothing_is_written(tmp_path: Path) -> N
 def exported_by_apscheduler() -> str:
     scheduler = TheirScheduler(timezone="Europe/Berlin")
     scheduler.start(paused=True)
-    when = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+    when = datetime(2090, 5, 1, 12, tzinfo=timezone.utc)
     scheduler.add_job("math:hypot", "interval", [3, 4], hours=2, id="i", start_date=when, name="every two hours")
     scheduler.add_job("math:hypot", "cron", [3, 4], id="c", hour="*/3", day="1st fri,last", jitter=3)
     scheduler.add_job("math:hypot", "date", [3, 4], id="d", run_date=when, max_instances=4)
-    scheduler.add_job("math:hypot", "calendarinterval", [3, 4], id="ci", months=1, hour=5, start_date="2030-05-01")
+    scheduler.add_job("math:hypot", "calendarinterval", [3, 4], id="ci", months=1, hour=5, start_date="2090-05-01")
     scheduler.add_job("math:hypot", "interval", [3, 4], id="p", hours=1, next_run_time=None, misfire_grace_time=None)
     file = io.StringIO()
     scheduler.export_jobs(file)
@@ -196,7 +196,7 @@ def test_a_file_of_apscheduler_can_be_imported(exported_by_apscheduler: str) -> 
         assert (jobs["d"].max_instances, jobs["d"].args) == (4, (3, 4))
         assert jobs["p"].next_run_time is None
         assert jobs["i"].misfire_grace_time == 1
-        assert jobs["i"].next_run_time == datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+        assert jobs["i"].next_run_time == datetime(2090, 5, 1, 12, tzinfo=timezone.utc)
 
 
 def test_a_pickle_in_a_file_of_apscheduler_cannot_run_code(exported_by_apscheduler: str, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_an_imported_due_time_in_the_past_meets_its_misfire_rule(exported_by_aps
     document = json.loads(exported_by_apscheduler)
     document["jobs"] = [job for job in document["jobs"] if job["id"] == "i"]
     with ManualScheduler() as target:
-        target._move_to(START + timedelta(days=3000, minutes=30))
+        target._move_to(START + timedelta(days=25000, minutes=30))
         recorder = EventRecorder(target, EVENT_JOB_MISSED | EVENT_JOB_EXECUTED)
         target.import_jobs(io.StringIO(json.dumps(document)))
         target.run_due()

@@ -530,6 +530,17 @@ def test_pending_jobs_of_different_stores_may_share_an_id(scheduler: ManualSched
     assert [job.id for job in scheduler.get_jobs()] == ["a", "a"]
 
 
+def test_the_handle_of_a_pending_job_changes_that_job_and_no_other(scheduler: ManualScheduler) -> None:
+    scheduler.add_jobstore("memory", "other")
+    first = add(scheduler, "a", name="first")
+    second = add(scheduler, "a", name="second", jobstore="other")
+    second.modify(name="changed")
+    assert (first.name, second.name) == ("first", "changed")
+    second.remove()
+    assert scheduler.get_jobs() == [first]
+    assert scheduler.get_jobs()[0].name == "first"
+
+
 def test_jobs_added_after_a_shutdown_wait_for_the_next_start(scheduler: ManualScheduler) -> None:
     scheduler.start()
     scheduler.shutdown()

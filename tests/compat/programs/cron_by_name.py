@@ -12,8 +12,8 @@ BERLIN = ZoneInfo("Europe/Berlin")
 
 CASES = [
     {"month": "6-8,11-12", "day": "3rd fri", "hour": "0-3"},
-    {"day_of_week": "mon-fri", "hour": 5, "minute": 30, "end_date": "2027-05-30"},
-    {"year": 2027, "month": 1, "day": "last"},
+    {"day_of_week": "mon-fri", "hour": 5, "minute": 30, "end_date": "2087-05-30"},
+    {"year": 2087, "month": 1, "day": "last"},
     {"hour": "*/3", "minute": "*/20"},
     {"day_of_week": "sun", "second": "5,10"},
     {"week": 53, "day_of_week": "mon"},
@@ -22,7 +22,7 @@ CASES = [
     {"minute": "1-59/7"},
     {"month": "feb", "day": 29},
     {"day_of_week": "0,2,4", "hour": 8},
-    {"month": "jan,jul", "day": "2nd tue", "hour": 8, "start_date": "2027-02-01"},
+    {"month": "jan,jul", "day": "2nd tue", "hour": 8, "start_date": "2087-02-01"},
 ]
 
 
@@ -34,7 +34,7 @@ def main(show):
     scheduler = BackgroundScheduler(timezone=BERLIN)
     for case in CASES:
         trigger = scheduler.add_job(noop, "cron", **case).trigger
-        now = datetime(2026, 7, 1, 12, 0, 0, 500, tzinfo=BERLIN)
+        now = datetime(2086, 7, 1, 12, 0, 0, 500, tzinfo=BERLIN)
         previous, times = None, []
         for _ in range(4):
             previous = trigger.get_next_fire_time(previous, previous or now)

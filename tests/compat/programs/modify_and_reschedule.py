@@ -21,7 +21,7 @@ def main(show):
     show(job.args, job.kwargs)
     scheduler.reschedule_job("work", trigger="cron", minute="*/5")
     show(str(job.trigger), job.next_run_time.minute % 5, job.next_run_time.tzname() in ("CET", "CEST"))
-    job.reschedule("date", run_date="2040-02-03 04:05:06")
+    job.reschedule("date", run_date="2090-02-03 04:05:06")
     show(str(job))
     job.pause()
     show(str(job))

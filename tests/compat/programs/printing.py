@@ -20,7 +20,7 @@ def printed(scheduler, *args):
 def main(show):
     scheduler = BackgroundScheduler(timezone="America/New_York", jobstores={"b": {"type": "memory"}})
     show(printed(scheduler))
-    scheduler.add_job(noop, "date", run_date="2040-07-04 12:00:00", id="a")
+    scheduler.add_job(noop, "date", run_date="2090-07-04 12:00:00", id="a")
     scheduler.add_job(noop, "interval", hours=36, id="b", jobstore="b", name="interval job")
     show(printed(scheduler))
     scheduler.start(paused=True)
