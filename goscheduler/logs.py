@@ -1,7 +1,7 @@
 """Logging that cannot do harm, and that is heard where APScheduler's was.
 
-What a program has set up for the logger ``apscheduler``, handlers and level, holds for ``goscheduler`` too, because that
-is made its child.
+What a program has set up for the logger ``apscheduler``, handlers and level, holds for ``goscheduler`` too, because
+that is made its child.
 """
 
 from __future__ import annotations

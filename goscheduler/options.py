@@ -136,7 +136,8 @@ def _check_misfire_grace_time(value: object) -> float | None:
     number = _as_number(value)
     if number is None or number <= 0:
         raise InvalidOption(
-            f"misfire_grace_time must be either None or a positive integer (or a number of seconds), got {shown(value)}",
+            "misfire_grace_time must be either None or a positive integer (or a number of seconds), "
+            f"got {shown(value)}",
             field="misfire_grace_time",
             value=value,
         )

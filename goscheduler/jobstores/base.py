@@ -1,22 +1,24 @@
 """The store port.
 
 Terms: a **job** is due when its ``next_run_time`` is not after now. **Firing** turns a due job into **runs**; a run is
-**pending** until an **owner** (one start of a scheduler) has claimed it, and **live** while an owner has it. Each time a
-run is handed out its **fence** grows, and a settlement that shows an older fence is refused.
+**pending** until an **owner** (one start of a scheduler) has claimed it, and **live** while an owner has it. Each time
+a run is handed out its **fence** grows, and a settlement that shows an older fence is refused.
 
-Every store has ten simple methods, the ones of APScheduler 3: ``start``, ``shutdown``, ``lookup_job``, ``get_due_jobs``,
-``get_next_run_time``, ``get_all_jobs``, ``add_job``, ``update_job``, ``remove_job``, ``remove_all_jobs``. A store that has
-no more than these works, for one process: the base class keeps its runs in memory. A store that is **shared** by several
-processes implements the rest as well, and each of these is one atomic step there:
+Every store has ten simple methods, the ones of APScheduler 3: ``start``, ``shutdown``, ``lookup_job``,
+``get_due_jobs``, ``get_next_run_time``, ``get_all_jobs``, ``add_job``, ``update_job``, ``remove_job``,
+``remove_all_jobs``. A store that has no more than these works, for one process: the base class keeps its runs in
+memory. A store that is **shared** by several processes implements the rest as well, and each of these is one atomic
+step there:
 
-=================  ==========================================================================  ==========================
-method             what it writes                                                              what a crash after it leaves
-=================  ==========================================================================  ==========================
-``fire_due``       the job's next time (or its removal) and its runs, already owned            owned runs; the lease lapses
-``claim_runs``     owner and fence of pending runs                                             the same
-``settle``         the end of a run, its history record, its follow-up; refused if fenced out  the record is the truth
-``recover_runs``   runs of lapsed owners, pending again                                        nothing
-=================  ==========================================================================  ==========================
+=================  ====================================================================  ============================
+method             what it writes                                                        what a crash after it leaves
+=================  ====================================================================  ============================
+``fire_due``       the job's next time (or its removal) and its runs, already owned      owned runs; the lease lapses
+``claim_runs``     owner and fence of pending runs                                       the same
+``settle``         the end of a run, its record, its follow-up; refused if fenced out    the record is the truth
+``edit_job``       a job as a pure function has changed it                               nothing
+``recover_runs``   runs of lapsed owners, pending again                                  nothing
+=================  ====================================================================  ============================
 
 No policy is decided in a store: what to do with a due job is answered by the plan that comes with the request, a pure
 and quick function. ``goscheduler.testing.StoreContract`` is the test suite that a store has to pass.
@@ -119,7 +121,7 @@ class BaseJobStore(ABC):
         self._alias = alias
         self._logger = logging.getLogger(f"goscheduler.jobstores.{alias}")
 
-    def shutdown(self) -> None:
+    def shutdown(self) -> None:  # noqa: B027 - a store may well have nothing to let go of
         """Let go of everything that :meth:`start` took."""
 
     @abstractmethod
@@ -228,9 +230,8 @@ class BaseJobStore(ABC):
         """Let a suspended job fire again; false if it was not suspended."""
         return self._runs.suspended.pop(job_id, None) is not None
 
-    def subscribe(self, wake: Callable[[], None]) -> None:
-        """Call ``wake`` from now on whenever another process has changed what is due. A local store has nobody to hear
-        from."""
+    def subscribe(self, wake: Callable[[], None]) -> None:  # noqa: B027 - a local store has nobody to hear from
+        """Call ``wake`` from now on whenever another process has changed what is due."""
 
     def forget_live_runs(self) -> None:
         """Let go of runs that belong to an earlier start of the scheduler, or to the parent of a forked child."""

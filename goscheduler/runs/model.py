@@ -1,8 +1,8 @@
 """The values of a run's life. All of them are immutable.
 
-A :class:`Run` is one firing on its way; an :class:`Outcome` says how an attempt at it ended; an :class:`Attempt` is both
-together, as the history keeps them. They are named tuples because one of each is made for every firing, and a named
-tuple is the cheapest immutable value that Python has.
+A :class:`Run` is one firing on its way; an :class:`Outcome` says how an attempt at it ended; an :class:`Attempt` is
+both together, as the history keeps them. They are named tuples because one of each is made for every firing, and a
+named tuple is the cheapest immutable value that Python has.
 """
 
 from __future__ import annotations

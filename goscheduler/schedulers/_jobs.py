@@ -1,6 +1,6 @@
 """Everything that can be done to jobs: add, find, change, pause, resume, remove.
 
-The path of one ``add_job``: the façade builds the job, which checks every argument → :meth:`Jobs.add` → stopped: into the
+The path of one ``add_job``: the façade builds the job, which checks every argument → :meth:`Jobs.add` → stopped: into a
 waiting room; running: options and first fire time are filled in → ``store.add_job`` (an id that is taken is refused or
 replaced, in one step of the store) → the event → the loop is woken if the job is due before it would wake by itself.
 """
@@ -15,7 +15,7 @@ from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, T
 from goscheduler.events import EventCode, JobEvent, JobSuspensionEvent, SchedulerEvent
 from goscheduler.options import DEFAULTS, JobOptions, filled_in
 from goscheduler.schedulers._pending import Addition, WaitingRoom
-from goscheduler.times import instant
+from goscheduler.times import utc_timestamp
 from goscheduler.triggers.base import BaseTrigger
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class Jobs:
             self._refuse_without_fire_time(addition.job)
             addition.job._waits_for = addition.jobstore
             self.waiting.setdefault(addition.jobstore, WaitingRoom()).put(addition)
-            self._engine.logger.info("Adding job tentatively -- it will be properly scheduled when the scheduler starts")
+            self._engine.logger.info(
+                "Adding job tentatively -- it will be properly scheduled when the scheduler starts"
+            )
             return
         self._complete(addition)
         self._store(addition.jobstore)  # an unknown alias is an error before anything is written
@@ -292,8 +294,8 @@ class Jobs:
         if job.func_ref is None and not store.keeps_objects:
             raise TransientJobError(
                 job.id,
-                f"its callable ({shown(job.func)}) cannot be found again by name. Give a function at the top of a module, "
-                'or a reference "module:function"',
+                f"its callable ({shown(job.func)}) cannot be found again by name. Give a function at the top of a "
+                'module, or a reference "module:function"',
             )
 
     def _store(self, alias: str) -> BaseJobStore:
@@ -317,9 +319,8 @@ class Jobs:
 
     def _wake_for(self, job: Job) -> None:
         next_run_time = getattr(job, "next_run_time", None)
-        if self.started and next_run_time is not None:
-            if instant(next_run_time) < self._engine.sleeping_until * 1_000_000:
-                self._wake()
+        if self.started and next_run_time is not None and utc_timestamp(next_run_time) < self._engine.sleeping_until:
+            self._wake()
 
     def _tell(self, code: EventCode, job_id: str, alias: str | None) -> None:
         if self._engine.bus.wants(code):

@@ -24,8 +24,8 @@ def refuse_uwsgi_without_threads() -> None:
     uwsgi = sys.modules.get("uwsgi")
     if uwsgi is not None and not getattr(uwsgi, "has_threads", True):
         raise RuntimeError(
-            "The scheduler seems to be running under uWSGI, but threads have been disabled. You must run uWSGI with the "
-            "--enable-threads option for the scheduler to work."
+            "The scheduler seems to be running under uWSGI, but threads have been disabled. You must run uWSGI with "
+            "the --enable-threads option for the scheduler to work."
         )
 
 

@@ -144,7 +144,9 @@ class Settler:
         for settlement in refused:
             run = settlement.attempt.run
             self._engine.logger.warning(
-                'Lease lost: run %s of job "%s" was handed to somebody else; its result is discarded', run.id, run.job.id
+                'Lease lost: run %s of job "%s" was handed to somebody else; its result is discarded',
+                run.id,
+                run.job.id,
             )
         self._engine.tell([
             JobExecutionEvent(

@@ -23,7 +23,7 @@ __all__ = ["AsyncIOScheduler", "BaseScheduler", "SchedulerNotRunningError"]
 
 
 class AsyncIOScheduler(BackgroundScheduler):
-    """Runs coroutine functions on an event loop: the one given as ``event_loop``, else the one running at ``start()``."""
+    """Runs coroutine functions on an event loop: the one given as ``event_loop``, else that running at ``start()``."""
 
     extra_options = (*BackgroundScheduler.extra_options, "event_loop")
     _eventloop: asyncio.AbstractEventLoop | None = None
@@ -60,7 +60,7 @@ class AsyncIOScheduler(BackgroundScheduler):
 
     def _await_shutdown(self) -> None:
         if _running_loop() is not None and not self._stopped.is_set():
-            raise RuntimeError("The scheduler is still shutting down; await scheduler.shutdown() before starting it again")
+            raise RuntimeError("The scheduler is still shutting down; await scheduler.shutdown() before start()")
         super()._await_shutdown()
 
     def _create_default_executor(self) -> BaseExecutor:

@@ -252,9 +252,9 @@ class BaseScheduler(ABC):
         """Add a job and return it.
 
         ``trigger`` is a trigger, the name of one with its options in ``trigger_args``, or None for "once, now".
-        ``next_run_time`` overrides the first run; None adds the job paused. ``if_exists`` says what to do about an id that
-        is taken: "error" (the default), "replace" (the same as ``replace_existing``; the next run time stays unless the
-        trigger has changed) or "keep". Before :meth:`start` the job is pending.
+        ``next_run_time`` overrides the first run; None adds the job paused. ``if_exists`` says what to do about an id
+        that is taken: "error" (the default), "replace" (the same as ``replace_existing``; the next run time stays
+        unless the trigger has changed) or "keep". Before :meth:`start` the job is pending.
 
         :raises ConflictingIdError: if the id is taken
         :raises NeverFires: if the trigger has no fire time
@@ -434,7 +434,7 @@ class BaseScheduler(ABC):
             self._logger.exception("A round of the scheduler failed; trying again in a second")
             return 1.0
 
-    def _prepare_loop(self) -> None:
+    def _prepare_loop(self) -> None:  # noqa: B027 - not every way of waiting needs it
         """Get ready for :meth:`_begin_loop`; called while the state is about to change."""
 
     @abstractmethod

@@ -85,7 +85,9 @@ class StoreContract:
 
     def test_microseconds_and_far_times_survive(self, store: BaseJobStore, make_job: JobMaker) -> None:
         for number, time in enumerate([
-            NOW.replace(microsecond=1), NOW.replace(microsecond=999_999), datetime(2038, 1, 19, 3, 14, 8, tzinfo=timezone.utc),
+            NOW.replace(microsecond=1),
+            NOW.replace(microsecond=999_999),
+            datetime(2038, 1, 19, 3, 14, 8, tzinfo=timezone.utc),
             datetime(2107, 1, 1, tzinfo=timezone.utc),
         ]):
             store.add_job(make_job(str(number), due=time))
@@ -119,7 +121,9 @@ class StoreContract:
         store.add_job(make_job("early", due=NOW + MINUTE))
         assert [job.id for job in store.get_all_jobs()] == ["early", "late", "paused"]
 
-    def test_due_jobs_come_by_time_and_include_those_due_right_now(self, store: BaseJobStore, make_job: JobMaker) -> None:
+    def test_due_jobs_come_by_time_and_include_those_due_right_now(
+        self, store: BaseJobStore, make_job: JobMaker
+    ) -> None:
         for job_id, due in [("b", NOW), ("a", NOW - SECOND), ("c", NOW + SECOND), ("paused", None)]:
             store.add_job(make_job(job_id, due=due))
         assert [job.id for job in store.get_due_jobs(NOW)] == ["a", "b"]
@@ -367,7 +371,8 @@ class StoreContract:
         assert not store.settle([succeeded(run)])
         assert store.live_runs() == []
         (attempt,) = store.history("a")
-        assert (attempt.run.id, attempt.outcome.kind, attempt.finished_at) == (run.id, OutcomeKind.SUCCEEDED, NOW + SECOND)
+        assert (attempt.run.id, attempt.outcome.kind) == (run.id, OutcomeKind.SUCCEEDED)
+        assert attempt.finished_at == NOW + SECOND
 
     def test_a_run_is_settled_once(self, store: BaseJobStore, make_job: JobMaker, requests: Requests) -> None:
         store.add_job(make_job("a", due=NOW))

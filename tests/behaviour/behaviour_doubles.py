@@ -224,3 +224,13 @@ class FirstThen(BaseTrigger):
 
     def __repr__(self) -> str:
         return "FirstThen()"
+
+
+def stand_still(previous: datetime) -> datetime:
+    """Answer with the fire time that was just used up."""
+    return previous
+
+
+def go_back(previous: datetime) -> datetime:
+    """Answer with a time before the last one."""
+    return previous - timedelta(days=1)

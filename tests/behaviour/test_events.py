@@ -249,17 +249,22 @@ def test_a_slow_listener_does_not_hold_up_the_scheduler(schedulers):
 def test_shutdown_delivers_everything_before_it_returns(schedulers):
     scheduler = schedulers()
     heard = []
-    entered = threading.Event()
+    first = Gate()
 
     def slow(event):
-        entered.wait(0.001)
+        if not heard:
+            first()
         heard.append(event.code)
 
     scheduler.add_listener(slow)
     scheduler.start()
     for number in range(50):
         scheduler.add_job(note, "interval", hours=1, id=str(number))
-    scheduler.shutdown()
+    stopping = threading.Thread(target=scheduler.shutdown, daemon=True)
+    stopping.start()
+    first.release()
+    stopping.join(5)
+    assert not stopping.is_alive()
     assert heard.count(EVENT_JOB_ADDED) == 50
     assert heard[-1] == EVENT_SCHEDULER_SHUTDOWN
 

@@ -7,7 +7,7 @@ import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from behaviour_doubles import START, FirstThen, note
+from behaviour_doubles import START, FirstThen, go_back, note, stand_still
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,8 +114,8 @@ def test_run_ids_differ_within_one_plan():
 GARBAGE = {
     "raises": ValueError("no idea"),
     "raises something without a text": KeyError(),
-    "stands still": lambda previous: previous,
-    "goes backwards": lambda previous: previous - timedelta(hours=1),
+    "stands still": stand_still,
+    "goes backwards": go_back,
     "returns a number": 5,
     "returns a text": "tomorrow",
     "returns a naive time": datetime(2030, 1, 1),

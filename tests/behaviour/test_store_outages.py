@@ -298,6 +298,34 @@ def test_an_error_of_the_store_reaches_the_caller_of_the_method_and_nobody_else(
     assert sorted(jobcalls) == ["shaky", "sound"]
 
 
+@pytest.mark.parametrize("method", ["update_job", "remove_job"])
+def test_one_job_that_the_store_cannot_write_does_not_stop_the_others(schedulers, jobcalls, method):
+    class Picky(PickledStore):
+        def update_job(self, job):
+            self._refuse("update_job", job.id)
+            super().update_job(job)
+
+        def remove_job(self, job_id):
+            self._refuse("remove_job", job_id)
+            super().remove_job(job_id)
+
+        def _refuse(self, name, job_id):
+            if name == method and job_id == "poison":
+                raise ValueError("this row cannot be written")
+
+    scheduler = schedulers(ManualScheduler, jobstores={"default": Picky()}, jobstore_retry_interval=1)
+    scheduler.start()
+    trigger = {"seconds": 10} if method == "update_job" else {"run_date": START + timedelta(seconds=10)}
+    kind = "interval" if method == "update_job" else "date"
+    scheduler.add_job(note, kind, id="poison", args=["poison"], **trigger)
+    scheduler.add_job(note, "interval", seconds=10, next_run_time=START + timedelta(seconds=11), id="good")
+    scheduler.add_job(note, "interval", seconds=10, next_run_time=START + timedelta(seconds=12), id="better")
+    pass_time(scheduler, 60)
+    assert jobcalls.count("called") >= 8
+    assert "poison" not in jobcalls
+    assert scheduler.get_job("poison") is not None
+
+
 def test_a_job_that_vanishes_between_reading_and_writing_is_not_run_and_stops_nothing(schedulers, jobcalls):
     class Racing(PickledStore):
         def get_due_jobs(self, now):
