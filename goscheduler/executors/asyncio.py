@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors._workers import ABORT_SECONDS, SHUT_DOWN, ThreadWorker, WorkerPool
 from goscheduler.executors.base import UNKNOWN_ROOM, BaseExecutor, ExecutorHost, run_coroutine_job, run_job
-from goscheduler.executors.call import cancelled, execute_coroutine, failed
+from goscheduler.executors.call import cancelled, execute_coroutine, failed, snoozed
 from goscheduler.executors.context import id_of_current_run
 
 if TYPE_CHECKING:
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.25
 
 
+__all__ = ["AsyncIOExecutor", "BaseExecutor", "run_coroutine_job", "run_job"]
+
+
 class _Handed:
     """A run that was handed to the loop and has not been reported."""
 
-    __slots__ = ("run", "task")
+    __slots__ = ("ended", "run", "task")
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.task: asyncio.Task[Outcome] | None = None
-
-__all__ = ["AsyncIOExecutor", "BaseExecutor", "run_coroutine_job", "run_job"]
+        self.ended = False
 
 
 class AsyncIOExecutor(BaseExecutor):
@@ -104,8 +106,7 @@ class AsyncIOExecutor(BaseExecutor):
         try:
             self._loop.call_soon_threadsafe(self._start_task, handed)
         except RuntimeError as error:  # closed in this very moment
-            if self._settle(handed):
-                self._put_back(run, f"the event loop does not take it: {error}")
+            self._end(handed, snoozed(f"the event loop does not take it: {error}"))
 
     def _why_not(self) -> str:
         """Return why the loop cannot take a run, or nothing.
@@ -126,28 +127,28 @@ class AsyncIOExecutor(BaseExecutor):
         if handed not in self._handed:
             return  # given up and reported by a shutdown, before the loop came round to it
         if self._stopped:
-            if self._settle(handed):
-                self._put_back(handed.run, SHUT_DOWN)
+            self._end(handed, snoozed(SHUT_DOWN))
             return
         not_started = self._begin(handed.run)
         if not_started is not None:
-            if self._settle(handed):
-                self._report(handed.run, not_started)
+            self._end(handed, not_started)
             return
         handed.task = self._loop.create_task(execute_coroutine(handed.run, self._host.clock))
         handed.task.add_done_callback(partial(self._task_done, handed))
 
     def _task_done(self, handed: _Handed, task: asyncio.Task[Outcome]) -> None:
-        if self._settle(handed):
-            self._report(handed.run, outcome_of_task(task))
+        self._end(handed, outcome_of_task(task))
 
-    def _settle(self, handed: _Handed) -> bool:
-        """Strike a run off; False if somebody else was quicker, who then reports it."""
+    def _end(self, handed: _Handed, outcome: Outcome) -> None:
+        """Report a run, unless somebody else was quicker, and only then strike it off: a shutdown waits for that."""
         with self._changed:
-            known = handed in self._handed
+            if handed.ended:
+                return
+            handed.ended = True
+        self._report(handed.run, outcome)
+        with self._changed:
             self._handed.discard(handed)
             self._changed.notify_all()
-            return known
 
     def _wait_for_tasks(self, deadline: float | None) -> bool:
         """Wait until the loop has nothing of ours left; False if time ran out or the loop stopped.
@@ -174,11 +175,9 @@ class AsyncIOExecutor(BaseExecutor):
         """Report what the loop, which does not turn any more, will never report."""
         with self._changed:
             left = list(self._handed)
-        for handed in filter(self._settle, left):
-            if handed.task is None:
-                self._put_back(handed.run, SHUT_DOWN)
-            else:
-                self._report(handed.run, cancelled("the event loop stopped while the job ran"))
+        for handed in left:
+            started = handed.task is not None
+            self._end(handed, cancelled("the event loop stopped while the job ran") if started else snoozed(SHUT_DOWN))
 
     def _new_worker(self) -> ThreadWorker:
         return ThreadWorker(self._attempt, self._report)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.executors.context import enter_run
-from goscheduler.runs.model import Outcome, OutcomeKind, Source
+from goscheduler.runs.model import Outcome, OutcomeKind, Source, make
 
 if TYPE_CHECKING:
     from goscheduler.clock import Clock
@@ -60,7 +60,7 @@ async def execute_coroutine(run: Run, clock: Clock) -> Outcome:
         return cancelled("the task was cancelled", started_at, clock.monotonic() - begun)
     except BaseException as error:
         return failed(error, started_at, clock.monotonic() - begun)
-    return Outcome(_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun)
+    return make(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
 
 
 def missed(run: Run, now: datetime) -> Outcome | None:
@@ -92,7 +92,7 @@ def _call(run: Run, started_at: datetime, clock: Clock) -> Outcome:
             result = _run_to_end(result)
     except BaseException as error:
         return failed(error, started_at, clock.monotonic() - begun)
-    return Outcome(_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun)
+    return make(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
 
 
 def _run_to_end(coroutine: Coroutine[Any, Any, object]) -> object:

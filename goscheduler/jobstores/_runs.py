@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -30,6 +30,8 @@ class LocalRuns:
     def __init__(self, history_kept: int = HISTORY_KEPT) -> None:
         self.suspended: dict[str, str] = {}
         """Job id → reason, of jobs that are not to be fired for now."""
+        self.write_failures: Counter[str] = Counter()
+        """Job id → in how many rounds in a row a store with only the simple methods could not write it."""
         self.lock = threading.RLock()
         """Held by a store with only the simple methods while it fires or edits, so that these cannot interleave."""
         self._live: dict[str, Run] = {}

@@ -29,6 +29,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -259,6 +260,9 @@ class BaseJobStore(ABC):
 
 _RUNS_LOCK = threading.Lock()
 
+#: How many jobs of one round may fail to be written before the round is given up, and in how many rounds one job may.
+UNWRITABLE_ENDURED = 3
+
 
 class _Firing:
     """One round of ``fire_due`` on a store that has only the simple methods."""
@@ -272,6 +276,7 @@ class _Firing:
         self._records: list[Attempt] = []
         self._finished: list[Job] = []
         self._suspended: list[Suspended] = []
+        self._unwritable: list[tuple[Job, Exception]] = []
         self._more = False
 
     def fire(self) -> Fired:
@@ -279,6 +284,7 @@ class _Firing:
         try:
             for job in self._store.get_due_jobs(self._request.now):
                 self._fire_one(job)
+            self._judge_unwritable()
             next_due = self._next_due()
         except Exception as caught:
             error = caught
@@ -292,17 +298,36 @@ class _Firing:
             return
         plan = self._request.plan(job, self._runs.live_count(job.id), self._runs.next_fence())
         if plan.suspended is not None:
-            self._runs.suspended[job.id] = plan.suspended
-            self._suspended.append(Suspended(job, plan.suspended))
+            self._suspend(job, plan.suspended)
             return
         try:
             self._advance(job, plan.next_run_time)
         except JobLookupError:
             return  # removed by somebody else after it was read
+        except Exception as error:
+            self._unwritable.append((job, error))
+            if len(self._unwritable) > UNWRITABLE_ENDURED:
+                raise
+            return
         self._runs.fired(plan.start, plan.wait, plan.records)
         self._started.extend(plan.start)
         self._records.extend(plan.records)
         self._room[job.executor] = self._room.get(job.executor, 0) - len(plan.start)
+
+    def _judge_unwritable(self) -> None:
+        """Suspend a job that could not be written round after round while others could; else the store is out."""
+        failures, self._runs.write_failures = self._runs.write_failures, Counter()
+        for job, error in self._unwritable:
+            self._runs.write_failures[job.id] = failures[job.id] + 1
+            if self._started and failures[job.id] + 1 >= UNWRITABLE_ENDURED:
+                self._suspend(job, f"the job store cannot write it: {type(error).__name__}: {error}")
+        hopeful = [error for job, error in self._unwritable if job.id not in self._runs.suspended]
+        if hopeful:
+            raise hopeful[0]
+
+    def _suspend(self, job: Job, reason: str) -> None:
+        self._runs.suspended[job.id] = reason
+        self._suspended.append(Suspended(job, reason))
 
     def _advance(self, job: Job, next_run_time: datetime | None) -> None:
         if next_run_time is None:

@@ -196,28 +196,31 @@ class _Firing:
         return Fired(self._started, self._records, self._finished, self._suspended, next_due, self._more)
 
     def _fire_heap(self, heap: list[_Entry], room: int) -> None:
-        store, plan, runs = self._store, self._request.plan, self._store._runs
+        store, entries, runs = self._store, self._store._entries, self._store._runs
         limit = instant(self._request.now)
-        while (entry := store._head(heap)) is not None and entry[0] <= limit:
-            if room <= 0:
+        while heap and heap[0][0] <= limit:
+            if room <= 0 and store._head(heap) is not None:
                 self._more = True
                 return
-            heapq.heappop(heap)
+            entry = heapq.heappop(heap)
             job = entry[2]
-            start, wait, records, next_run_time, suspended = plan(job, runs.live_count(job.id), runs.next_fence())
-            if suspended is not None:
-                self._suspend(job, suspended)
+            if entries.get(job.id) is not entry:
+                store._stale -= 1
                 continue
-            if next_run_time is None:
-                del store._entries[job.id]
+            plan = self._request.plan(job, runs.live_count(job.id), runs.next_fence())
+            if plan.suspended is not None:
+                self._suspend(job, plan.suspended)
+                continue
+            if plan.next_run_time is None:
+                del entries[job.id]
                 self._finished.append(job)
             else:
-                job.next_run_time = next_run_time
+                job.next_run_time = plan.next_run_time
                 store._schedule(job)
-            room -= len(start)
-            self._started += start
-            self._waiting += wait
-            self._records += records
+            room -= len(plan.start)
+            self._started += plan.start
+            self._waiting += plan.wait
+            self._records += plan.records
 
     def _suspend(self, job: Job, reason: str) -> None:
         job.suspended = reason

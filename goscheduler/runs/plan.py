@@ -26,7 +26,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.errors import survivable
-from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run
+from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, Source, make
 from goscheduler.times import instant
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: How many gathered fire times are run one by one, at most, when a job does not coalesce.
 CATCH_UP = 1000
+
+_SCHEDULE = Source.SCHEDULE
 
 
 class FiringPlan(NamedTuple):
@@ -87,7 +89,8 @@ def plan_firing(
     following = _following(job, due, now)
     alone = following is None or following > now
     if alone and options.misfire_grace_time is None and live < options.max_instances:
-        return FiringPlan((Run(new_id(), job, due, due, owner, fence),), (), (), following)
+        run = make(Run, (new_id(), job, due, due, owner, fence, 1, _SCHEDULE, 0, 0))
+        return make(FiringPlan, ((run,), (), (), following, None))
     times: Sequence[datetime] = (due,)
     bypassed = 0
     if not alone:

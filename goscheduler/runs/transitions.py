@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import GoSchedulerError
-from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, RunState, Settlement, Source
+from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, RunState, Settlement, Source, make
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -62,8 +62,8 @@ def settle(run: Run, outcome: Outcome, now: datetime) -> Settlement:
     """Return what the end of an attempt leads to."""
     if run.owner is None:
         _require(run, RunState.CLAIMED, "settled")
-    attempt = Attempt(run, outcome, now)
-    return Settlement(attempt, put_back(run)) if outcome.kind is _SNOOZED else Settlement(attempt)
+    follow_up = put_back(run) if outcome.kind is _SNOOZED else None
+    return make(Settlement, (make(Attempt, (run, outcome, now, 1)), follow_up))
 
 
 def _require(run: Run, state: RunState, change: str) -> None:

@@ -49,7 +49,8 @@ def _firing_events(engine: Engine, alias: str, fired: Fired) -> Iterator[Schedul
     if wants(EventCode.JOB_SUBMITTED):
         yield from _submissions(alias, fired.runs)
     for record in fired.records:
-        yield from events_of(engine, alias, record)
+        if wants(CODE_OF[record.outcome.kind]):
+            yield event_of(alias, record)
     if wants(EventCode.JOB_REMOVED):
         for job in fired.finished:
             yield JobEvent(EventCode.JOB_REMOVED, job.id, alias)
@@ -70,27 +71,25 @@ def _submissions(alias: str, runs: Sequence[Run]) -> Iterator[SchedulerEvent]:
 
 def announce_attempts(engine: Engine, alias: str, attempts: Sequence[Attempt]) -> None:
     """Tell how runs ended, after that was written."""
-    engine.tell([event for attempt in attempts for event in events_of(engine, alias, attempt)])
+    wanted = {kind for kind, code in CODE_OF.items() if engine.bus.wants(code)}
+    if wanted:
+        engine.tell([event_of(alias, attempt) for attempt in attempts if attempt.outcome.kind in wanted])
 
 
-def events_of(engine: Engine, alias: str, attempt: Attempt) -> Sequence[SchedulerEvent]:
-    """Return the event for a finished attempt, if there is one and somebody listens."""
+def event_of(alias: str, attempt: Attempt) -> SchedulerEvent:
+    """Return the event for a finished attempt, which must not be a snoozed one."""
     run, outcome = attempt.run, attempt.outcome
-    code = CODE_OF.get(outcome.kind)
-    if code is None or not engine.bus.wants(code):
-        return ()
+    code = CODE_OF[outcome.kind]
     if code is EventCode.JOB_MAX_INSTANCES:
-        return (JobSubmissionEvent(code, run.job.id, alias, [run.scheduled_at]),)
-    return (
-        JobExecutionEvent(
-            code,
-            run.job.id,
-            alias,
-            run.scheduled_at,
-            outcome.result,
-            outcome.error,
-            None if outcome.error is None else outcome.traceback,
-            run.id,
-            run.attempt,
-        ),
+        return JobSubmissionEvent(code, run.job.id, alias, [run.scheduled_at])
+    return JobExecutionEvent(
+        code,
+        run.job.id,
+        alias,
+        run.scheduled_at,
+        outcome.result,
+        outcome.error,
+        None if outcome.error is None else outcome.traceback,
+        run.id,
+        run.attempt,
     )

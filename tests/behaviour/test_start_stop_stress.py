@@ -233,7 +233,8 @@ def test_a_job_that_kills_its_process_fails_alone(schedulers):
     scheduler.add_job("behaviour_doubles:die", executor="processes", id="killer")
     recorder.wait_for(EVENT_JOB_ERROR, "killer", timeout=15)
     scheduler.add_job("behaviour_doubles:note", args=["alive"], executor="processes", id="next")
-    assert recorder.wait_for(EVENT_JOB_EXECUTED, "next", timeout=15).retval == "alive"
+    ended = recorder.wait_for(EVENT_JOB_EXECUTED | EVENT_JOB_ERROR, "next", timeout=15)
+    assert (ended.exception, ended.retval) == (None, "alive")
     assert works(scheduler, "in a thread")
 
 
