@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from goscheduler.schedulers.base import BaseScheduler
+    from goscheduler.schedulers._life import SchedulerLife
 
-_schedulers: WeakSet[BaseScheduler] = WeakSet()
+_schedulers: WeakSet[SchedulerLife] = WeakSet()
 
 
-def remember(scheduler: BaseScheduler) -> None:
+def remember(scheduler: SchedulerLife) -> None:
     """Look after a scheduler until it is garbage."""
     _schedulers.add(scheduler)
 
