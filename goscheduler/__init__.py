@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
     from goscheduler.job import Job
     from goscheduler.jobstores.memory import MemoryJobStore
+    from goscheduler.runs.retry import GiveUp, Retry, RetryLater, Snooze, exponential, fixed, linear
     from goscheduler.schedulers.asyncio import AsyncIOScheduler
     from goscheduler.schedulers.background import BackgroundScheduler
     from goscheduler.schedulers.blocking import BlockingScheduler
@@ -33,14 +34,21 @@ __all__ = [
     "CronTrigger",
     "CurrentRun",
     "DateTrigger",
+    "GiveUp",
     "IntervalTrigger",
     "Job",
     "MemoryJobStore",
     "OrTrigger",
     "ProcessPoolExecutor",
+    "Retry",
+    "RetryLater",
+    "Snooze",
     "ThreadPoolExecutor",
     "__version__",
     "current_run",
+    "exponential",
+    "fixed",
+    "linear",
     "release",
     "version",
     "version_info",
@@ -64,6 +72,13 @@ _HOMES = {
     "OrTrigger": "triggers.combining",
     "ProcessPoolExecutor": "executors.pool",
     "ThreadPoolExecutor": "executors.pool",
+    "linear": "runs.retry",
+    "fixed": "runs.retry",
+    "exponential": "runs.retry",
+    "GiveUp": "runs.retry",
+    "Snooze": "runs.retry",
+    "RetryLater": "runs.retry",
+    "Retry": "runs.retry",
     "current_run": "executors.context",
 }
 

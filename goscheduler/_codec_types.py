@@ -23,6 +23,8 @@ BUILT_IN: Mapping[str, str] = {
     "calendarinterval": "goscheduler.triggers.calendarinterval:CalendarIntervalTrigger",
     "and": "goscheduler.triggers.combining:AndTrigger",
     "or": "goscheduler.triggers.combining:OrTrigger",
+    "retry": "goscheduler.runs.retry:Retry",
+    "backoff": "goscheduler.runs.retry:Backoff",
 }
 
 

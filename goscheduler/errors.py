@@ -6,6 +6,7 @@
     ├── SchedulerAlreadyRunningError
     ├── SchedulerNotRunningError
     ├── JobLookupError            (also a KeyError)      no such job
+    ├── RunLookupError            (also a KeyError)      no such run among the dead letters
     ├── ConflictingIdError        (also a KeyError)      the id is taken
     ├── TransientJobError         (also a ValueError)    the job cannot be stored
     ├── InvalidArgument           (also a ValueError)    a value that makes no sense, with the field's name
@@ -69,6 +70,17 @@ class JobLookupError(GoSchedulerError, KeyError):
 
     def __str__(self) -> str:
         return f"No job by the id of {_shown_id(self.job_id)} was found"
+
+
+class RunLookupError(GoSchedulerError, KeyError):
+    """No store has a dead letter by this run id."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.run_id = run_id
+
+    def __str__(self) -> str:
+        return f"No dead letter by the run id of {_shown_id(self.run_id)} was found"
 
 
 class ConflictingIdError(GoSchedulerError, KeyError):

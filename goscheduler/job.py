@@ -25,6 +25,7 @@ from goscheduler.options import (
     parse_options,
 )
 from goscheduler.refs import check_callable_args, get_callable_name, obj_to_ref, ref_to_obj
+from goscheduler.runs.retry import Retry
 from goscheduler.times import convert_to_datetime
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -114,6 +115,16 @@ class Job:
     @property
     def max_instances(self) -> int:
         return _decided("max_instances", self.options.max_instances)
+
+    @property
+    def retry(self) -> Retry | None:
+        return self.options.retry or DEFAULTS.retry
+
+    @property
+    def dead_letter(self) -> bool:
+        """Whether a run of this job whose last attempt failed is kept among the dead letters."""
+        wanted = self.options.dead_letter
+        return wanted if isinstance(wanted, bool) else self.retry is not None
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from goscheduler.errors import InvalidArgument, UnknownOption, shown
+from goscheduler.runs.retry import Retry
 from goscheduler.util import asbool, undefined
 
 MAX_NAME = 255
@@ -34,6 +35,10 @@ class JobOptions:
     """Whether several fire times that have gathered are run as one."""
     max_instances: int = 1
     """How many runs of the job may be live at once."""
+    retry: Retry | None = None
+    """Whether and when a failed run is tried again; a number stands for that many attempts. None: one attempt."""
+    dead_letter: bool | None = None
+    """Whether a run whose last attempt failed is kept among the dead letters. None: if it has a retry policy."""
     tags: tuple[str, ...] = ()
     """Free words to find jobs by."""
     description: str = ""
@@ -173,6 +178,24 @@ def _check_coalesce(value: object) -> bool:
         raise InvalidOption(f"coalesce must be a boolean, got {shown(value)}", field="coalesce", value=value) from None
 
 
+def _check_retry(value: object) -> Retry | None:
+    try:
+        return Retry.of(value)
+    except InvalidArgument as error:
+        raise InvalidOption(str(error), field=error.field, value=value) from None
+
+
+def _check_dead_letter(value: object) -> bool | None:
+    try:
+        if value is None or isinstance(value, (bool, str)):
+            return None if value is None else asbool(value)
+    except ValueError:
+        pass
+    raise InvalidOption(
+        f"dead_letter must be None or a boolean, got {shown(value)}", field="dead_letter", value=value
+    )
+
+
 def _check_tags(value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidOption(f"tags must be a collection of strings, got {shown(value)}", field="tags", value=value)
@@ -201,6 +224,8 @@ CHECKS: Mapping[str, Callable[[object], Any]] = {
     "misfire_grace_time": _check_misfire_grace_time,
     "coalesce": _check_coalesce,
     "max_instances": _check_max_instances,
+    "retry": _check_retry,
+    "dead_letter": _check_dead_letter,
     "tags": _check_tags,
     "description": _check_description,
 }

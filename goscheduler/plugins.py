@@ -184,7 +184,7 @@ def _entry_points(kind: Kind) -> Mapping[str, EntryPoint]:
 
 def _no_such_plugin(kind: Kind, name: str, known: list[str]) -> LookupError:
     near = get_close_matches(name, known, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"known names: {', '.join(sorted(known))}"
+    hint = f'did you mean "{near[0]}"?' if near else f"known names: {', '.join(sorted(set(known)))}"
     return LookupError(f'No {kind} by the name "{shown(name)[1:-1]}" was found; {hint}')
 
 

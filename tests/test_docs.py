@@ -30,8 +30,9 @@ from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.options import JobOptions
 from goscheduler.plugins import BUILT_IN
 from goscheduler.runs import transitions
-from goscheduler.runs.model import Outcome, OutcomeKind, Run, RunState
+from goscheduler.runs.model import Attempt, DeadLetter, Outcome, OutcomeKind, Run, RunState, Source
 from goscheduler.runs.plan import plan_firing
+from goscheduler.runs.retry import Retry, exponential
 from goscheduler.schedulers._announce import CODE_OF
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.schedulers.base import BaseScheduler
@@ -203,6 +204,21 @@ def test_the_reference_of_add_job_tells_the_true_defaults() -> None:
         assert listed[field.name] == repr(field.default).replace("'", '"')
 
 
+def test_the_table_of_the_retry_policy_has_every_field_and_the_true_defaults() -> None:
+    listed = {row[0]: row[-1] for row in rows(ADD_JOB, "field", "meaning", "default")}
+    assert listed.pop("backoff") == "exponential(1, factor=2, cap=300)"
+    assert Retry().backoff == exponential(1, factor=2, cap=300)
+    others = {field.name: field.default for field in dataclasses.fields(Retry) if field.name != "backoff"}
+    assert listed == {name: repr(default).replace("'", '"') for name, default in others.items()}
+
+
+def test_every_name_of_the_front_door_stands_in_the_reference() -> None:
+    reference = "".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "reference").glob("*.md")))
+    facts_of_the_package = {"__version__", "release", "version", "version_info"}
+    names = set(goscheduler.__all__) - facts_of_the_package
+    assert {name for name in names if not re.search(rf"`(goscheduler\.)?{name}\b", reference)} == set()
+
+
 def test_the_page_on_limits_tells_the_true_defaults() -> None:
     listed = {row[0]: row[-1] for row in rows(DOCS / "how-to" / "limits.md", "option", "question", "default")}
     for name, told in listed.items():
@@ -243,6 +259,8 @@ def walk_over_changes() -> Iterator[tuple[str, str, str]]:
     for run in (*plan.start, *plan.wait):
         yield "–", run.state.value, "plan_firing"
     yield "–", transitions.asked_for(job, "run", NOW).state.value, "asked_for"
+    letter = DeadLetter(Attempt(Run("run", job, NOW, NOW, "owner", 1), Outcome(OutcomeKind.FAILED), NOW), "")
+    yield "–", transitions.redriven(letter, NOW).state.value, "redriven"
     for run in (Run("run", job, NOW, NOW), Run("run", job, NOW, NOW, "owner", 1)):
         for name, change in CHANGES:
             try:
@@ -272,6 +290,7 @@ CHANGES: Sequence[tuple[str, Callable[[Run], str]]] = (
     ("claimed", lambda run: transitions.claimed(run, "other", run.fence + 1).state.value),
     ("put_back", lambda run: transitions.put_back(run).state.value),
     ("recovered", lambda run: transitions.recovered(run).state.value),
+    ("retried", lambda run: transitions.retried(run, NOW).state.value),
     *(("settle", settled(kind)) for kind in OutcomeKind),
 )
 
@@ -282,7 +301,7 @@ def test_every_change_of_the_module_is_walked() -> None:
         for name, value in vars(transitions).items()
         if inspect.isfunction(value) and value.__module__ == transitions.__name__ and not name.startswith("_")
     }
-    assert public == {name for name, _ in CHANGES} | {"asked_for"}
+    assert public == {name for name, _ in CHANGES} | {"asked_for", "redriven"}
 
 
 def test_the_tables_of_states_and_outcomes_are_complete() -> None:
@@ -291,6 +310,11 @@ def test_the_tables_of_states_and_outcomes_are_complete() -> None:
     assert outcomes == {
         kind.value: f"EVENT_{CODE_OF[kind].name}" if kind in CODE_OF else "none" for kind in OutcomeKind
     }
+
+
+def test_the_page_on_runs_names_every_source() -> None:
+    page = RUNS.read_text(encoding="utf-8")
+    assert {source.value for source in Source if f"`{source.value}`" not in page} == set()
 
 
 def test_the_reference_of_errors_has_every_error_and_its_base() -> None:

@@ -77,6 +77,15 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
         r"After the restart: remind\('water the plants',\) on cron\[hour='8'\], at 08:00\n",
     ),
     "flask_app.py": (["--check"], r"(/jobs lists clean-up|Flask is not installed: pip install flask)\n"),
+    "retries.py": (
+        [],
+        r"fetched at attempt 3\n"
+        r"dead letter of bill: the job gave up: there is no Ada\n"
+        r"redriven: 1\n"
+        r"billed Ada\n"
+        r"  attempt 2 by redrive: succeeded\n"
+        r"  attempt 1 by schedule: failed\n",
+    ),
     "testing_your_jobs.py": (
         [],
         r"after 1 day: \['invoice 1'\]\nafter 3 days: \['invoice 1', 'invoice 2', 'invoice 3'\]\n",

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors.call import call, failed, shortened
 from goscheduler.runs.model import OutcomeKind
+from goscheduler.runs.retry import lineage
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -50,6 +51,7 @@ class Parcel(NamedTuple):
     pickled: bytes | None
     type_name: str
     text: str
+    lineage: tuple[str, ...] = ()
 
     def open(self) -> Any:
         """Return the object, or raise whatever its unpickling raises."""
@@ -141,7 +143,7 @@ def pack_error(error: BaseException) -> Parcel:
         pickled = bytes(ForkingPickler.dumps(error))
     except Exception:
         pickled = None
-    return Parcel(pickled, type(error).__qualname__, _text(str, error))
+    return Parcel(pickled, type(error).__qualname__, _text(str, error), lineage(type(error)))
 
 
 def _text(convert: Callable[[Any], str], value: object) -> str:

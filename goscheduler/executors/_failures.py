@@ -18,12 +18,16 @@ class WorkerDied(GoSchedulerError):
 
 
 class RemoteError(GoSchedulerError):
-    """An exception of a child process that could not be brought over, as text."""
+    """An exception of a child process that could not be brought over, as text.
 
-    def __init__(self, type_name: str, message: str) -> None:
-        super().__init__(type_name, message)
+    ``lineage`` names its type and the types that this derives from, so that a retry policy can go by them.
+    """
+
+    def __init__(self, type_name: str, message: str, lineage: tuple[str, ...] = ()) -> None:
+        super().__init__(type_name, message, lineage)
         self.type_name = type_name
         self.message = message
+        self.lineage = lineage
 
     def __str__(self) -> str:
         return f"{self.type_name}: {self.message}"

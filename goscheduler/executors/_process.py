@@ -216,7 +216,7 @@ def open_error(parcel: Parcel) -> BaseException:
         error = parcel.open()
     except Exception:
         error = None
-    return error if isinstance(error, BaseException) else RemoteError(parcel.type_name, parcel.text)
+    return error if isinstance(error, BaseException) else RemoteError(parcel.type_name, parcel.text, parcel.lineage)
 
 
 def _open_result(parcel: Parcel | None) -> tuple[object, str]:

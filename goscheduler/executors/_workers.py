@@ -11,12 +11,14 @@ putting: one of the two finds the run.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import traceback
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakSet
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors._pace import Pace, depth
@@ -50,10 +52,11 @@ class Worker(Protocol):
 class _Slot:
     """A worker's own account, written by its thread alone."""
 
-    __slots__ = ("finished", "seconds", "thread", "worker")
+    __slots__ = ("finished", "run", "seconds", "thread", "worker")
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
+        self.run: Run | None = None
         self.finished = 0
         self.seconds = 0.0
         self.thread: threading.Thread
@@ -117,6 +120,12 @@ class WorkerPool:
         self._queue.put(None)
         if wait and not done:
             self._abort()
+        elif not wait:
+            _left_to_themselves.update(slot.thread for slot in self._slots)
+
+    def busy(self) -> list[Run]:
+        """Return the runs that are being run."""
+        return [slot.run for slot in self._slots if slot.run is not None]
 
     def _abort(self) -> None:
         aborted = [slot.worker.abort() for slot in self._slots]
@@ -164,6 +173,7 @@ class WorkerPool:
             run = queue.get()
             if run is None:
                 break
+            slot.run = run
             try:
                 slot.seconds += perform(run)
             except BaseException:  # nothing may end a worker; the run itself has been reported by then
@@ -171,6 +181,7 @@ class WorkerPool:
             if forks != _forks:
                 return
             slot.finished += 1
+            slot.run = None
             del run
         queue.put(None)
         slot.worker.close()
@@ -214,6 +225,17 @@ class ThreadWorker:
     def close(self) -> None:
         return
 
+
+# Threads of pools that were closed without waiting. Their jobs go on, and the interpreter waits for them at its end.
+_left_to_themselves: WeakSet[threading.Thread] = WeakSet()
+
+
+def _join_at_exit() -> None:
+    for thread in list(_left_to_themselves):
+        thread.join()
+
+
+atexit.register(_join_at_exit)
 
 # Changes in the child when a process forks. A job that forks and does not end the child comes back out of the user's
 # function twice; the copy has to stop there, or it would report the run again and go on with its copy of the queue.

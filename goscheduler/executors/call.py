@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from goscheduler.executors.context import enter_run
 from goscheduler.runs.model import Outcome, OutcomeKind, Source, make
+from goscheduler.runs.retry import Snooze
 
 if TYPE_CHECKING:
     from goscheduler.clock import Clock
@@ -71,7 +72,7 @@ def missed(run: Run, now: datetime) -> Outcome | None:
     grace = run.job.misfire_grace_time
     if grace is None or run.source is not _SCHEDULE:
         return None
-    lateness = now - run.scheduled_at
+    lateness = now - run.due_at  # the fire time, unless the run was put off
     if lateness.total_seconds() <= grace:
         return None
     return Outcome(OutcomeKind.MISSED, reason=f"missed by {lateness}")
@@ -105,16 +106,22 @@ def _run_to_end(coroutine: Coroutine[Any, Any, object]) -> object:
 
 
 def failed(error: BaseException, started_at: datetime | None = None, seconds: float = 0.0, reason: str = "") -> Outcome:
-    """Return the outcome "failed", with the frames of ``error`` as text and their local variables let go.
+    """Return the outcome "failed", or "snoozed" if the job asked for that.
 
-    Without that the exception would keep alive everything that the job had in its hands.
+    It has the frames of ``error`` as text; their local variables are let go. Without that the exception would keep
+    alive everything that the job had in its hands.
     """
-    frames = _without_our_own(error.__traceback__)
-    error.__traceback__ = frames
-    text = format_frames(frames)
+    text = format_frames(_forget_earlier_raises(error.__traceback__))
     for link in _chain(error):
         traceback.clear_frames(link.__traceback__)
+    if isinstance(error, Snooze):
+        return Outcome(OutcomeKind.SNOOZED, None, error, "", started_at, seconds, _reason_of(error))
     return Outcome(OutcomeKind.FAILED, None, error, text, started_at, seconds, reason)
+
+
+def _reason_of(snooze: Snooze) -> str:
+    reason = getattr(snooze, "reason", "")
+    return reason if isinstance(reason, str) and reason else "the job snoozed"
 
 
 def cancelled(reason: str, started_at: datetime | None = None, seconds: float = 0.0) -> Outcome:
@@ -145,10 +152,24 @@ def shortened(text: str, limit: int) -> str:
     return text[: limit - tail] + note + text[-tail:]
 
 
-def _without_our_own(frames: TracebackType | None) -> TracebackType | None:
-    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+def _forget_earlier_raises(frames: TracebackType | None) -> TracebackType | None:
+    """Cut the frames where an earlier run begins, and return those of the user's code.
+
+    An exception object that is raised again and again keeps the frames of all its raises, the newest first. One of our
+    own stands before each.
+    """
+    while frames is not None and _is_our_own(frames):
         frames = frames.tb_next
+    last = frames
+    while last is not None and last.tb_next is not None:
+        if _is_our_own(last.tb_next):
+            last.tb_next = None
+        last = last.tb_next
     return frames
+
+
+def _is_our_own(frames: TracebackType) -> bool:
+    return frames.tb_frame.f_code.co_filename == __file__
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

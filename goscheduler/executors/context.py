@@ -87,6 +87,12 @@ def enter_run(run: Run, started_at: datetime) -> None:
     _current.set((run, started_at))
 
 
+def owner_of_current_run() -> str | None:
+    """Return who owns the run that the caller is part of, or None outside of one."""
+    facts = _current.get(None)
+    return None if facts is None else facts[0].owner
+
+
 def id_of_current_run() -> str | None:
     """Return the id of the run that the caller is part of, or None outside of one."""
     facts = _current.get(None)

@@ -12,6 +12,7 @@ from goscheduler.errors import InvalidArgument, UnknownOption, shown
 from goscheduler.executors._failures import RemoteError, WorkerDied
 from goscheduler.executors._workers import ThreadWorker, Worker, WorkerPool
 from goscheduler.executors.base import BaseExecutor, ExecutorHost, run_job
+from goscheduler.executors.context import id_of_current_run
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -43,6 +44,9 @@ class _WorkersExecutor(BaseExecutor):
     def shutdown(self, wait: bool = True, timeout: float | None = None) -> None:
         if self._workers is not None:
             self._workers.close(wait, timeout)
+            for run in self._workers.busy():
+                if run.id != id_of_current_run():
+                    self._logger.warning("Job %s is still running; its outcome is not recorded", run.job.id)
 
     def _new_worker(self) -> Worker:
         raise NotImplementedError
@@ -57,8 +61,8 @@ class _WorkersExecutor(BaseExecutor):
 class ThreadPoolExecutor(_WorkersExecutor):
     """Runs jobs in up to ``max_workers`` threads of this process; a coroutine function gets an event loop of its own.
 
-    ``pool_kwargs``: ``thread_name_prefix``, and ``initializer`` with ``initargs``, called once in each thread. The
-    threads are daemons: what is still running when the interpreter ends is cut off, so call ``shutdown()`` before.
+    ``pool_kwargs``: ``thread_name_prefix``, and ``initializer`` with ``initargs``, called once in each thread. When the
+    interpreter ends, running jobs are waited for, unless a shutdown with a limit has given them up.
     """
 
     def __init__(self, max_workers: int | str = 10, pool_kwargs: Mapping[str, Any] | None = None) -> None:

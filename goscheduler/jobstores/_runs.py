@@ -1,7 +1,7 @@
 """Runs, owners and history of a store that serves one process, kept in memory.
 
-The memory store and every store that has only the simple methods use it. All operations are O(log n) or better, and
-all are atomic: one lock, held over no I/O.
+The memory store and every store that has only the simple methods use it. What happens on the path of a firing is
+O(log n) or better; what a person asks may look at everything. All of it is atomic under one lock.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from goscheduler.runs.model import DeadLetter, recorded
 from goscheduler.runs.transitions import claimed, recovered
 from goscheduler.times import instant
 
@@ -39,16 +40,19 @@ class LocalRuns:
         self._pending: list[tuple[int, int, Run]] = []
         self._held: dict[str, deque[Run]] = {}
         """Pending runs that were due but not admitted; the oldest gets another look when a run of its job ends."""
+        self._kept = history_kept
         self._history: deque[Attempt] = deque(maxlen=history_kept)
+        self._dead: dict[str, DeadLetter] = {}
         self._leases: dict[str, datetime] = {}
         self._order = itertools.count()
         self._fences = itertools.count(1)
 
     def without_owners(self) -> LocalRuns:
         """Return the same without live runs: these belonged to an earlier start, or to the parent of a fork."""
-        heir = LocalRuns(self._history.maxlen or HISTORY_KEPT)
+        heir = LocalRuns(self._kept)
         heir.suspended = dict(self.suspended)
         heir._history.extend(self._history)
+        heir._dead.update(self._dead)
         for run in [entry[2] for entry in self._pending] + [run for held in self._held.values() for run in held]:
             heir.add_pending(run)
         heir._fences = itertools.count(self.next_fence())
@@ -128,19 +132,47 @@ class LocalRuns:
                     refused.append(settlement)
                     continue
                 self._let_go(run)
-                self._history.append(settlement.attempt)
+                self._history.append(recorded(settlement.attempt))
+                if settlement.dead is not None:
+                    self._bury(DeadLetter(recorded(settlement.attempt), settlement.dead))
                 if settlement.follow_up is not None:
                     self.add_pending(settlement.follow_up)
         return refused
 
-    def discard_pending(self, job_id: str) -> None:
-        """Forget the pending runs of a job."""
-        if not self._pending and not self._held:
-            return
+    def _bury(self, letter: DeadLetter) -> None:
+        self._dead[letter.attempt.run.id] = letter
+        if len(self._dead) > max(1, self._kept):
+            del self._dead[next(iter(self._dead))]
+
+    def dead_letters(self, job_id: str | None, limit: int) -> list[DeadLetter]:
+        """Return dead letters, newest first."""
         with self.lock:
-            self._held.pop(job_id, None)
-            self._pending = [entry for entry in self._pending if entry[2].job.id != job_id]
-            heapq.heapify(self._pending)
+            newest_first = reversed(self._dead.values())
+            wanted = (letter for letter in newest_first if job_id is None or letter.attempt.run.job.id == job_id)
+            return list(itertools.islice(wanted, limit))
+
+    def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None) -> bool:
+        """Take a dead letter out, putting a pending run in its place if ``follow_up`` makes one; false if unknown."""
+        with self.lock:
+            letter = self._dead.get(run_id)
+            if letter is None:
+                return False
+            if follow_up is not None:
+                self.add_pending(follow_up(letter))
+            del self._dead[run_id]
+            return True
+
+    def discard_pending(self, job_id: str | None = None) -> bool:
+        """Forget the pending runs of one job or of all; false if there were none."""
+        if not self._pending and not self._held:
+            return False
+        with self.lock:
+            before = len(self._pending) + len(self._held)
+            kept = [entry for entry in self._pending if job_id is not None and entry[2].job.id != job_id]
+            heapq.heapify(kept)
+            self._pending = kept
+            self._held = {key: runs for key, runs in self._held.items() if job_id is not None and key != job_id}
+            return len(self._pending) + len(self._held) < before
 
     def renew_owner(self, owner: str, now: datetime, lease: timedelta) -> bool:
         """Note that ``owner`` lives until ``now + lease``; false if it had lapsed before."""

@@ -17,6 +17,7 @@ method             what it writes                                               
 ``claim_runs``     owner and fence of pending runs                                       the same
 ``settle``         the end of a run, its record, its follow-up; refused if fenced out    the record is the truth
 ``edit_job``       a job as a pure function has changed it                               nothing
+``take_dead_...``  a pending run in place of a dead letter, or its end                   nothing
 ``recover_runs``   runs of lapsed owners, pending again                                  nothing
 =================  ====================================================================  ============================
 
@@ -27,7 +28,6 @@ and quick function. ``goscheduler.testing.StoreContract`` is the test suite that
 from __future__ import annotations
 
 import logging
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Attempt, Run, Settlement
+    from goscheduler.runs.model import Attempt, DeadLetter, Run, Settlement
     from goscheduler.runs.plan import FiringPlan
 
 __all__ = [
@@ -62,9 +62,10 @@ class FireRequest(NamedTuple):
     """The scheduler's idea of the present; a store with a clock of its own goes by that one."""
     owner: str
     room: Mapping[str, int]
-    """Executor alias → how many runs it can take. Jobs of an executor without room are left alone."""
-    plan: Callable[[Job, int, int], FiringPlan]
-    """``plan(job, live runs of it, fence)`` says what to write for a due job."""
+    """Executor alias → how many runs it can take. Jobs of an executor without room are left alone. So are, in a shared
+    store, those of an executor that is not named here: another process may have it."""
+    plan: Callable[[Job, int, int, datetime], FiringPlan]
+    """``plan(job, live runs of it, fence, now)`` says what to write for a due job; ``now`` by the store's clock."""
     admit: Callable[[Run, int], bool]
     """``admit(run, live runs of its job)`` says whether a pending run may start."""
 
@@ -87,7 +88,7 @@ class Fired(NamedTuple):
     """Jobs without a next fire time; they are gone from the store."""
     suspended: Sequence[Suspended] = ()
     next_due: datetime | None = None
-    """When to come back; None if nothing is scheduled."""
+    """When to come back; None if nothing is scheduled. Jobs that wait for room do not count."""
     more: bool = False
     """Whether due jobs were left because an executor has no room."""
     error: Exception | None = None
@@ -199,9 +200,9 @@ class BaseJobStore(ABC):
         """Add a pending run that did not come from a firing."""
         self._runs.add_pending(run)
 
-    def discard_pending(self, job_id: str) -> None:
-        """Remove the pending runs of a job."""
-        self._runs.discard_pending(job_id)
+    def discard_pending(self, job_id: str | None = None) -> bool:
+        """Remove the pending runs of one job or of all; false if there were none."""
+        return self._runs.discard_pending(job_id)
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         """Return the runs that an owner has, of one job or of all."""
@@ -210,6 +211,15 @@ class BaseJobStore(ABC):
     def history(self, job_id: str | None = None, limit: int = 100) -> list[Attempt]:
         """Return finished attempts, newest first, of one job or of all."""
         return self._runs.history(job_id, limit)
+
+    def dead_letters(self, job_id: str | None = None, limit: int = 100) -> list[DeadLetter]:
+        """Return runs whose last attempt has failed, newest first, of one job or of all."""
+        return self._runs.dead_letters(job_id, limit)
+
+    def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
+        """Remove a dead letter, and in the same step add the pending run that ``follow_up``, a pure function, makes of
+        it. False if there is none by this run id."""
+        return self._runs.take_dead_letter(run_id, follow_up)
 
     def renew_owner(self, owner: str, now: datetime, lease: timedelta) -> bool:
         """Keep ``owner`` alive until ``now + lease``. False if it had lapsed and its runs were handed on."""
@@ -241,11 +251,8 @@ class BaseJobStore(ABC):
     @property
     def _runs(self) -> LocalRuns:
         # Made on first use: stores written for APScheduler 3 need not call our constructor.
-        with _RUNS_LOCK:
-            runs: LocalRuns | None = self.__dict__.get("_local_runs")
-            if runs is None:
-                runs = self.__dict__["_local_runs"] = LocalRuns()
-            return runs
+        runs: LocalRuns | None = self.__dict__.get("_local_runs")
+        return self.__dict__.setdefault("_local_runs", LocalRuns()) if runs is None else runs
 
     def _fix_paused_jobs_sorting(self, jobs: list[Job]) -> None:
         """Move paused jobs from the start of a sorted list to its end."""
@@ -257,8 +264,6 @@ class BaseJobStore(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-
-_RUNS_LOCK = threading.Lock()
 
 #: How many jobs of one round may fail to be written before the round is given up, and in how many rounds one job may.
 UNWRITABLE_ENDURED = 3
@@ -277,13 +282,16 @@ class _Firing:
         self._finished: list[Job] = []
         self._suspended: list[Suspended] = []
         self._unwritable: list[tuple[Job, Exception]] = []
+        self._full: set[str] = set()
         self._more = False
 
     def fire(self) -> Fired:
         error, next_due = None, None
         try:
-            for job in self._store.get_due_jobs(self._request.now):
+            for job in self._hopeful_first(self._store.get_due_jobs(self._request.now)):
                 self._fire_one(job)
+                if len(self._unwritable) > UNWRITABLE_ENDURED:
+                    break
             self._judge_unwritable()
             next_due = self._next_due()
         except Exception as caught:
@@ -295,8 +303,11 @@ class _Firing:
             return
         if self._room.get(job.executor, 1) <= 0:
             self._more = True
+            self._full.add(job.executor)
             return
-        plan = self._request.plan(job, self._runs.live_count(job.id), self._runs.next_fence())
+        plan = self._request.plan(
+            job, self._runs.live_count(job.id), self._runs.next_fence(), self._request.now
+        )
         if plan.suspended is not None:
             self._suspend(job, plan.suspended)
             return
@@ -306,13 +317,16 @@ class _Firing:
             return  # removed by somebody else after it was read
         except Exception as error:
             self._unwritable.append((job, error))
-            if len(self._unwritable) > UNWRITABLE_ENDURED:
-                raise
             return
         self._runs.fired(plan.start, plan.wait, plan.records)
         self._started.extend(plan.start)
         self._records.extend(plan.records)
         self._room[job.executor] = self._room.get(job.executor, 0) - len(plan.start)
+
+    def _hopeful_first(self, jobs: list[Job]) -> list[Job]:
+        """Put those that could not be written the last time behind the others, which else might never be reached."""
+        failures = self._runs.write_failures
+        return sorted(jobs, key=lambda job: failures[job.id]) if failures else jobs
 
     def _judge_unwritable(self) -> None:
         """Suspend a job that could not be written round after round while others could; else the store is out."""
@@ -338,13 +352,15 @@ class _Firing:
             self._store.update_job(job)
 
     def _next_due(self) -> datetime | None:
-        """Return the earliest next run time; suspended jobs do not count, or the loop would never rest."""
+        """Return the earliest next run time of the jobs that wait for nothing else, or the loop would never rest."""
         next_due = self._store.get_next_run_time()
-        if next_due is None or not self._runs.suspended or next_due > self._request.now:
+        if next_due is None or next_due > self._request.now or not (self._runs.suspended or self._full):
             return next_due
         times = [
             job.next_run_time
             for job in self._store.get_all_jobs()
-            if job.next_run_time is not None and job.id not in self._runs.suspended
+            if job.next_run_time is not None
+            and job.id not in self._runs.suspended
+            and job.executor not in self._full
         ]
         return min(times, key=instant, default=None)

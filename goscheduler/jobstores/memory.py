@@ -185,6 +185,8 @@ class _Firing:
         self._records: list[Attempt] = []
         self._finished: list[Job] = []
         self._suspended: list[Suspended] = []
+        self._heads: list[_Entry] = []
+        """The earliest jobs of the executors that have room; the others wait for room, not for a time."""
         self._more = False
 
     def fire(self) -> Fired:
@@ -192,7 +194,7 @@ class _Firing:
             # An executor that nobody has takes nothing; planning its jobs suspends them.
             self._fire_heap(heap, self._request.room.get(executor, len(heap)))
         self._store._runs.fired(self._started, self._waiting, self._records)
-        next_due = self._store.get_next_run_time()
+        next_due = min(self._heads)[2].next_run_time if self._heads else None
         return Fired(self._started, self._records, self._finished, self._suspended, next_due, self._more)
 
     def _fire_heap(self, heap: list[_Entry], room: int) -> None:
@@ -207,7 +209,7 @@ class _Firing:
             if entries.get(job.id) is not entry:
                 store._stale -= 1
                 continue
-            plan = self._request.plan(job, runs.live_count(job.id), runs.next_fence())
+            plan = self._request.plan(job, runs.live_count(job.id), runs.next_fence(), self._request.now)
             if plan.suspended is not None:
                 self._suspend(job, plan.suspended)
                 continue
@@ -221,6 +223,9 @@ class _Firing:
             self._started += plan.start
             self._waiting += plan.wait
             self._records += plan.records
+        head = store._head(heap)
+        if head is not None:
+            self._heads.append(head)
 
     def _suspend(self, job: Job, reason: str) -> None:
         job.suspended = reason

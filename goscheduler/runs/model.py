@@ -122,9 +122,38 @@ class Attempt(NamedTuple):
         return 0.0 if started_at is None else (started_at - self.run.scheduled_at).total_seconds()
 
 
+#: Longer results are kept in the history as their beginning.
+MAX_RESULT = 1000
+
+
+def recorded(attempt: Attempt) -> Attempt:
+    """Return the attempt as a history keeps it: a large result would else live as long as the record."""
+    result = attempt.outcome.result
+    if result is None or isinstance(result, (bool, int, float)):
+        return attempt
+    try:
+        text = result if isinstance(result, str) else repr(result)
+    except Exception as error:
+        text = f"<{type(result).__name__} whose repr() raises {type(error).__name__}>"
+    if len(text) > MAX_RESULT:
+        text = f"{text[:MAX_RESULT]}... ({len(text)} characters)"
+    return attempt._replace(outcome=attempt.outcome._replace(result=text))
+
+
 class Settlement(NamedTuple):
     """What a finished attempt leads to; the store writes it in one step, if the fence still holds."""
 
     attempt: Attempt
     follow_up: Run | None = None
     """A pending run to be written in place of the finished one: a retry, or a run put back."""
+    dead: str | None = None
+    """Why the run is to be kept among the dead letters, or None if it is not."""
+
+
+class DeadLetter(NamedTuple):
+    """A run whose last attempt has failed, kept until somebody redrives or discards it."""
+
+    attempt: Attempt
+    """The last attempt."""
+    reason: str
+    """Why there are no more."""

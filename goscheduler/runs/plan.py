@@ -56,27 +56,24 @@ class FiringPlan(NamedTuple):
 class FiringPlanner:
     """Plans the firings of one round for one owner; what a store calls for each due job it has hold of."""
 
-    __slots__ = ("_has_executor", "_new_id", "_now", "_owner")
+    __slots__ = ("_has_executor", "_new_id", "_owner")
 
-    def __init__(
-        self, now: datetime, owner: str, has_executor: Callable[[str], bool], new_id: Callable[[], str]
-    ) -> None:
-        self._now = now
+    def __init__(self, owner: str, has_executor: Callable[[str], bool], new_id: Callable[[], str]) -> None:
         self._owner = owner
         self._has_executor = has_executor
         self._new_id = new_id
 
-    def __call__(self, job: Job, live: int, fence: int) -> FiringPlan:
+    def __call__(self, job: Job, live: int, fence: int, now: datetime) -> FiringPlan:
         """Return the plan for ``job``, of which ``live`` runs are going on. Never raises: a job that cannot be
         planned is suspended, and the others go on."""
         if not self._has_executor(job.executor):
             return FiringPlan(suspended=f'there is no executor named "{job.executor}"')
         try:
-            return plan_firing(job, self._now, live, self._owner, fence, self._new_id)
+            return plan_firing(job, now, live, self._owner, fence, self._new_id)
         except BaseException as error:  # a user's trigger may raise anything
             if not survivable(error):
                 raise
-            return FiringPlan(suspended=f"its trigger {_named(job.trigger)} raised {_described(error)}")
+            return FiringPlan(suspended=f"its trigger {_named(job.trigger)} cannot be used: {_described(error)}")
 
 
 def plan_firing(
@@ -136,7 +133,7 @@ def _in_time(
 def _following(job: Job, previous: datetime, now: datetime) -> datetime | None:
     following = job.trigger.get_next_fire_time(previous, now)
     if following is not None and following <= previous and instant(following) <= instant(previous):
-        raise ValueError(f"{following}, which is not after {previous}")
+        raise ValueError(f"after {previous} it answered {following}, which is not later")
     return following
 
 

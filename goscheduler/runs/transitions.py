@@ -8,25 +8,45 @@ from            to            by
 (run now)       pending       :func:`asked_for`
 pending         claimed       :func:`claimed`
 claimed         pending       :func:`put_back`, :func:`settle` with a snoozed outcome, :func:`recovered` (the owner
-                              was lost)
+                              was lost), :func:`retried`
 claimed         finished      :func:`settle`
+(dead letter)   pending       :func:`redriven`
 ==============  ============  =========================================================================
 
-Nothing leads out of finished. Any other change raises :class:`IllegalChange`.
+Nothing leads out of finished; a dead letter gives a new attempt, not the old one back. Any other change raises
+:class:`IllegalChange`.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import GoSchedulerError
-from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, RunState, Settlement, Source, make
+from goscheduler.runs.model import (
+    Attempt,
+    DeadLetter,
+    Outcome,
+    OutcomeKind,
+    Run,
+    RunState,
+    Settlement,
+    Source,
+    make,
+)
+from goscheduler.runs.retry import Retry, Snooze, asked_seconds
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
 
+_SUCCEEDED = OutcomeKind.SUCCEEDED
 _SNOOZED = OutcomeKind.SNOOZED
+_FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.TIMED_OUT})
+
+#: The policy of a job that has none.
+ONCE = Retry(max_attempts=1)
 
 
 class IllegalChange(GoSchedulerError):
@@ -46,10 +66,22 @@ def claimed(run: Run, owner: str, fence: int) -> Run:
     return run._replace(owner=owner, fence=fence)
 
 
-def put_back(run: Run) -> Run:
-    """Return a claimed run as pending again; it was not started and this does not count as an attempt."""
+def put_back(run: Run, due_at: datetime | None = None) -> Run:
+    """Return a claimed run as pending again, until ``due_at`` if given; this does not count as an attempt."""
     _require(run, RunState.CLAIMED, "put back")
-    return run._replace(owner=None)
+    return run._replace(owner=None, due_at=run.due_at if due_at is None else due_at)
+
+
+def retried(run: Run, due_at: datetime) -> Run:
+    """Return a claimed run whose attempt failed as pending again, for one more attempt at ``due_at``."""
+    _require(run, RunState.CLAIMED, "retried")
+    return run._replace(owner=None, due_at=due_at, attempt=run.attempt + 1, source=Source.RETRY)
+
+
+def redriven(letter: DeadLetter, now: datetime) -> Run:
+    """Return a pending run for one more attempt at a dead letter."""
+    run = letter.attempt.run
+    return run._replace(owner=None, due_at=now, attempt=run.attempt + 1, source=Source.REDRIVE)
 
 
 def recovered(run: Run) -> Run:
@@ -58,12 +90,33 @@ def recovered(run: Run) -> Run:
     return run._replace(owner=None, source=Source.RECOVERED, crashes=run.crashes + 1)
 
 
-def settle(run: Run, outcome: Outcome, now: datetime) -> Settlement:
-    """Return what the end of an attempt leads to."""
+def settle(run: Run, outcome: Outcome, now: datetime, draw: Callable[[], float] = random.random) -> Settlement:
+    """Return what the end of an attempt leads to: nothing more, another attempt, or the dead letters.
+
+    ``draw`` gives random numbers from 0 to 1, for the jitter of a retry policy.
+    """
     if run.owner is None:
         _require(run, RunState.CLAIMED, "settled")
-    follow_up = put_back(run) if outcome.kind is _SNOOZED else None
-    return make(Settlement, (make(Attempt, (run, outcome, now, 1)), follow_up))
+    attempt = make(Attempt, (run, outcome, now, 1))
+    if outcome.kind is _SUCCEEDED:
+        return make(Settlement, (attempt, None, None))
+    if outcome.kind is _SNOOZED:
+        snooze = outcome.error
+        later = now + timedelta(seconds=asked_seconds(snooze)) if isinstance(snooze, Snooze) else None
+        return Settlement(attempt, put_back(run, later))
+    if outcome.kind in _FAILURES:
+        return _after_failure(attempt, draw)
+    return Settlement(attempt)
+
+
+def _after_failure(attempt: Attempt, draw: Callable[[], float]) -> Settlement:
+    run, outcome, now, _ = attempt
+    policy = run.job.retry or ONCE
+    age = (now - run.scheduled_at).total_seconds()
+    decision = policy.decide(run.attempt, outcome.error, age, draw)
+    if decision.delay is not None:
+        return Settlement(attempt, retried(run, now + timedelta(seconds=decision.delay)))
+    return Settlement(attempt, None, decision.reason if run.job.dead_letter else None)
 
 
 def _require(run: Run, state: RunState, change: str) -> None:

@@ -18,7 +18,7 @@ from goscheduler.runs.model import OutcomeKind
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import Fired
-    from goscheduler.runs.model import Attempt, Run
+    from goscheduler.runs.model import Attempt, Run, Settlement
     from goscheduler.schedulers._engine import Engine
 
 #: How an attempt ended → the event that tells of it. A snoozed run has not ended; it comes again.
@@ -40,7 +40,12 @@ def announce_firing(engine: Engine, alias: str, fired: Fired) -> None:
         text = 'Run time of job "%s" was %s' if missed else 'Execution of job "%s" skipped: %s'
         engine.logger.warning(text, record.run.job, record.outcome.reason)
     for job, reason in fired.suspended:
-        engine.logger.error('Job "%s" is suspended: %s. It is kept, and runs again when that is mended', job, reason)
+        engine.logger.error(
+            'Job "%s" (%s) is suspended: %s. It is kept; mend that, or change or resume the job',
+            job.name,
+            job.id,
+            reason,
+        )
     engine.tell(list(_firing_events(engine, alias, fired)))
 
 
@@ -49,8 +54,9 @@ def _firing_events(engine: Engine, alias: str, fired: Fired) -> Iterator[Schedul
     if wants(EventCode.JOB_SUBMITTED):
         yield from _submissions(alias, fired.runs)
     for record in fired.records:
-        if wants(CODE_OF[record.outcome.kind]):
-            yield event_of(alias, record)
+        code = CODE_OF[record.outcome.kind]
+        if wants(code):
+            yield event_of(alias, record, code)
     if wants(EventCode.JOB_REMOVED):
         for job in fired.finished:
             yield JobEvent(EventCode.JOB_REMOVED, job.id, alias)
@@ -69,17 +75,24 @@ def _submissions(alias: str, runs: Sequence[Run]) -> Iterator[SchedulerEvent]:
         yield JobSubmissionEvent(EventCode.JOB_SUBMITTED, job.id, alias, [run.scheduled_at for run in of_job])
 
 
-def announce_attempts(engine: Engine, alias: str, attempts: Sequence[Attempt]) -> None:
-    """Tell how runs ended, after that was written."""
+def announce_settlements(engine: Engine, alias: str, settlements: Sequence[Settlement]) -> None:
+    """Tell how runs ended and what follows, after that was written."""
     wanted = {kind for kind, code in CODE_OF.items() if engine.bus.wants(code)}
-    if wanted:
-        engine.tell([event_of(alias, attempt) for attempt in attempts if attempt.outcome.kind in wanted])
+    events: list[SchedulerEvent] = []
+    for attempt, follow_up, dead in settlements:
+        if attempt.outcome.kind in wanted:
+            events.append(event_of(alias, attempt, CODE_OF[attempt.outcome.kind]))
+        if dead is not None:
+            engine.logger.error('Run %s of job "%s" is a dead letter: %s', attempt.run.id, attempt.run.job.id, dead)
+            events.append(event_of(alias, attempt, EventCode.JOB_DEAD_LETTERED))
+        elif follow_up is not None and follow_up.attempt > attempt.run.attempt:
+            events.append(event_of(alias, attempt, EventCode.JOB_RETRIED))
+    engine.tell(events)
 
 
-def event_of(alias: str, attempt: Attempt) -> SchedulerEvent:
-    """Return the event for a finished attempt, which must not be a snoozed one."""
+def event_of(alias: str, attempt: Attempt, code: EventCode) -> SchedulerEvent:
+    """Return the event that tells of a finished attempt under ``code``."""
     run, outcome = attempt.run, attempt.outcome
-    code = CODE_OF[outcome.kind]
     if code is EventCode.JOB_MAX_INSTANCES:
         return JobSubmissionEvent(code, run.job.id, alias, [run.scheduled_at])
     return JobExecutionEvent(

@@ -113,6 +113,8 @@ class Components:
     def forget(self) -> None:
         """Be as before the start, without shutting anything down: a forked child has copies of no use."""
         self._running = False
+        self._lock = threading.Lock()
+        self._being_added = set()
         for store in self._engine.stores.values():
             store.forget_live_runs()
 

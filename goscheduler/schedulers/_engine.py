@@ -6,8 +6,11 @@ The dictionaries of stores and executors are replaced, never changed, so that an
 from __future__ import annotations
 
 import itertools
+import math
+import random
 import threading
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import uuid4
 
@@ -21,6 +24,9 @@ from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.schedulers._outages import Outages
 
+#: A wall clock that moves more than this against the monotonic one has been set.
+CLOCK_TOLERANCE = timedelta(seconds=5)
+
 
 class Engine:
     """The parts of one scheduler."""
@@ -33,10 +39,14 @@ class Engine:
         self.executors: dict[str, BaseExecutor] = {}
         self.outages = Outages()
         self.report: Callable[[Run, Outcome], None] = _nobody_listens
+        self.draw: Callable[[], float] = random.random
+        """Gives random numbers from 0 to 1, for the jitter of retries."""
         self.hungry = False
         """Whether work was left for want of room; the next end of a run then calls for another round."""
         self.revoked: set[str] = set()
         """Ids of runs that are not to be started any more, because their job was removed."""
+        self.idle_seconds = math.inf
+        """How long, as of the last round, nothing is due."""
         self.sleeping_until = 0.0
         """Timestamp of the moment when the loop looks for work by itself."""
         self.begin_life()
@@ -47,6 +57,7 @@ class Engine:
         self._run_numbers = itertools.count(1)
         self._run_prefix = f"{self.owner[:16]}-"
         self.outages = Outages()
+        self._clocks: tuple[datetime, float] | None = None
         self.revoked = set()
         self.hungry = False
         self._lock = threading.Lock()
@@ -68,6 +79,18 @@ class Engine:
             before = self.executors.get(alias)
             self.executors = _replaced(self.executors, alias, executor)
             return before
+
+    def watch_clock(self) -> None:
+        """Say so when the wall clock has been set since the last round."""
+        before, self._clocks = self._clocks, (self.clock.now(), self.clock.monotonic())
+        if before is None:
+            return
+        passed = timedelta(seconds=self._clocks[1] - before[1])
+        jump = self._clocks[0] - before[0] - passed
+        if jump < -CLOCK_TOLERANCE:
+            self.logger.warning("The clock was set back by %s; jobs keep their times, and wait that much longer", -jump)
+        elif jump > CLOCK_TOLERANCE:
+            self.logger.warning("The clock was set ahead by %s, or the machine slept; late jobs meet their rules", jump)
 
     def has_executor(self, alias: str) -> bool:
         """Tell whether there is an executor by this alias at this moment."""

@@ -7,9 +7,11 @@ replaced, in one step of the store) → the event → the loop is woken if the j
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, TransientJobError, shown
 from goscheduler.events import EventCode, JobEvent, JobSuspensionEvent, SchedulerEvent
@@ -36,40 +38,69 @@ class Jobs:
         self.waiting: dict[str, WaitingRoom] = {}
         """Jobs added before the start, by the alias of the store that they are meant for."""
         self.started = False
+        """Whether jobs go into the stores; changed by :meth:`begin` and :meth:`end` only."""
         self.defaults: JobOptions = DEFAULTS
+        self._switch = threading.Lock()
+
+    def begin(self) -> None:
+        """Let jobs go into the stores from now on, those that were waiting first of all."""
+        with self._switch:
+            self.started = True
+        self._add_waiting()
+
+    def end(self) -> None:
+        """Let jobs wait from now on."""
+        with self._switch:
+            self.started = False
+
+    def in_child(self) -> Jobs:
+        """Return the same for a forked child, where the lock may be held by nobody."""
+        child = Jobs(self._engine, self._wake)
+        child.waiting, child.defaults = self.waiting, self.defaults
+        return child
 
     def add(self, addition: Addition) -> None:
         """Put a job where it belongs, filling in what was left open."""
-        if not self.started:
-            self._refuse_without_fire_time(addition.job)
+        if self._let_wait(addition):
+            return
+        self._store(addition.jobstore)  # an unknown alias is an error before anything is written
+        self._complete(addition)
+        self._write(addition)
+        self._announce(addition)
+
+    def _let_wait(self, addition: Addition) -> bool:
+        """Keep a job for the start; false if that has been."""
+        if self.started:
+            return False
+        self._refuse_without_fire_time(addition.job)
+        with self._switch:
+            if self.started:
+                return False
             addition.job._waits_for = addition.jobstore
             self.waiting.setdefault(addition.jobstore, WaitingRoom()).put(addition)
-            self._engine.logger.info(
-                "Adding job tentatively -- it will be properly scheduled when the scheduler starts"
-            )
-            return
-        self._complete(addition)
-        self._store(addition.jobstore)  # an unknown alias is an error before anything is written
-        self._add_to_store(addition)
+        self._engine.logger.info("Adding job tentatively -- it will be properly scheduled when the scheduler starts")
+        return True
 
-    def add_waiting(self) -> None:
-        """Put the jobs that were added before the start into their stores: all of them or, if that fails, none.
-
-        One that has no fire time left by now is dropped, with an event.
-        """
+    def _add_waiting(self) -> None:
+        """Put the jobs that were added before the start into their stores: all of them or, if that fails, none."""
         additions = [addition for room in self.waiting.values() for addition in room.additions.values()]
         for addition in additions:
             self._check_waiting(addition)
-        added: list[Addition] = []
+        as_they_were = [(addition.job, addition.job._edited()) for addition in additions]
+        undo: list[Callable[[], object]] = []
         try:
-            for addition in additions:
-                self._add_waiting_job(addition)
-                added.append(addition)
-        except BaseException:
+            added = [addition for addition in additions if self._is_worth_adding(addition)]
             for addition in added:
-                self._take_back(addition)
+                undo.append(self._write(addition))
+        except BaseException:
+            for action in reversed(undo):
+                action()
+            for job, before in as_they_were:
+                job._adopt(before)
             raise
         self.waiting = {}
+        for addition in added:
+            self._announce(addition)
 
     def _check_waiting(self, addition: Addition) -> None:
         """Raise what would keep a job out of its store, as far as that can be told without writing."""
@@ -78,21 +109,15 @@ class Jobs:
         if addition.if_exists == "error" and store.lookup_job(addition.job.id) is not None:
             raise ConflictingIdError(addition.job.id)
 
-    def _add_waiting_job(self, addition: Addition) -> None:
+    def _is_worth_adding(self, addition: Addition) -> bool:
+        """Complete a waiting job; false if it has no fire time left by now, and is dropped with an event."""
         try:
             self._complete(addition)
         except NeverFires as error:
             self._engine.logger.error('Job "%s" is not added: %s', addition.job.name, error)
             self._tell(EventCode.JOB_REMOVED, addition.job.id, addition.jobstore)
-        else:
-            self._add_to_store(addition)
-
-    def _take_back(self, addition: Addition) -> None:
-        addition.job._jobstore_alias = None
-        try:
-            self._store(addition.jobstore).remove_job(addition.job.id)
-        except JobLookupError:
-            self._engine.logger.debug('Job "%s" was gone already', addition.job.id)
+            return False
+        return True
 
     def refuse_taken_ids(self, job_ids: Iterable[str], jobstore: str) -> None:
         """Raise ConflictingIdError if one of the ids is taken."""
@@ -123,7 +148,9 @@ class Jobs:
         def edit(job: Job) -> Job:
             edited = job._edited(**changes)
             running = getattr(job, "next_run_time", None) is not None
-            if "trigger" in changes and "next_run_time" not in changes and running:
+            if changes.get("next_run_time") is not None:
+                edited.trigger = edited.trigger.starting_at(cast(datetime, edited.next_run_time))
+            elif "trigger" in changes and "next_run_time" not in changes and running:
                 self._anchor(edited)
                 edited.next_run_time = self._first_fire_time(edited)
             self._refuse_without_fire_time(edited)
@@ -168,7 +195,9 @@ class Jobs:
             try:
                 store.remove_job(job_id)
             except JobLookupError:
-                continue
+                # A job that has fired for the last time is gone, but may have runs that wait: retries, a backlog.
+                if not self.started or not store.discard_pending(job_id):
+                    continue
             self._revoke(store, job_id)
             self._engine.logger.info("Removed job %s", job_id)
             self._tell(EventCode.JOB_REMOVED, job_id, alias)
@@ -182,61 +211,80 @@ class Jobs:
             store.remove_all_jobs()
             for job in jobs:
                 self._revoke(store, job.id)
+            store.discard_pending()
         self._engine.tell([SchedulerEvent(EventCode.ALL_JOBS_REMOVED, jobstore)])
 
-    def release_suspended(self) -> None:
-        """Let suspended jobs fire again, because something that they may have missed has come."""
+    def release_suspended(self, executor: str | None = None) -> None:
+        """Let suspended jobs fire again, those of one executor that has come, or all."""
         for alias, store in self._engine.stores.items():
             for job_id, reason in store.suspensions().items():
-                if store.release(job_id):
+                job = store.lookup_job(job_id)
+                if job is not None and executor in (None, job.executor) and store.release(job_id):
+                    self._engine.logger.info('Job "%s" (%s) is no longer suspended', job.name, job_id)
                     self._engine.tell([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
 
     def _complete(self, addition: Addition) -> None:
         """Fill in what the definition leaves open: options by their defaults, the first fire time by the trigger."""
         job = addition.job
         job.options = filled_in(job.options, self.defaults)
-        self._anchor(job)
         if not hasattr(job, "next_run_time"):
+            self._anchor(job)
             job.next_run_time = self._first_fire_time(job)
+        elif job.next_run_time is None:
+            self._anchor(job)
+        elif not addition.imported:
+            job.trigger = job.trigger.starting_at(job.next_run_time)
 
-    def _add_to_store(self, addition: Addition) -> None:
-        job, alias = addition.job, addition.jobstore
-        store = self._store(alias)
+    def _write(self, addition: Addition) -> Callable[[], object]:
+        """Write a job into its store, and return what takes that back."""
+        job, store = addition.job, self._store(addition.jobstore)
         self._refuse_transient(job, store)
         for _ in range(ADD_TRIES):
             try:
                 store.add_job(job)
-                break
+                return partial(self._forget, store, job)
             except ConflictingIdError:
                 if addition.if_exists == "error":
                     raise
             try:
-                self._use_existing(store, addition)
-                break
+                return self._use_existing(store, addition)
             except JobLookupError:
                 continue  # removed by somebody else just now: add it after all
-        job._jobstore_alias = alias
-        store.release(job.id)
-        self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias)
-        self._tell(EventCode.JOB_ADDED, job.id, alias)
-        self._wake_for(job)
+        raise ConflictingIdError(job.id)
 
-    def _use_existing(self, store: BaseJobStore, addition: Addition) -> None:
-        job = addition.job
+    def _use_existing(self, store: BaseJobStore, addition: Addition) -> Callable[[], object]:
+        job, trigger, next_run_time = addition.job, addition.job.trigger, addition.job.next_run_time
+        replaced: list[Job] = []
 
         def replace(existing: Job) -> Job:
-            if existing.trigger.same_schedule_as(job.trigger) and not addition.time_given:
-                job.trigger = existing.trigger
-                job.next_run_time = existing.next_run_time
+            same = existing.trigger.same_schedule_as(trigger) and not addition.time_given
+            job.trigger = existing.trigger if same else trigger
+            job.next_run_time = existing.next_run_time if same else next_run_time
+            replaced[:] = [existing._edited()]
             return job
 
-        if addition.if_exists == "keep":
-            existing = store.lookup_job(job.id)
-            if existing is None:
-                raise JobLookupError(job.id)
-            job._adopt(existing)
-        else:
+        if addition.if_exists == "replace":
             store.edit_job(job.id, replace)
+            return partial(store.update_job, replaced[0])
+        existing = store.lookup_job(job.id)
+        if existing is None:
+            raise JobLookupError(job.id)
+        job._adopt(existing)
+        return lambda: None
+
+    def _forget(self, store: BaseJobStore, job: Job) -> None:
+        try:
+            store.remove_job(job.id)
+        except JobLookupError:
+            self._engine.logger.debug('Job "%s" was gone already', job.id)
+
+    def _announce(self, addition: Addition) -> None:
+        job, alias = addition.job, addition.jobstore
+        job._jobstore_alias = alias
+        self._tell(EventCode.JOB_ADDED, job.id, alias)
+        self._store(alias).release(job.id)
+        self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias)
+        self._wake_for(job)
 
     def _edit(self, job_id: str, jobstore: str | None, edit: Callable[[Job], Job]) -> Job:
         _require_id(job_id)

@@ -20,7 +20,7 @@ from goscheduler.config import DEFAULT_PREFIXES, SchedulerConfig, collect_settin
 from goscheduler.errors import SchedulerAlreadyRunningError, SchedulerNotRunningError, survivable
 from goscheduler.events import EventCode, SchedulerEvent
 from goscheduler.executors.base import BaseExecutor
-from goscheduler.executors.context import id_of_current_run
+from goscheduler.executors.context import owner_of_current_run
 from goscheduler.executors.pool import ThreadPoolExecutor
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.jobstores.memory import MemoryJobStore
@@ -32,6 +32,7 @@ from goscheduler.schedulers import _process
 from goscheduler.schedulers._components import Components
 from goscheduler.schedulers._engine import Engine
 from goscheduler.schedulers._jobs import Jobs
+from goscheduler.schedulers._runs import Runs
 from goscheduler.schedulers._settle import Settler
 from goscheduler.schedulers._tick import process_due
 
@@ -59,6 +60,7 @@ class SchedulerLife(ABC):
         self._engine = Engine(SYSTEM_CLOCK, EventBus(_GUARDED, self._overridden_dispatch()), _GUARDED)
         self._components = Components(self._engine, self)
         self._jobs = Jobs(self._engine, self._wake_unless_paused)
+        self._runs = Runs(self._engine, self._wake_unless_paused)
         self._settler = Settler(self._engine, self._wake_unless_paused)
         self._engine.report = self._settler.report
         self._stopped = threading.Event()
@@ -141,6 +143,7 @@ class SchedulerLife(ABC):
             if self.state == STATE_STOPPED:
                 raise SchedulerNotRunningError
             self.state = STATE_STOPPED
+            self._jobs.end()
         return self._shut_down(wait, timeout)
 
     def _shut_down(self, wait: bool, timeout: float | None) -> Any:
@@ -225,8 +228,7 @@ class SchedulerLife(ABC):
         self._components.start()
         try:
             self._start_settling()
-            self._jobs.started = True
-            self._jobs.add_waiting()
+            self._jobs.begin()
             self._jobs.release_suspended()
         except BaseException:
             self._stop_parts(wait=False, deadline=Deadline(self.clock, None))
@@ -250,13 +252,13 @@ class SchedulerLife(ABC):
         """Stop the parts in the order in which work flows through them."""
         self._components.stop_executors(wait, deadline)
         self._settler.stop(deadline.left(at_least=LAST_WORDS))
-        self._jobs.started = False
+        self._jobs.end()
         self._components.stop_stores()
 
     def _is_called_from_inside(self) -> bool:
         """Tell whether the caller is a job, a listener or a thread that a shutdown would wait for."""
         return (
-            id_of_current_run() is not None
+            owner_of_current_run() == self._engine.owner
             or self._engine.bus.is_called_from_listener()
             or self._settler.is_current_thread()
         )
@@ -286,7 +288,7 @@ class SchedulerLife(ABC):
         self._lock = threading.RLock()
         self.state = STATE_STOPPED
         self._stopped.set()
-        self._jobs.started = False
+        self._jobs = self._jobs.in_child()
         self._engine.bus.forget_thread()
         self._settler = Settler(self._engine, self._wake_unless_paused)
         self._engine.report = self._settler.report

@@ -27,6 +27,8 @@ class Addition(NamedTuple):
     """What to do when the id is taken: "error", "replace" or "keep"."""
     time_given: bool = False
     """Whether the first run time was given, and so is not to be taken from a job that is replaced."""
+    imported: bool = False
+    """Whether trigger and time belong together already, and are to be left as they are."""
 
 
 class WaitingRoom(BaseJobStore):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from goscheduler.errors import shown
 from goscheduler.events import EventCode, JobExecutionEvent
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
-from goscheduler.schedulers._announce import announce_attempts
+from goscheduler.schedulers._announce import announce_settlements
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run, Settlement
@@ -108,16 +109,29 @@ class Settler:
         by_store, self._unwritten = self._unwritten, {}
         revoked = self._engine.revoked
         for run, outcome in batch:
-            outcome = _checked(outcome)
-            if revoked and outcome.kind is OutcomeKind.SNOOZED and run.id in revoked:
-                outcome = Outcome(OutcomeKind.CANCELLED, reason="its job was removed before the run was started")
-            by_store.setdefault(run.job._jobstore_alias or "", []).append(settle(run, outcome, now))
+            settlement = self._settlement(run, outcome, now)
+            if settlement is not None:
+                by_store.setdefault(run.job._jobstore_alias or "", []).append(settlement)
         for alias, settlements in by_store.items():
             self._write(alias, settlements)
+            if any(map(_brings_work, settlements)):
+                self._engine.hungry = True
         if revoked:
             revoked.difference_update(run.id for run, _ in batch)
         if batch and self._engine.hungry:
             self._wake()
+
+    def _settlement(self, run: Run, outcome: Outcome, now: datetime) -> Settlement | None:
+        """Return what the end of a run leads to; None, with a log line, for a report that makes no sense."""
+        try:
+            if run.id in self._engine.revoked:
+                return _last_of(run, outcome, now)
+            return settle(run, outcome, now, self._engine.draw)
+        except Exception:
+            if not isinstance(outcome, Outcome) and hasattr(run, "owner"):
+                return self._settlement(run, _senseless(outcome), now)
+            self._engine.logger.exception("An executor reported %s of %s; that is ignored", shown(outcome), shown(run))
+            return None
 
     def _write(self, alias: str, settlements: list[Settlement]) -> None:
         engine = self._engine
@@ -138,7 +152,7 @@ class Settler:
             self._tell_of_refused(alias, refused)
             refused_ids = {id(settlement) for settlement in refused}
             settlements = [settlement for settlement in settlements if id(settlement) not in refused_ids]
-        announce_attempts(engine, alias, [settlement.attempt for settlement in settlements])
+        announce_settlements(engine, alias, settlements)
 
     def _tell_of_refused(self, alias: str, refused: Sequence[Settlement]) -> None:
         for settlement in refused:
@@ -152,13 +166,24 @@ class Settler:
             JobExecutionEvent(
                 EventCode.LEASE_LOST, attempt.run.job.id, alias, attempt.run.scheduled_at, run_id=attempt.run.id
             )
-            for attempt, _ in refused
+            for attempt in (settlement.attempt for settlement in refused)
         ])
 
 
-def _checked(outcome: Outcome) -> Outcome:
-    """Return the outcome, or a failure that says what an executor has reported in its place."""
-    if isinstance(outcome, Outcome):
-        return outcome
+def _last_of(run: Run, outcome: Outcome, now: datetime) -> Settlement:
+    """Return the settlement of a run whose job was removed: nothing follows it."""
+    if outcome.kind is OutcomeKind.SNOOZED:
+        outcome = Outcome(OutcomeKind.CANCELLED, reason="its job was removed before the run was started")
+    return settle(run, outcome, now)._replace(follow_up=None)
+
+
+def _brings_work(settlement: Settlement) -> bool:
+    """Tell whether there is something new to be claimed, now or later. A run that an executor gave back is not new."""
+    run, follow_up = settlement.attempt.run, settlement.follow_up
+    return follow_up is not None and (follow_up.attempt > run.attempt or follow_up.due_at > run.due_at)
+
+
+def _senseless(outcome: object) -> Outcome:
+    """Return a failure that says what an executor has reported in place of an outcome."""
     error = TypeError(f"the executor reported {shown(outcome)} instead of an outcome")
     return Outcome(OutcomeKind.FAILED, error=error)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from goscheduler.errors import survivable
 from goscheduler.events import EventCode
 from goscheduler.executors.call import failed, snoozed
-from goscheduler.jobstores.base import Fired, FireRequest
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.runs.plan import FiringPlanner, admit
 from goscheduler.schedulers._announce import announce_firing, announce_submissions
 
@@ -37,11 +37,13 @@ def process_due(engine: Engine, retry_interval: float) -> float:
     """Fire what is due in every store, and return the seconds until the next round."""
     # Set before looking, so that neither the end of a run nor a new job that comes meanwhile is overlooked.
     engine.hungry, engine.sleeping_until = True, math.inf
-    wait, more = LONGEST_WAIT, False
+    engine.watch_clock()
+    wait, more = math.inf, False
     for alias, store in engine.stores.items():
         store_wait, store_more = process_store_safely(engine, alias, store, retry_interval)
         wait, more = min(wait, store_wait), more or store_more
-    engine.hungry = more
+    engine.hungry, engine.idle_seconds = more, wait
+    wait = min(wait, LONGEST_WAIT)
     engine.sleeping_until = engine.clock.now().timestamp() + wait
     return wait
 
@@ -58,12 +60,14 @@ def process_store_safely(
     except BaseException as error:
         if not survivable(error):
             raise
+        first = alias not in engine.outages
         pause = engine.outages.failed(alias, engine.clock.monotonic(), retry_interval)
         engine.logger.warning(
             'Error getting due jobs from job store "%s": %s; trying again in %.1f seconds', alias, error, pause,
-            exc_info=error,
+            exc_info=error if first else None,
         )
-        engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
+        if first:
+            engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
         return pause, False
     if engine.outages.ended(alias):
         engine.logger.info('Job store "%s" answers again', alias)
@@ -75,7 +79,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[floa
     """Fire and claim, announce, hand over."""
     now = engine.clock.now()
     room = engine.room()
-    planner = FiringPlanner(now, engine.owner, engine.has_executor, engine.new_run_id)
+    planner = FiringPlanner(engine.owner, engine.has_executor, engine.new_run_id)
     request = FireRequest(now, engine.owner, room, planner, admit)
     fired = store.fire_due(request)
     announce_firing(engine, alias, fired)
@@ -86,7 +90,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[floa
     announce_submissions(engine, alias, claimed.runs)
     hand_over(engine, alias, claimed.runs)
     more = fired.more or claimed.more
-    return seconds_until_next(now, fired, claimed.next_due), more
+    return seconds_until_next(now, fired, claimed), more
 
 
 def left_over(room: Mapping[str, int], runs: Sequence[Run]) -> Mapping[str, int]:
@@ -112,9 +116,9 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run]) -> None:
                 raise
 
 
-def seconds_until_next(now: datetime, fired: Fired, next_pending: datetime | None) -> float:
+def seconds_until_next(now: datetime, fired: Fired, claimed: Claimed) -> float:
     """Return how long nothing is due. Where due work was left for want of room, the end of a run wakes us earlier."""
-    times = [time for time in (fired.next_due, next_pending) if time is not None]
-    if not fired.more and any(time <= now for time in times):
-        return 0.0 if fired.runs or fired.records else FRUITLESS_WAIT
-    return min([LONGEST_WAIT, *((time - now).total_seconds() for time in times if time > now)])
+    times = [time for time in (fired.next_due, claimed.next_due) if time is not None]
+    if any(time <= now for time in times):
+        return 0.0 if fired.runs or fired.records or claimed.runs else FRUITLESS_WAIT
+    return min(((time - now).total_seconds() for time in times), default=math.inf)

@@ -1,7 +1,7 @@
 """The public face of a scheduler: short methods, each of which calls the part that does the work.
 
 - ``_life``: configuration, start, pause, shutdown; ``_process``: fork and exit of the process
-- ``_jobs``: what can be done to jobs; ``_pending``: jobs added before the start
+- ``_jobs``: what can be done to jobs; ``_pending``: jobs added before the start; ``_runs``: history and dead letters
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
 - ``_engine``: what the parts share; ``_components``: executors and stores; ``_outages``: stores that do not answer
 """
@@ -24,6 +24,7 @@ from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.options import CHECKS
 from goscheduler.plugins import create_trigger
+from goscheduler.runs.model import Attempt, DeadLetter
 from goscheduler.schedulers import _export, _life
 from goscheduler.schedulers._components import component
 from goscheduler.schedulers._life import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLife
@@ -50,7 +51,7 @@ class BaseScheduler(SchedulerLife):
         instance = component("executor", executor, executor_opts)
         self._components.add_executor(alias, instance)
         if self.running:
-            self._jobs.release_suspended()
+            self._jobs.release_suspended(alias)
             self._wake_unless_paused()
 
     def remove_executor(self, alias: str, shutdown: bool = True) -> None:
@@ -101,6 +102,8 @@ class BaseScheduler(SchedulerLife):
         replace_existing: bool = False,
         *,
         if_exists: str | None = None,
+        retry: Any = undefined,
+        dead_letter: Any = undefined,
         tags: Any = undefined,
         description: Any = undefined,
         **trigger_args: Any,
@@ -118,7 +121,7 @@ class BaseScheduler(SchedulerLife):
         """
         given = {
             "misfire_grace_time": misfire_grace_time, "coalesce": coalesce, "max_instances": max_instances,
-            "executor": executor, "tags": tags, "description": description,
+            "executor": executor, "retry": retry, "dead_letter": dead_letter, "tags": tags, "description": description,
         }
         if not isinstance(jobstore, str):
             raise TypeError(f"jobstore must be a string, got {shown(jobstore)}")
@@ -209,6 +212,41 @@ class BaseScheduler(SchedulerLife):
         """Remove all jobs of one store, or of all."""
         self._jobs.remove_all(jobstore)
 
+    def run_now(self, job_id: str, jobstore: str | None = None) -> str:
+        """Run a job once, now, without moving its schedule. Return the id of the run.
+
+        :raises JobLookupError: if there is no such job, or the scheduler is stopped
+        """
+        return self._runs.run_now(self.get_job(job_id, jobstore), job_id)
+
+    def runs(self, job_id: str | None = None, jobstore: str | None = None, limit: int = 100) -> list[Attempt]:
+        """Return what ran, was missed or was skipped: finished attempts, newest first, of one job or of all."""
+        return self._runs.history(job_id, jobstore, limit)
+
+    def dead_letters(
+        self, job_id: str | None = None, jobstore: str | None = None, limit: int = 100
+    ) -> list[DeadLetter]:
+        """Return the runs whose last attempt has failed, newest first, of one job or of all."""
+        return self._runs.dead_letters(job_id, jobstore, limit)
+
+    def redrive(self, run_id: str) -> None:
+        """Give a dead letter one more attempt.
+
+        :raises RunLookupError: if there is no such dead letter
+        """
+        self._runs.redrive(run_id)
+
+    def redrive_all(self, job_id: str | None = None, jobstore: str | None = None) -> int:
+        """Give the dead letters of one job, or all, one more attempt. Return how many there were."""
+        return self._runs.redrive_all(job_id, jobstore)
+
+    def discard_dead_letter(self, run_id: str) -> None:
+        """Forget a dead letter.
+
+        :raises RunLookupError: if there is no such dead letter
+        """
+        self._runs.discard(run_id)
+
     def print_jobs(self, jobstore: str | None = None, out: IO[str] | None = None) -> None:
         """Print a list of the jobs, by store."""
         print_jobs(self._listing(jobstore), sys.stdout if out is None else out)
@@ -230,7 +268,7 @@ class BaseScheduler(SchedulerLife):
         jobs = [self._job_from(state) for state in _export.read_jobs(infile)]
         self._jobs.refuse_taken_ids([job.id for job in jobs], jobstore)
         for job in jobs:
-            self._jobs.add(Addition(job, jobstore, "error", time_given=True))
+            self._jobs.add(Addition(job, jobstore, "error", time_given=True, imported=True))
 
     def _job_from(self, state: Mapping[str, Any]) -> Job:
         options = {name: value for name, value in state.items() if name in CHECKS}

@@ -25,7 +25,8 @@ from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
 from goscheduler.options import DEFAULTS, filled_in
 from goscheduler.runs.model import Outcome, OutcomeKind, Run, Settlement, Source
 from goscheduler.runs.plan import FiringPlanner, admit
-from goscheduler.runs.transitions import asked_for, settle
+from goscheduler.runs.retry import Retry, fixed
+from goscheduler.runs.transitions import asked_for, redriven, settle
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.triggers.date import DateTrigger
@@ -415,6 +416,50 @@ class StoreContract:
         assert times == [NOW + 3 * MINUTE, NOW + 2 * MINUTE, NOW + MINUTE]
         assert store.history("nobody") == []
 
+    # Retries and dead letters
+
+    def test_a_retry_comes_when_it_is_due_and_not_before(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("a", due=NOW, retry=Retry(2, fixed(10))))
+        (run,) = requests.fire(store).runs
+        assert not store.settle([failed(run)])
+        early = requests.claim(store, now=NOW + 9 * SECOND)
+        assert (list(early.runs), early.next_due) == ([], NOW + 10 * SECOND)
+        (again,) = requests.claim(store, now=NOW + 10 * SECOND).runs
+        assert (again.id, again.attempt, again.scheduled_at, again.source) == (run.id, 2, NOW, Source.RETRY)
+        assert again.fence > run.fence
+        assert store.dead_letters() == []
+
+    def test_dead_letters_come_newest_first_and_are_taken_once(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        for number, job_id in enumerate("abc"):
+            store.add_job(make_job(job_id, due=NOW, retry=1))
+            (run,) = requests.fire(store).runs
+            store.settle([failed(run, NOW + number * SECOND)])
+        assert [letter.attempt.run.job.id for letter in store.dead_letters()] == ["c", "b", "a"]
+        assert [letter.attempt.run.job.id for letter in store.dead_letters(limit=2)] == ["c", "b"]
+        (letter,) = store.dead_letters("b")
+        assert (letter.attempt.outcome.kind, letter.reason) == (OutcomeKind.FAILED, "attempt 1 of 1 failed")
+        results = in_threads([lambda: store.take_dead_letter(letter.attempt.run.id) for _ in range(8)])
+        assert sorted(results) == [False] * 7 + [True]
+        assert store.dead_letters("b") == []
+        assert not requests.claim(store, now=NOW + MINUTE).runs
+
+    def test_a_redriven_dead_letter_is_pending_and_can_die_again(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("a", due=NOW, retry=1))
+        (run,) = requests.fire(store).runs
+        store.settle([failed(run)])
+        assert store.take_dead_letter(run.id, lambda letter: redriven(letter, NOW + SECOND))
+        assert store.dead_letters() == []
+        (again,) = requests.claim(store, now=NOW + SECOND).runs
+        assert (again.id, again.attempt, again.source) == (run.id, 2, Source.REDRIVE)
+        store.settle([failed(again)])
+        assert [letter.attempt.run.attempt for letter in store.dead_letters("a")] == [2]
+
     # Owners
 
     def test_the_runs_of_a_living_owner_stay_his(
@@ -485,7 +530,7 @@ class Requests:
 
     def _request(self, now: datetime, owner: str = "owner-1", room: dict[str, int] | None = None) -> FireRequest:
         room = {"default": 1000} if room is None else room
-        return FireRequest(now, owner, room, FiringPlanner(now, owner, room.__contains__, self._new_id), admit)
+        return FireRequest(now, owner, room, FiringPlanner(owner, room.__contains__, self._new_id), admit)
 
     def _new_id(self) -> str:
         return f"run-{next(self._numbers)}"
@@ -511,6 +556,11 @@ class JobMaker:
 def succeeded(run: Run, at: datetime = NOW + SECOND) -> Settlement:
     """Return the settlement of a run that went well."""
     return settle(run, Outcome(OutcomeKind.SUCCEEDED, started_at=NOW), at)
+
+
+def failed(run: Run, at: datetime = NOW) -> Settlement:
+    """Return the settlement of a run that failed."""
+    return settle(run, Outcome(OutcomeKind.FAILED, error=ValueError("no"), started_at=NOW), at)
 
 
 def attempt_to_add(store: BaseJobStore, make_job: JobMaker, number: int) -> str:

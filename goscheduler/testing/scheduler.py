@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from goscheduler.config import SchedulerConfig
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.executors.debug import DebugExecutor
-from goscheduler.schedulers.base import BaseScheduler
+from goscheduler.schedulers.base import STATE_RUNNING, BaseScheduler
 from goscheduler.testing.clock import ManualClock
 from goscheduler.times import parse_duration
 
@@ -32,13 +33,15 @@ class ManualScheduler(BaseScheduler):
         if not isinstance(self.clock, ManualClock):
             raise TypeError(f"a ManualScheduler needs a ManualClock, got {type(self.clock).__name__} instead")
 
+    _woken = False
+
     def run_due(self) -> int:
         """Run everything that is due at the present moment, and return how many rounds that took."""
         for rounds in range(MAX_ROUNDS):
             wait = self._process_jobs()
-            hungry = self._engine.hungry
+            self._woken = False
             settled = self._settler.settle_reported()
-            if wait is None or (wait > 0 and not (hungry and settled)):
+            if wait is None or (wait > 0 and not self._woken and not (self._engine.hungry and settled)):
                 return rounds + 1
         raise RuntimeError("jobs keep coming due although no time passes")
 
@@ -49,7 +52,7 @@ class ManualScheduler(BaseScheduler):
     def advance_to(self, moment: datetime) -> None:
         """Let time pass until ``moment``, running every job at its time."""
         self.run_due()
-        while (next_stop := self._next_due()) is not None and next_stop <= moment:
+        while (next_stop := self._next_due()) is not None and self.clock.now() < next_stop <= moment:
             self._move_to(next_stop)
             self.run_due()
         self._move_to(moment)
@@ -64,13 +67,13 @@ class ManualScheduler(BaseScheduler):
             self.shutdown()
 
     def wakeup(self) -> None:
-        """Nothing to wake: the test calls :meth:`run_due`."""
+        """Have :meth:`run_due`, if it is at work, look once more."""
+        self._woken = True
 
     def _next_due(self) -> datetime | None:
-        """Return the next moment, after the present one, at which something is due."""
-        now = self.clock.now()
-        times = [store.get_next_run_time() for store in self._engine.stores.values()]
-        return min((time for time in times if time is not None and time > now), default=None)
+        """Return the next moment, as of the last round, at which something is due."""
+        idle = self._engine.idle_seconds
+        return None if self.state != STATE_RUNNING or math.isinf(idle) else self.clock.now() + timedelta(seconds=idle)
 
     def _move_to(self, moment: datetime) -> None:
         clock = self.clock

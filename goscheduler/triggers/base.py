@@ -76,6 +76,13 @@ class BaseTrigger(ABC):
         """
         return self
 
+    def starting_at(self, first: datetime) -> BaseTrigger:
+        """Return this trigger with its first fire time at ``first``, where the user left the start open.
+
+        A scheduler calls it when the next run time of a job is set by hand: "every hour" goes on from there.
+        """
+        return self
+
     def same_schedule_as(self, other: BaseTrigger) -> bool:
         """Tell whether ``other`` describes the same rule; a start that the user left open does not count."""
         return type(self) is type(other) and self._rule() == other._rule()

@@ -96,10 +96,13 @@ class IntervalTrigger(BaseTrigger):
         return Backlog(1 + last - before, tuple(latest[-keep:]) if keep > 0 else ())
 
     def anchored(self, now: datetime) -> IntervalTrigger:
+        return self.starting_at(self._one_interval_after(now)) if self.floating else self
+
+    def starting_at(self, first: datetime) -> IntervalTrigger:
         if not self.floating:
             return self
         twin = _twin(self) if type(self) is IntervalTrigger else copy.copy(self)
-        twin.start_date = self._one_interval_after(now)
+        twin.start_date = first.astimezone(self.timezone)
         return twin
 
     def explain(self) -> str:

@@ -127,8 +127,8 @@ GARBAGE = {
 @pytest.mark.parametrize("then", GARBAGE.values(), ids=GARBAGE)
 def test_a_job_whose_trigger_misbehaves_is_suspended_with_a_reason(then):
     job = due_job(FirstThen(then))
-    planner = FiringPlanner(START, "me", {"default"}.__contains__, lambda: "run")
-    firing = planner(job, 0, 1)
+    planner = FiringPlanner("me", {"default"}.__contains__, lambda: "run")
+    firing = planner(job, 0, 1, START)
     assert firing.suspended
     assert "trigger" in firing.suspended
     assert (firing.start, firing.wait, firing.records, firing.next_run_time) == ((), (), (), None)
@@ -136,7 +136,7 @@ def test_a_job_whose_trigger_misbehaves_is_suspended_with_a_reason(then):
 
 
 def test_a_job_whose_executor_is_unknown_is_suspended_with_a_reason():
-    firing = FiringPlanner(START, "me", {"default"}.__contains__, lambda: "run")(due_job(executor="gpu"), 0, 1)
+    firing = FiringPlanner("me", {"default"}.__contains__, lambda: "run")(due_job(executor="gpu"), 0, 1, START)
     assert firing.suspended == 'there is no executor named "gpu"'
 
 

@@ -9,7 +9,7 @@ from behaviour_doubles import START, note
 
 from goscheduler.runs import transitions
 from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, RunState, Source
-from goscheduler.runs.transitions import IllegalChange, asked_for, claimed, put_back, recovered, settle
+from goscheduler.runs.transitions import IllegalChange, asked_for, claimed, put_back, recovered, retried, settle
 from goscheduler.testing import ManualScheduler
 
 NOW = START + timedelta(seconds=3)
@@ -26,12 +26,14 @@ CHANGES = {
     "claimed": lambda run: claimed(run, "you", run.fence + 1),
     "put back": put_back,
     "recovered": recovered,
+    "retried": lambda run: retried(run, NOW),
     "settled": lambda run: settle(run, DONE, NOW),
 }
 ALLOWED = {
     (RunState.PENDING, "claimed"): RunState.CLAIMED,
     (RunState.CLAIMED, "put back"): RunState.PENDING,
     (RunState.CLAIMED, "recovered"): RunState.PENDING,
+    (RunState.CLAIMED, "retried"): RunState.PENDING,
     (RunState.CLAIMED, "settled"): RunState.FINISHED,
 }
 
@@ -58,7 +60,7 @@ def test_only_the_documented_changes_can_be_built(state, change):
 def test_every_public_change_of_the_module_stands_in_the_table():
     public = {name for name in vars(transitions) if getattr(vars(transitions)[name], "__module__", "") ==
               transitions.__name__ and name[0].islower() and not name.startswith("_")}
-    assert public == {"asked_for", "claimed", "put_back", "recovered", "settle"}
+    assert public == {"asked_for", "claimed", "put_back", "recovered", "redriven", "retried", "settle"}
 
 
 def test_nothing_leads_out_of_finished():
