@@ -45,23 +45,20 @@ class ProcessWorker:
         options: ChildOptions,
         clock: Clock,
         begin: Callable[[Run], Outcome | None],
-        report: Callable[[Run, Outcome], None],
     ) -> None:
         self._options = options
         self._clock = clock
         self._begin = begin
-        self._report = report
         self._child: Child | None = None
         self._aborted = False
 
-    def perform(self, run: Run) -> float:
+    def perform(self, run: Run) -> tuple[Outcome, float]:
         begun = self._clock.monotonic()
         try:
             outcome = self._attempt(run)
-        except BaseException as error:  # from the user's own pickling; the run is reported whatever happens
+        except BaseException as error:  # from the user's own pickling
             outcome = failed(error)
-        self._report(run, outcome)
-        return self._clock.monotonic() - begun
+        return outcome, self._clock.monotonic() - begun
 
     def abort(self) -> bool:
         self._aborted = True

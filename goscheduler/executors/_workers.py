@@ -36,8 +36,8 @@ SHUT_DOWN = "the executor was shut down before the run was started"
 class Worker(Protocol):
     """What one thread does with runs."""
 
-    def perform(self, run: Run) -> float:
-        """Run it, report it, and return for how many seconds the worker was busy with it."""
+    def perform(self, run: Run) -> tuple[Outcome, float]:
+        """Run it, and return how it ended and for how many seconds the worker was busy with it."""
         ...
 
     def abort(self) -> bool:
@@ -66,10 +66,16 @@ class WorkerPool:
     """Up to ``size`` threads, started when they are needed."""
 
     def __init__(
-        self, size: int, new_worker: Callable[[], Worker], put_back: Callable[[Run, str], None], thread_name: str
+        self,
+        size: int,
+        new_worker: Callable[[], Worker],
+        report: Callable[[Run, Outcome], None],
+        put_back: Callable[[Run, str], None],
+        thread_name: str,
     ) -> None:
         self._size = size
         self._new_worker = new_worker
+        self._report = report
         self._put_back = put_back
         self._thread_name = thread_name
         self._queue: SimpleQueue[Run | None] = SimpleQueue()
@@ -175,16 +181,25 @@ class WorkerPool:
                 break
             slot.run = run
             try:
-                slot.seconds += perform(run)
-            except BaseException:  # nothing may end a worker; the run itself has been reported by then
-                traceback.print_exc()
+                outcome, seconds = perform(run)
+            except BaseException as error:  # nothing may end a worker
+                outcome, seconds = failed(error), 0.0
             if forks != _forks:
                 return
+            # Counted before it is told of: who hears of it may look for room at once.
+            slot.seconds += seconds
             slot.finished += 1
             slot.run = None
-            del run
+            self._tell(run, outcome)
+            del run, outcome
         queue.put(None)
         slot.worker.close()
+
+    def _tell(self, run: Run, outcome: Outcome) -> None:
+        try:
+            self._report(run, outcome)
+        except BaseException:
+            traceback.print_exc()
 
 
 class ThreadWorker:
@@ -193,22 +208,16 @@ class ThreadWorker:
     def __init__(
         self,
         attempt: Callable[[Run], Outcome],
-        report: Callable[[Run, Outcome], None],
         initializer: Callable[..., object] | None = None,
         initargs: Sequence[object] = (),
     ) -> None:
         self._attempt = attempt
-        self._report = report
         self._initializer = initializer
         self._initargs = initargs
 
-    def perform(self, run: Run) -> float:
-        forks = _forks
+    def perform(self, run: Run) -> tuple[Outcome, float]:
         outcome = self._attempt(run) if self._initializer is None else self._first_attempt(run)
-        if forks != _forks:
-            return 0.0
-        self._report(run, outcome)
-        return outcome.seconds
+        return outcome, outcome.seconds
 
     def _first_attempt(self, run: Run) -> Outcome:
         assert self._initializer is not None

@@ -60,7 +60,7 @@ class AsyncIOExecutor(BaseExecutor):
         self._changed = threading.Condition()
         self._handed: set[_Handed] = set()
         size = min(32, (os.cpu_count() or 1) + 4)
-        self._threads = WorkerPool(size, self._new_worker, self._put_back, f"goscheduler-{alias}")
+        self._threads = WorkerPool(size, self._new_worker, self._report, self._put_back, f"goscheduler-{alias}")
 
     def submit(self, run: Run) -> None:
         try:
@@ -180,7 +180,7 @@ class AsyncIOExecutor(BaseExecutor):
             self._end(handed, cancelled("the event loop stopped while the job ran") if started else snoozed(SHUT_DOWN))
 
     def _new_worker(self) -> ThreadWorker:
-        return ThreadWorker(self._attempt, self._report)
+        return ThreadWorker(self._attempt)
 
 
 def is_coroutine_function(func: object) -> bool:

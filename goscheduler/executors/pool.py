@@ -33,7 +33,7 @@ class _WorkersExecutor(BaseExecutor):
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
         super().start(scheduler, alias)
         prefix = self._options.get("thread_name_prefix") or f"goscheduler-{alias}"
-        self._workers = WorkerPool(self.max_workers, self._new_worker, self._put_back, prefix)
+        self._workers = WorkerPool(self.max_workers, self._new_worker, self._report, self._put_back, prefix)
 
     def submit(self, run: Run) -> None:
         self._pool.submit(run)
@@ -70,7 +70,7 @@ class ThreadPoolExecutor(_WorkersExecutor):
 
     def _new_worker(self) -> Worker:
         options = self._options
-        return ThreadWorker(self._attempt, self._report, options.get("initializer"), options.get("initargs", ()))
+        return ThreadWorker(self._attempt, options.get("initializer"), options.get("initargs", ()))
 
 
 class ProcessPoolExecutor(_WorkersExecutor):
@@ -96,7 +96,7 @@ class ProcessPoolExecutor(_WorkersExecutor):
 
         given = self._options
         options = ChildOptions(self._context, given.get("initializer"), given.get("initargs", ()), self._max_tasks)
-        return ProcessWorker(options, self._host.clock, self._begin, self._report)
+        return ProcessWorker(options, self._host.clock, self._begin)
 
 
 class BasePoolExecutor(BaseExecutor):
