@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -44,9 +45,10 @@ class _WorkersExecutor(BaseExecutor):
     def shutdown(self, wait: bool = True, timeout: float | None = None) -> None:
         if self._workers is not None:
             self._workers.close(wait, timeout)
+            level = logging.WARNING if wait else logging.INFO  # who does not wait knows that jobs go on
             for run in self._workers.busy():
                 if run.id != id_of_current_run():
-                    self._logger.warning("Job %s is still running; its outcome is not recorded", run.job.id)
+                    self._logger.log(level, "Job %s is still running; its outcome is not recorded", run.job.id)
 
     def _new_worker(self) -> Worker:
         raise NotImplementedError

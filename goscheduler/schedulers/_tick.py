@@ -110,10 +110,10 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run]) -> None:
         try:
             executor.submit(run)
         except BaseException as error:
+            if not survivable(error):
+                raise  # from a signal: the executor may well have taken the run
             engine.logger.exception('Error submitting job "%s" to executor "%s"', run.job, run.job.executor)
             engine.report(run, failed(error, reason="it could not be submitted to its executor"))
-            if not survivable(error):
-                raise
 
 
 def seconds_until_next(now: datetime, fired: Fired, claimed: Claimed) -> float:

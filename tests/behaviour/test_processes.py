@@ -18,7 +18,10 @@ def run_program(source, timeout=15):
     """Run a program of its own and return what it printed; it must end well and in time."""
     paths = [str(ROOT), *(path for path in sys.path if path)]
     result = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", "-c", textwrap.dedent(source)],
+        [
+            sys.executable, "-W", "error::ResourceWarning", "-W", "ignore::DeprecationWarning:__main__",
+            "-W", "ignore:This process:DeprecationWarning", "-c", textwrap.dedent(source),
+        ],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True, text=True, timeout=timeout, check=False,
     )
