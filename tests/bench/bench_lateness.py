@@ -49,7 +49,7 @@ def _summary(late: list[float], expected: int) -> dict[str, float]:
     }
 
 
-def main(rounds: int = 2, jobs: int = 1_000, seconds: int = 10) -> list[Row]:
+def main(rounds: int = 4, jobs: int = 1_000, seconds: int = 10) -> list[Row]:
     return [_row(spread, rounds, jobs, seconds) for spread in (False, True)]
 
 
