@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, cast
@@ -186,11 +187,9 @@ def _check_retry(value: object) -> Retry | None:
 
 
 def _check_dead_letter(value: object) -> bool | None:
-    try:
-        if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, (bool, str)):
+        with suppress(ValueError):
             return None if value is None else asbool(value)
-    except ValueError:
-        pass
     raise InvalidOption(
         f"dead_letter must be None or a boolean, got {shown(value)}", field="dead_letter", value=value
     )

@@ -81,7 +81,7 @@ class AsyncIOExecutor(BaseExecutor):
             return
         self._stopped = True
         deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
-        if _running_loop() is self._loop:
+        if running_loop() is self._loop:
             self._threads.close(False, None)
             if not wait:
                 self._cancel_tasks()
@@ -200,7 +200,8 @@ def outcome_of_task(task: asyncio.Task[Outcome]) -> Outcome:
     return task.result() if error is None else failed(error)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs on this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

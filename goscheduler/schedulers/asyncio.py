@@ -13,7 +13,7 @@ from typing import Any
 
 from goscheduler.config import SchedulerConfig
 from goscheduler.errors import SchedulerNotRunningError
-from goscheduler.executors.asyncio import AsyncIOExecutor
+from goscheduler.executors.asyncio import AsyncIOExecutor, running_loop
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.refs import maybe_ref
 from goscheduler.schedulers.background import BackgroundScheduler
@@ -52,14 +52,14 @@ class AsyncIOScheduler(BackgroundScheduler):
 
     def _shut_down(self, wait: bool, timeout: float | None) -> Awaitable[None]:
         """Shut down; on the event loop without blocking it, and then the result can be awaited."""
-        loop = _running_loop()
+        loop = running_loop()
         if loop is not None and loop is self._eventloop and not self._is_called_from_inside():
             return loop.run_in_executor(None, self._finish_shutdown, wait, timeout)
         super()._shut_down(wait, timeout)
         return _Done()
 
     def _await_shutdown(self) -> None:
-        if _running_loop() is not None and not self._stopped.is_set():
+        if running_loop() is not None and not self._stopped.is_set():
             raise RuntimeError("The scheduler is still shutting down; await scheduler.shutdown() before start()")
         super()._await_shutdown()
 
@@ -104,10 +104,3 @@ class _Done:
     def __await__(self) -> Generator[Any, None, None]:
         return
         yield
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

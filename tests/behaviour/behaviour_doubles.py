@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import threading
@@ -234,3 +235,17 @@ def stand_still(previous: datetime) -> datetime:
 def go_back(previous: datetime) -> datetime:
     """Answer with a time before the last one."""
     return previous - timedelta(days=1)
+
+
+#: Seconds that a coroutine of a test waits for something that is to happen at once.
+LIMIT = 5
+
+
+def run(main: Any) -> Any:
+    """Run a coroutine function; raise TimeoutError where it would hang."""
+    return within(15, lambda: asyncio.run(main()))
+
+
+async def heard(recorder: EventRecorder, mask: int, job_id: str | None = None, count: int = 1) -> Any:
+    """Wait for an event without blocking the loop."""
+    return await asyncio.to_thread(recorder.wait_for, mask, job_id, count=count, timeout=LIMIT)

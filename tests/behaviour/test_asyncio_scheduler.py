@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from behaviour_doubles import FaultySimpleStore, Gate, note, within
+from behaviour_doubles import LIMIT, FaultySimpleStore, Gate, heard, note, run, within
 
 from goscheduler import current_run
 from goscheduler.events import (
@@ -18,18 +18,6 @@ from goscheduler.events import (
 from goscheduler.executors.pool import ThreadPoolExecutor
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.testing import EventRecorder
-
-LIMIT = 5
-
-
-def run(main):
-    """Run a coroutine function; raise TimeoutError where it would hang."""
-    return within(15, lambda: asyncio.run(main()))
-
-
-async def heard(recorder, mask, job_id=None, count=1):
-    """Wait for an event without blocking the loop."""
-    return await asyncio.to_thread(recorder.wait_for, mask, job_id, count=count, timeout=LIMIT)
 
 
 def test_a_coroutine_function_runs_on_the_loop_and_its_result_is_told():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from behaviour_doubles import note, within
+from behaviour_doubles import LIMIT, heard, note, run, within
 
 from goscheduler.errors import SchedulerNotRunningError
 from goscheduler.events import (
@@ -15,18 +15,6 @@ from goscheduler.events import (
 )
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.testing import EventRecorder
-
-LIMIT = 5
-
-
-def run(main):
-    """Run a coroutine function; raise TimeoutError where it would hang."""
-    return within(15, lambda: asyncio.run(main()))
-
-
-async def heard(recorder, mask, job_id=None, count=1):
-    """Wait for an event without blocking the loop."""
-    return await asyncio.to_thread(recorder.wait_for, mask, job_id, count=count, timeout=LIMIT)
 
 
 def test_an_awaited_shutdown_lets_running_tasks_finish():
