@@ -34,11 +34,11 @@ print(recorder.wait_for(EVENT_JOB_EXECUTED, "fetch").retval)
 scheduler.add_job(bill, args=["Ada"], id="bill")
 recorder.wait_for(EVENT_JOB_DEAD_LETTERED, "bill")
 for letter in scheduler.dead_letters():
-    print(f"dead letter of {letter.attempt.run.job.id}: {letter.reason}")
+    print(f"dead letter of {letter.record.job_id}: {letter.reason}")
 
 customers.add("Ada")
 print(f"redriven: {scheduler.redrive_all()}")
 print(recorder.wait_for(EVENT_JOB_EXECUTED, "bill").retval)
-for attempt in scheduler.runs("bill"):
-    print(f"  attempt {attempt.run.attempt} by {attempt.run.source.value}: {attempt.outcome.kind.value}")
+for record in scheduler.runs("bill"):
+    print(f"  attempt {record.attempt} by {record.source.value}: {record.outcome.value}")
 scheduler.shutdown()

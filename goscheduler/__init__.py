@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from goscheduler.schedulers.asyncio import AsyncIOScheduler
     from goscheduler.schedulers.background import BackgroundScheduler
     from goscheduler.schedulers.blocking import BlockingScheduler
+    from goscheduler.tasks import task
     from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
     from goscheduler.triggers.combining import AndTrigger, OrTrigger
     from goscheduler.triggers.cron import CronTrigger
@@ -50,6 +51,7 @@ __all__ = [
     "fixed",
     "linear",
     "release",
+    "task",
     "version",
     "version_info",
 ]
@@ -80,6 +82,7 @@ _HOMES = {
     "RetryLater": "runs.retry",
     "Retry": "runs.retry",
     "current_run": "executors.context",
+    "task": "tasks",
 }
 
 

@@ -23,6 +23,7 @@ BUILT_IN: Mapping[str, str] = {
     "calendarinterval": "goscheduler.triggers.calendarinterval:CalendarIntervalTrigger",
     "and": "goscheduler.triggers.combining:AndTrigger",
     "or": "goscheduler.triggers.combining:OrTrigger",
+    "limit": "goscheduler.runs.limits:Limit",
     "retry": "goscheduler.runs.retry:Retry",
     "backoff": "goscheduler.runs.retry:Backoff",
 }

@@ -17,7 +17,9 @@ from goscheduler.errors import InvalidArgument, UnknownOption, shown
 from goscheduler.options import CHECKS, OPTION_NAMES
 from goscheduler.plugins import Kind, base_class, read_plugin
 from goscheduler.refs import ref_to_obj
+from goscheduler.runs.records import Retention
 from goscheduler.times import astimezone, local_timezone
+from goscheduler.util import asbool
 
 #: Prefixes of the keys that concern a scheduler, in a mapping that it may share with a whole application.
 DEFAULT_PREFIXES = ("goscheduler.", "apscheduler.")
@@ -37,6 +39,10 @@ class SchedulerConfig:
     """The zone in which times without one are read; by default the machine's."""
     jobstore_retry_interval: float = 10.0
     """Seconds until a store that failed is asked again."""
+    poll_interval: float = 10.0
+    """The longest rest, in seconds, before the stores are asked for work that nobody has told of."""
+    lease: float = 30.0
+    """After how many seconds without a sign of life the others give a scheduler up that shares their store."""
     job_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Checked options for jobs that do not say otherwise."""
     executors: Mapping[str, Any] = field(default_factory=dict)
@@ -45,6 +51,10 @@ class SchedulerConfig:
     """Job stores by alias, likewise."""
     event_dispatch: Literal["thread", "sync"] = "thread"
     """Whether listeners are called on a thread of their own or on the one where the event happens."""
+    registered_only: bool = False
+    """Whether jobs may be of registered tasks only, and not of any function that can be imported."""
+    retention: Retention = field(default_factory=Retention)
+    """How long records of finished attempts are kept."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Options that only one scheduler class knows, as given."""
 
@@ -184,15 +194,25 @@ def _parse_timezone(value: Any, _faults: _Faults) -> tzinfo | None:
 
 
 def _parse_retry_interval(value: Any, _faults: _Faults) -> float:
+    return _seconds("jobstore_retry_interval", value)
+
+
+def _parse_poll_interval(value: Any, _faults: _Faults) -> float:
+    return _seconds("poll_interval", value)
+
+
+def _parse_lease(value: Any, _faults: _Faults) -> float:
+    return _seconds("lease", value)
+
+
+def _seconds(field: str, value: Any) -> float:
     try:
         seconds = float(value)
     except (TypeError, ValueError, OverflowError):
         seconds = math.nan
     if not 0 < seconds < math.inf:
         raise InvalidArgument(
-            f"jobstore_retry_interval must be a positive number of seconds, got {shown(value)}",
-            field="jobstore_retry_interval",
-            value=value,
+            f"{field} must be a positive number of seconds, got {shown(value)}", field=field, value=value
         )
     return seconds
 
@@ -233,6 +253,19 @@ def _parse_event_dispatch(value: Any, _faults: _Faults) -> str:
     return str(value)
 
 
+def _parse_retention(value: Any, _faults: _Faults) -> Retention | None:
+    return None if value is None else Retention.of(value)
+
+
+def _parse_registered_only(value: Any, _faults: _Faults) -> bool:
+    try:
+        return asbool(value)
+    except ValueError:
+        raise InvalidArgument(
+            f"registered_only must be true or false, got {shown(value)}", field="registered_only", value=value
+        ) from None
+
+
 def _as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     if value is None:
         return {}
@@ -245,8 +278,12 @@ _PARSERS: Mapping[str, Callable[[Any, _Faults], Any]] = {
     "logger": _parse_logger,
     "timezone": _parse_timezone,
     "jobstore_retry_interval": _parse_retry_interval,
+    "poll_interval": _parse_poll_interval,
+    "lease": _parse_lease,
     "job_defaults": _parse_job_defaults,
     "executors": _parse_executors,
     "jobstores": _parse_jobstores,
     "event_dispatch": _parse_event_dispatch,
+    "registered_only": _parse_registered_only,
+    "retention": _parse_retention,
 }

@@ -38,6 +38,18 @@ def shown(value: object) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
+def described(error: BaseException, limit: int = 1000) -> str:
+    """Return an exception in one line, its type first, also one that cannot tell what it is."""
+    try:
+        text = str(error)
+    except BaseException as problem:
+        if not survivable(problem):
+            raise
+        text = f"<its text cannot be had: {type(problem).__name__}>"
+    text = text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def _shown_id(job_id: object) -> str:
     """Return a job id as it is, if it is one that could exist."""
     return job_id if isinstance(job_id, str) and job_id.isprintable() and len(job_id) <= 255 else shown(job_id)

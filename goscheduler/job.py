@@ -6,14 +6,11 @@ while it is paused), and a handle: its methods call the scheduler that it belong
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
 from os import urandom
-from sys import intern
 from typing import Any, Protocol, TypeVar
 
-from goscheduler.errors import shown
 from goscheduler.options import (
     CHECKS,
     DEFAULTS,
@@ -24,8 +21,11 @@ from goscheduler.options import (
     check_name,
     parse_options,
 )
-from goscheduler.refs import check_callable_args, get_callable_name, obj_to_ref, ref_to_obj
+from goscheduler.refs import check_callable_args, get_callable_name, obj_to_ref
+from goscheduler.runs.limits import Limit
+from goscheduler.runs.model import NEWBORN, JobLife, JobState
 from goscheduler.runs.retry import Retry
+from goscheduler.tasks import TaskRegistry, UnknownTask, resolve, restore
 from goscheduler.times import convert_to_datetime
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -37,6 +37,7 @@ class JobHost(Protocol):
     """What a job asks of the scheduler that it belongs to."""
 
     timezone: tzinfo
+    _tasks: TaskRegistry
 
     def modify_job(self, job_id: str, jobstore: str | None = None, **changes: Any) -> Job: ...
 
@@ -49,6 +50,8 @@ class JobHost(Protocol):
     def resume_job(self, job_id: str, jobstore: str | None = None) -> Job | None: ...
 
     def remove_job(self, job_id: str, jobstore: str | None = None) -> None: ...
+
+    def job_state(self, job: Job) -> JobState: ...
 
 
 class Job:
@@ -64,10 +67,12 @@ class Job:
         "func_ref",
         "id",
         "kwargs",
+        "life",
         "name",
         "next_run_time",
         "options",
         "suspended",
+        "task",
         "trigger",
     )
 
@@ -79,13 +84,17 @@ class Job:
     name: str
     func: Callable[..., Any]
     func_ref: str | None
-    """Where the function is found again, ``module:qualname``; None if it can only live in memory."""
+    """Where the function is found again, ``module:qualname`` or its task; None if it can only live in memory."""
+    task: str | None
+    """The name of the task that the job runs; None if it goes by the function itself."""
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     trigger: BaseTrigger
     next_run_time: datetime | None
     """The next fire time; None while the job is paused. A pending job may not have one yet."""
     options: JobOptions
+    life: JobLife
+    """What the job has lived through, as of when it was read from its store."""
     suspended: str | None
     """Why the job cannot be run for now, or None."""
 
@@ -93,12 +102,13 @@ class Job:
         self._scheduler = scheduler
         self._jobstore_alias = self._waits_for = None
         self.suspended = None
+        self.life = NEWBORN
         self.options = OPEN
         if definition.get("name") is None:
             definition.pop("name", None)
         self._modify(id=urandom(16).hex() if id is None else id, **definition)
         if not hasattr(self, "name"):
-            self.name = get_callable_name(self.func)
+            self.name = self.task or get_callable_name(self.func)
 
     @property
     def executor(self) -> str:
@@ -127,12 +137,65 @@ class Job:
         return wanted if isinstance(wanted, bool) else self.retry is not None
 
     @property
+    def timeout(self) -> float | None:
+        return _decided("timeout", self.options.timeout)
+
+    @property
+    def priority(self) -> int:
+        return _decided("priority", self.options.priority)
+
+    @property
+    def overlap(self) -> str:
+        return _decided("overlap", self.options.overlap)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return self.options.limits or DEFAULTS.limits
+
+    @property
+    def on_crash(self) -> str:
+        return _decided("on_crash", self.options.on_crash)
+
+    @property
+    def max_crashes(self) -> int:
+        return _decided("max_crashes", self.options.max_crashes)
+
+    @property
+    def auto_remove(self) -> bool:
+        return _decided("auto_remove", self.options.auto_remove)
+
+    @property
     def tags(self) -> tuple[str, ...]:
         return self.options.tags or DEFAULTS.tags
 
     @property
     def description(self) -> str:
         return self.options.description or DEFAULTS.description
+
+    @property
+    def run_count(self) -> int:
+        """How many attempts at runs of it were started and have ended."""
+        return self.life.run_count
+
+    @property
+    def last_run(self) -> datetime | None:
+        """When the last attempt was started."""
+        return self.life.last_run
+
+    @property
+    def last_success(self) -> datetime | None:
+        """When the last attempt that went well ended."""
+        return self.life.last_success
+
+    @property
+    def last_error(self) -> str | None:
+        """What the last attempt that did not go well had to say."""
+        return self.life.last_error
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands at this moment; asks its store."""
+        return self._scheduler.job_state(self)
 
     @property
     def pending(self) -> bool:
@@ -210,17 +273,17 @@ class Job:
 
     def _check_call(self, changes: dict[str, Any], approved: dict[str, Any]) -> None:
         """Check function and arguments together, because they must fit each other."""
-        func = changes.pop("func") if "func" in changes else self.func
+        func = changes.pop("func") if "func" in changes else UnknownTask(self.task) if self.task else self.func
         args = changes.pop("args") if "args" in changes else self.args
         kwargs = changes.pop("kwargs") if "kwargs" in changes else self.kwargs
-        func, func_ref = _resolve(func)
+        target = resolve(func, self._scheduler._tasks)
         if isinstance(args, str) or not isinstance(args, Iterable):
             raise TypeError("args must be a non-string iterable")
         if isinstance(kwargs, str) or not isinstance(kwargs, Mapping):
             raise TypeError("kwargs must be a dict-like object")
         args, kwargs = tuple(args), dict(kwargs)
-        check_callable_args(func, args, kwargs)
-        approved.update(func=func, func_ref=func_ref, args=args, kwargs=kwargs)
+        check_callable_args(target.func, args, kwargs)
+        approved.update(target._asdict(), args=args, kwargs=kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the definition as plain values, with the function as a reference.
@@ -238,10 +301,11 @@ class Job:
             id=self.id,
             func=self.func_ref,
             trigger=self.trigger,
-            args=_args_with_self(self.func, self.func_ref, self.args),
+            args=self.args if self.task else _args_with_self(self.func, self.func_ref, self.args),
             kwargs=self.kwargs,
             name=self.name,
             next_run_time=self.next_run_time,
+            life=self.life.as_state(),
         )
         return state
 
@@ -253,9 +317,9 @@ class Job:
             )
         self._jobstore_alias = self._waits_for = None
         self.suspended = None
+        self.life = JobLife.from_state(state["life"]) if "life" in state else NEWBORN
         self.id = state["id"]
-        self.func_ref = state["func"]
-        self.func = ref_to_obj(state["func"])
+        self.func, self.func_ref, self.task = restore(state["func"])
         self.trigger = state["trigger"]
         self.args = tuple(state["args"])
         self.kwargs = dict(state["kwargs"])
@@ -281,7 +345,7 @@ class Job:
         if self.suspended is not None:
             return f"suspended: {self.suspended}"
         if self.next_run_time is None:
-            return "paused"
+            return "paused" if self.life.finished_at is None else "finished"
         return f"next run at: {self.next_run_time.strftime('%Y-%m-%d %H:%M:%S %Z')}"
 
 
@@ -294,25 +358,7 @@ def _decided(name: str, value: _T) -> _T:
     return value
 
 
-_GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _COPIED = tuple(name for name in Job.__slots__ if name != "__weakref__")
-
-
-def _resolve(func: object) -> tuple[Callable[..., Any], str | None]:
-    """Return the function and its reference, whichever of the two was given."""
-    ref = func if isinstance(func, str) else None
-    if ref is not None:
-        func = ref_to_obj(ref)
-    if not callable(func):
-        raise TypeError(f"func must be a callable or a textual reference to one, got {shown(ref or func)}")
-    if getattr(getattr(func, "__code__", None), "co_flags", 0) & _GENERATOR:
-        raise TypeError(f"func must not be a generator function, got {shown(func)}: calling it would run nothing")
-    if ref is not None:
-        return func, ref
-    try:
-        return func, intern(obj_to_ref(func))  # one string for all jobs of a function
-    except ValueError:
-        return func, None  # good enough for the memory store; others refuse it when it is added
 
 
 def _check_trigger(value: object) -> BaseTrigger:

@@ -10,14 +10,19 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, cast
 
 from goscheduler.errors import InvalidArgument, UnknownOption, shown
+from goscheduler.runs.limits import Limit, limits_of
 from goscheduler.runs.retry import Retry
 from goscheduler.util import asbool, undefined
 
 MAX_NAME = 255
+PRIORITIES = range(10)
+OVERLAPS = ("skip", "queue", "cancel_running", "allow")
+ON_CRASH = ("rerun", "fail", "dead")
 
 
 class InvalidOption(InvalidArgument, TypeError):
@@ -40,6 +45,23 @@ class JobOptions:
     """Whether and when a failed run is tried again; a number stands for that many attempts. None: one attempt."""
     dead_letter: bool | None = None
     """Whether a run whose last attempt failed is kept among the dead letters. None: if it has a retry policy."""
+    timeout: float | None = None
+    """After how many seconds a run is told to end, and soon after ended or given up. None: never."""
+    priority: int = 5
+    """From 0, the most urgent, to 9: who goes first when there is not room for all that is due."""
+    overlap: str = "skip"
+    """What a firing does that finds ``max_instances`` runs going on: "skip" (it is recorded and not run), "queue" (it
+    waits), "cancel_running" (they are told to end, and it waits for that) or "allow" (it runs beside them)."""
+    limits: tuple[Limit, ...] = ()
+    """Limits that the job shares with others."""
+    on_crash: str = "rerun"
+    """What becomes of a run whose process was lost: "rerun", "fail" (a failed attempt, for the retry policy to judge)
+    or "dead" (a dead letter)."""
+    max_crashes: int = 3
+    """After how many lost processes a run is not run again, but becomes a dead letter."""
+    auto_remove: bool = True
+    """Whether a job that will not fire again is removed; else it stays, as completed or failed, as long as its
+    history."""
     tags: tuple[str, ...] = ()
     """Free words to find jobs by."""
     description: str = ""
@@ -88,16 +110,19 @@ def check_job_id(value: object) -> str:
 
 def check_name(value: object) -> str:
     """Return a job name, or raise."""
-    if not isinstance(value, str) or not value:
-        raise InvalidOption(f"name must be a nonempty string, got {shown(value)}", field="name", value=value)
-    return _check_text("name", value)
+    return check_name_of("name", value)
 
 
 def check_alias(value: object) -> str:
     """Return the alias of an executor or a job store, or raise."""
+    return check_name_of("alias", value)
+
+
+def check_name_of(field: str, value: object) -> str:
+    """Return a name of any kind, or raise."""
     if not isinstance(value, str) or not value:
-        raise InvalidOption(f"alias must be a nonempty string, got {shown(value)}", field="alias", value=value)
-    return _check_text("alias", value)
+        raise InvalidOption(f"{field} must be a nonempty string, got {shown(value)}", field=field, value=value)
+    return _check_text(field, value)
 
 
 def check_timeout(value: object) -> float | None:
@@ -137,26 +162,71 @@ def _check_executor(value: object) -> str:
 
 
 def _check_misfire_grace_time(value: object) -> float | None:
+    return _seconds_or_none(
+        "misfire_grace_time", value, "either None or a positive integer (or a number of seconds)"
+    )
+
+
+def _check_timeout_option(value: object) -> float | None:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    return _seconds_or_none("timeout", seconds, "None or a number of seconds above 0")
+
+
+def _seconds_or_none(field: str, value: object, expected: str) -> float | None:
     if value is None or value == "None":
         return None
     number = _as_number(value)
     if number is None or number <= 0:
-        raise InvalidOption(
-            "misfire_grace_time must be either None or a positive integer (or a number of seconds), "
-            f"got {shown(value)}",
-            field="misfire_grace_time",
-            value=value,
-        )
+        raise InvalidOption(f"{field} must be {expected}, got {shown(value)}", field=field, value=value)
     return number
 
 
 def _check_max_instances(value: object) -> int:
+    return _positive("max_instances", value)
+
+
+def _check_max_crashes(value: object) -> int:
+    return _positive("max_crashes", value)
+
+
+def _positive(field: str, value: object) -> int:
     number = _as_number(value)
     if number is None or number < 1 or number != int(number):
+        raise InvalidOption(f"{field} must be a positive integer, got {shown(value)}", field=field, value=value)
+    return int(number)
+
+
+def _check_priority(value: object) -> int:
+    number = _as_number(value)
+    if number is None or isinstance(value, bool) or number not in PRIORITIES:
         raise InvalidOption(
-            f"max_instances must be a positive integer, got {shown(value)}", field="max_instances", value=value
+            f"priority must be a whole number from 0, the most urgent, to 9, got {shown(value)}",
+            field="priority",
+            value=value,
         )
     return int(number)
+
+
+def _check_overlap(value: object) -> str:
+    return _one_of("overlap", value, OVERLAPS)
+
+
+def _check_on_crash(value: object) -> str:
+    return _one_of("on_crash", value, ON_CRASH)
+
+
+def _one_of(field: str, value: object, known: tuple[str, ...]) -> str:
+    for name in known:
+        if value == name:
+            return name
+    raise InvalidOption(f"{field} must be one of {', '.join(known)}, got {shown(value)}", field=field, value=value)
+
+
+def _check_limits(value: object) -> tuple[Limit, ...]:
+    try:
+        return limits_of(value)
+    except InvalidArgument as error:
+        raise InvalidOption(str(error), field=error.field, value=value) from None
 
 
 def _as_number(value: object) -> float | None:
@@ -173,10 +243,18 @@ def _as_number(value: object) -> float | None:
 
 
 def _check_coalesce(value: object) -> bool:
+    return _boolean("coalesce", value)
+
+
+def _check_auto_remove(value: object) -> bool:
+    return _boolean("auto_remove", value)
+
+
+def _boolean(field: str, value: object) -> bool:
     try:
         return asbool(value)
     except ValueError:
-        raise InvalidOption(f"coalesce must be a boolean, got {shown(value)}", field="coalesce", value=value) from None
+        raise InvalidOption(f"{field} must be a boolean, got {shown(value)}", field=field, value=value) from None
 
 
 def _check_retry(value: object) -> Retry | None:
@@ -225,6 +303,13 @@ CHECKS: Mapping[str, Callable[[object], Any]] = {
     "max_instances": _check_max_instances,
     "retry": _check_retry,
     "dead_letter": _check_dead_letter,
+    "timeout": _check_timeout_option,
+    "priority": _check_priority,
+    "overlap": _check_overlap,
+    "limits": _check_limits,
+    "on_crash": _check_on_crash,
+    "max_crashes": _check_max_crashes,
+    "auto_remove": _check_auto_remove,
     "tags": _check_tags,
     "description": _check_description,
 }

@@ -19,12 +19,15 @@ TESTS = ROOT / "tests"
 
 #: Module prefix → layer. The longest prefix that fits counts. A module imports its own layer and those below.
 LAYERS = {
+    "goscheduler.cli": 7,
+    "goscheduler.__main__": 7,
     "goscheduler.schedulers.": 5,
     "goscheduler.schedulers._": 4,
     "goscheduler.jobstores.": 3,
     "goscheduler.executors.": 3,
     "goscheduler.jobstores.base": 2,
     "goscheduler.jobstores._runs": 2,
+    "goscheduler.jobstores._lanes": 2,
     "goscheduler.executors.base": 2,
     "goscheduler.executors.call": 2,
     "goscheduler.executors.context": 2,
@@ -42,6 +45,7 @@ LAYERS = {
     "goscheduler.bus": 0,
     "goscheduler.logs": 0,
     "goscheduler.refs": 0,
+    "goscheduler.tasks": 0,
     "goscheduler.times": 0,
     "goscheduler.codec": 0,
     "goscheduler._codec_types": 0,
@@ -62,6 +66,8 @@ THIRD_PARTY = {
     "pytest": re.compile(r"goscheduler\.testing\.contract"),
     "croniter": re.compile(r"goscheduler\.triggers\.cron\..*"),
     "tzlocal": re.compile(r"goscheduler\.times"),
+    "typer": re.compile(r"goscheduler\.cli\..*"),
+    "rich": re.compile(r"goscheduler\.cli\..*"),
 }
 
 CLOCK_READERS = {

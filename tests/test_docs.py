@@ -30,8 +30,10 @@ from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.options import JobOptions
 from goscheduler.plugins import BUILT_IN
 from goscheduler.runs import transitions
-from goscheduler.runs.model import Attempt, DeadLetter, Outcome, OutcomeKind, Run, RunState, Source
-from goscheduler.runs.plan import plan_firing
+from goscheduler.runs.limits import Ledger
+from goscheduler.runs.model import Attempt, DeadLetter, Outcome, OutcomeKind, Run, RunState, Settlement, Source
+from goscheduler.runs.plan import Standing, plan_firing
+from goscheduler.runs.records import Record, Retention, record_of
 from goscheduler.runs.retry import Retry, exponential
 from goscheduler.schedulers._announce import CODE_OF
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -255,11 +257,12 @@ def test_the_table_of_run_changes_is_what_a_walk_over_all_changes_finds() -> Non
 def walk_over_changes() -> Iterator[tuple[str, str, str]]:
     """Try every change on a run in every state, and yield those that can be made: from, to, by."""
     job = a_job_with_a_backlog()
-    plan = plan_firing(job, NOW, 0, "owner", 1, lambda: "run")
+    plan = plan_firing(job, NOW, Standing(0, 0, 1, Ledger()), "owner", lambda: "run")
     for run in (*plan.start, *plan.wait):
         yield "–", run.state.value, "plan_firing"
     yield "–", transitions.asked_for(job, "run", NOW).state.value, "asked_for"
-    letter = DeadLetter(Attempt(Run("run", job, NOW, NOW, "owner", 1), Outcome(OutcomeKind.FAILED), NOW), "")
+    dead = Run("run", job, NOW, NOW, "owner", 1)
+    letter = DeadLetter(dead, record_of(Attempt(dead, Outcome(OutcomeKind.FAILED), NOW)), "")
     yield "–", transitions.redriven(letter, NOW).state.value, "redriven"
     for run in (Run("run", job, NOW, NOW), Run("run", job, NOW, NOW, "owner", 1)):
         for name, change in CHANGES:
@@ -280,10 +283,13 @@ def a_job_with_a_backlog() -> Job:
 
 def settled(kind: OutcomeKind) -> Callable[[Run], str]:
     def change(run: Run) -> str:
-        follow_up = transitions.settle(run, Outcome(kind), NOW).follow_up
-        return RunState.FINISHED.value if follow_up is None else follow_up.state.value
+        return _after(transitions.settle(run, Outcome(kind), NOW))
 
     return change
+
+
+def _after(settlement: Settlement) -> str:
+    return RunState.FINISHED.value if settlement.follow_up is None else settlement.follow_up.state.value
 
 
 CHANGES: Sequence[tuple[str, Callable[[Run], str]]] = (
@@ -291,6 +297,8 @@ CHANGES: Sequence[tuple[str, Callable[[Run], str]]] = (
     ("put_back", lambda run: transitions.put_back(run).state.value),
     ("recovered", lambda run: transitions.recovered(run).state.value),
     ("retried", lambda run: transitions.retried(run, NOW).state.value),
+    ("called_off", lambda run: _after(transitions.called_off(run, "why", NOW))),
+    ("crashed", lambda run: _after(transitions.crashed(run, NOW))),
     *(("settle", settled(kind)) for kind in OutcomeKind),
 )
 
@@ -301,7 +309,7 @@ def test_every_change_of_the_module_is_walked() -> None:
         for name, value in vars(transitions).items()
         if inspect.isfunction(value) and value.__module__ == transitions.__name__ and not name.startswith("_")
     }
-    assert public == {name for name, _ in CHANGES} | {"asked_for", "redriven"}
+    assert public == {name for name, _ in CHANGES} | {"asked_for", "lived", "redriven"}
 
 
 def test_the_tables_of_states_and_outcomes_are_complete() -> None:
@@ -310,6 +318,23 @@ def test_the_tables_of_states_and_outcomes_are_complete() -> None:
     assert outcomes == {
         kind.value: f"EVENT_{CODE_OF[kind].name}" if kind in CODE_OF else "none" for kind in OutcomeKind
     }
+
+
+HISTORY = DOCS / "reference" / "history.md"
+
+
+def test_the_table_of_records_has_every_field_and_the_methods_take_every_filter() -> None:
+    properties = [name for name, value in vars(Record).items() if isinstance(value, property)]
+    assert [row[0] for row in rows(HISTORY, "field", "meaning")] == [*Record._fields, *properties]
+    filters = [row[0] for row in rows(HISTORY, "filter", "meaning")]
+    taken = set(inspect.signature(BaseScheduler.runs).parameters) - {"self"}
+    assert sorted(filters) == sorted(taken)
+
+
+def test_the_table_of_the_retention_has_every_field_and_the_true_defaults() -> None:
+    listed = {row[0]: row[-1] for row in rows(HISTORY, "retention", "meaning", "default")}
+    assert listed.keys() == {field.name for field in dataclasses.fields(Retention)}
+    assert Retention(**listed) == Retention()
 
 
 def test_the_page_on_runs_names_every_source() -> None:

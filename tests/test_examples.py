@@ -86,6 +86,17 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
         r"  attempt 2 by redrive: succeeded\n"
         r"  attempt 1 by schedule: failed\n",
     ),
+    "tasks_by_name.py": (
+        [],
+        r"sent 'hello' to ada@example\.org\n"
+        r"sent 'hello again' to bob@example\.org\n"
+        r'suspended: no task named "resize" is registered here\n'
+        r"resized cat\.jpg\n",
+    ),
+    "worker.py": (
+        [],
+        r"beat 1\nbeat 2\nbeat 3\nthis job comes to its end all the same\nthe worker has ended with exit code 0\n",
+    ),
     "testing_your_jobs.py": (
         [],
         r"after 1 day: \['invoice 1'\]\nafter 3 days: \['invoice 1', 'invoice 2', 'invoice 3'\]\n",

@@ -1,7 +1,8 @@
 """What a child process of the process pool does, and what travels between it and its parent.
 
-The parent sends one call at a time and the child answers each with one :class:`Reply`, after a first message that is
-empty if the child is ready and a :class:`Parcel` with an exception if its initializer raised. The child ends when it is
+The parent sends one call at a time and the child answers each with one :class:`Reply`, and before that with any number
+of :class:`Note` on its progress. A first message is empty if the child is ready and a :class:`Parcel` with an exception
+if its initializer raised. The child ends when it is
 told to or the pipe ends, and at once, in the middle of a run, when the parent dies: its lease lapses and another
 process repeats the run, so nobody may still be at it.
 """
@@ -22,7 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors.call import call, failed, shortened
-from goscheduler.runs.model import OutcomeKind
+from goscheduler.executors.context import publish_progress_with
+from goscheduler.runs.model import OutcomeKind, Progress
 from goscheduler.runs.retry import lineage
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from goscheduler.runs.model import Outcome, Run
 
 MAX_TEXT = 4096
+#: How long a note on the progress of a run has to wait after the one before.
+NOTE_SECONDS = 0.1
 READY = b""
 #: Said outright, because the end of the pipe does not show where a forked sibling holds it open.
 GOODBYE = b""
@@ -68,6 +72,14 @@ class Reply(NamedTuple):
     error: Parcel | None
     traceback: str
     seconds: float
+    reason: str = ""
+
+
+class Note(NamedTuple):
+    """How far a run has got, on its way to the parent."""
+
+    run_id: str
+    progress: Progress
 
 
 def pack_call(run: Run, started_at: datetime) -> bytes:
@@ -80,6 +92,7 @@ def pack_call(run: Run, started_at: datetime) -> bytes:
 def serve(connection: Connection, initializer: Callable[..., object] | None, initargs: Sequence[object]) -> None:
     """Answer calls until the parent hangs up: the main function of a child process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what ends
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends a cancelled run; the parent may ignore it, and we inherit that
     multiprocessing.current_process().daemon = False  # or jobs could not start processes of their own
     threading.Thread(target=_end_with_parent, name="goscheduler-parent-watch", daemon=True).start()
     with suppress(EOFError, OSError):  # the parent hung up
@@ -107,26 +120,94 @@ def _initialise(connection: Connection, initializer: Callable[..., object] | Non
 
 def _answer_calls(connection: Connection) -> None:
     pid = os.getpid()
+    outbox = Outbox(connection)
+    publish_progress_with(outbox.note)
     while (message := connection.recv_bytes()) != GOODBYE:
-        outcome = _outcome_of(message)
+        outcome = _outcome_of(message, outbox)
         if os.getpid() != pid:
             os._exit(0)  # the job forked and came back in the copy too; only one of them may answer
-        connection.send_bytes(pickle.dumps(_reply(outcome)))
+        outbox.answer(_reply(outcome))
 
 
-def _outcome_of(message: bytes) -> Outcome:
+def _outcome_of(message: bytes, outbox: Outbox) -> Outcome:
     try:
         run, started_at = pickle.loads(message)
     except BaseException as error:
         return failed(error)
+    outbox.open_for(run.id)
     outcome: Outcome = call(run, started_at, SYSTEM_CLOCK)
     return outcome
 
 
+class Outbox:
+    """Sends what a child has to say.
+
+    Of the notes on a run's progress, ten a second at most, so that a tight loop does not flood the pipe; the latest
+    one always gets through, a moment later if it has to wait. Threads of the job may send them, also after its end.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._run_id: str | None = None
+        self._latest: Note | None = None
+        self._last_sent = -NOTE_SECONDS
+        self._timer: threading.Timer | None = None
+
+    def open_for(self, run_id: str) -> None:
+        """Take notes on this run."""
+        with self._lock:
+            self._run_id = run_id
+
+    def note(self, run_id: str, progress: Progress) -> None:
+        """Send a note now or in a moment."""
+        if os.getpid() != self._pid:
+            return  # a process that the job has forked
+        with self._lock:
+            if run_id == self._run_id:
+                self._latest = Note(run_id, progress)
+                self._send_or_wait()
+
+    def answer(self, reply: Reply) -> None:
+        """Send what ends the run, after the latest note on it."""
+        message = pickle.dumps(reply)
+        with self._lock:
+            self._send_latest()
+            self._run_id = None
+            self._connection.send_bytes(message)
+
+    def _send_or_wait(self) -> None:
+        left = self._last_sent + NOTE_SECONDS - SYSTEM_CLOCK.monotonic()
+        if left <= 0:
+            self._send_latest()
+        elif self._timer is None:
+            timer = threading.Timer(left, self._waited)
+            timer.daemon = True
+            with suppress(RuntimeError):  # no more threads: then it goes with the next note or with the answer
+                timer.start()
+                self._timer = timer
+
+    def _waited(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._send_latest()
+
+    def _send_latest(self) -> None:
+        note, self._latest = self._latest, None
+        if note is not None:
+            self._last_sent = SYSTEM_CLOCK.monotonic()
+            with suppress(OSError):  # the parent is gone, and so shall we be
+                self._connection.send_bytes(pickle.dumps(note))
+
+
 def _reply(outcome: Outcome) -> Reply:
+    error, result = None, None
     if outcome.error is not None:
-        return Reply(outcome.kind, None, pack_error(outcome.error), outcome.traceback, outcome.seconds)
-    return Reply(outcome.kind, pack_result(outcome.result), None, outcome.traceback, outcome.seconds)
+        error = pack_error(outcome.error)
+    else:
+        result = pack_result(outcome.result)
+    return Reply(outcome.kind, result, error, outcome.traceback, outcome.seconds, outcome.reason)
 
 
 def pack_result(result: object) -> Parcel:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import pickle
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goscheduler.executors._child import GOODBYE, READY, Parcel, Reply, pack_call, serve
+from goscheduler.executors._child import GOODBYE, READY, Note, Parcel, Reply, pack_call, serve
 from goscheduler.executors._failures import RemoteError, WorkerDied
 from goscheduler.executors.call import cancelled, failed, missed
-from goscheduler.runs.model import Outcome
+from goscheduler.executors.context import attempt_key, record_progress
+from goscheduler.runs.model import Outcome, OutcomeKind
 
 if TYPE_CHECKING:
     from goscheduler.clock import Clock
@@ -51,14 +54,42 @@ class ProcessWorker:
         self._begin = begin
         self._child: Child | None = None
         self._aborted = False
+        self._in_hand = threading.Lock()
+        """Held by whoever signals the child because of a run, so that no other run can be hit."""
+        self._run: Run | None = None
+        self._told: str | None = None
+        """Why that run is to end."""
 
     def perform(self, run: Run) -> tuple[Outcome, float]:
         begun = self._clock.monotonic()
+        with self._in_hand:
+            self._run, self._told = run, None
         try:
             outcome = self._attempt(run)
         except BaseException as error:  # from the user's own pickling
             outcome = failed(error)
+        with self._in_hand:
+            self._run = None
+        if self._told is not None:
+            outcome = self._after_signal(outcome, self._told)
         return outcome, self._clock.monotonic() - begun
+
+    def cancel(self, run: Run, reason: str) -> bool:
+        with self._in_hand:
+            if not self._has(run):
+                return False
+            self._told = self._told or reason
+            if self._child is not None:
+                self._child.terminate()
+        return True
+
+    def kill(self, run: Run) -> bool:
+        with self._in_hand:
+            if self._has(run):
+                self._told = self._told or "the run was given up"
+                if self._child is not None:
+                    self._child.kill()
+        return True
 
     def abort(self) -> bool:
         self._aborted = True
@@ -72,6 +103,16 @@ class ProcessWorker:
         if child is not None:
             child.end()
 
+    def _has(self, run: Run) -> bool:
+        return self._run is not None and attempt_key(self._run) == attempt_key(run)
+
+    def _after_signal(self, outcome: Outcome, reason: str) -> Outcome:
+        """Let go of a child that may get its signal any moment, and return how the run ended."""
+        self._discard_child()
+        if isinstance(outcome.error, SystemExit):  # from a signal handler of the job's own
+            return outcome._replace(kind=OutcomeKind.CANCELLED, reason=reason)
+        return outcome
+
     def _attempt(self, run: Run) -> Outcome:
         not_started = self._begin(run) or missed(run, self._clock.now())
         if not_started is not None:
@@ -79,7 +120,9 @@ class ProcessWorker:
         try:
             child = self._ready_child()
         except BaseException as error:
-            return self._lost(error, None, "the worker process could not be started")
+            return self._lost(error, "the worker process could not be started")
+        if self._told is not None:  # before there was a child that could be signalled
+            return cancelled(self._told)
         return self._ask(child, run, self._clock.now())
 
     def _ready_child(self) -> Child:
@@ -93,22 +136,35 @@ class ProcessWorker:
             message = pack_call(run, started_at)
         except Exception as error:
             return failed(_unsendable(run, error))
+        begun = self._clock.monotonic()
         try:
-            reply = child.ask(message)
+            reply = child.ask(message, partial(_hear, run))
         except Exception as error:
-            return self._lost(error, started_at, "the worker process died")
+            return self._lost(error, "the worker process died", started_at, self._clock.monotonic() - begun)
         if child.tasks == self._options.max_tasks:
             self.close()
         return outcome_of(reply, started_at)
 
-    def _lost(self, error: BaseException, started_at: datetime | None, reason: str) -> Outcome:
+    def _lost(
+        self, error: BaseException, reason: str, started_at: datetime | None = None, seconds: float = 0.0
+    ) -> Outcome:
+        self._discard_child()
+        if self._aborted:
+            return cancelled("ended by the shutdown of the executor", started_at, seconds)
+        if self._told is not None:
+            return cancelled(self._told, started_at, seconds)
+        error.__traceback__ = None  # our own frames say nothing about the job
+        return failed(error, started_at, seconds, reason)
+
+    def _discard_child(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             child.end(0.0)
-        if self._aborted:
-            return cancelled("ended by the shutdown of the executor", started_at)
-        error.__traceback__ = None  # our own frames say nothing about the job
-        return failed(error, started_at, reason=reason)
+
+
+def _hear(run: Run, note: Note) -> None:
+    if note.run_id == run.id:  # else from a thread that an earlier run has left behind
+        record_progress(run.id, note.progress)
 
 
 def _unsendable(run: Run, error: Exception) -> TypeError:
@@ -147,13 +203,18 @@ class Child:
         if message != READY:
             raise open_error(pickle.loads(message))
 
-    def ask(self, message: bytes) -> Reply:
-        """Send a call and return the answer; raises WorkerDied if none comes."""
+    def ask(self, message: bytes, hear: Callable[[Note], None]) -> Reply:
+        """Send a call and return the answer; raises WorkerDied if none comes. ``hear`` gets what is said before."""
         self.tasks += 1
         with suppress(OSError):  # then nothing comes back, and that tells more
             self._connection.send_bytes(message)
-        reply: Reply = pickle.loads(self._receive())
-        return reply
+        while not isinstance(answer := pickle.loads(self._receive()), Reply):
+            hear(answer)
+        return answer
+
+    def terminate(self) -> None:
+        """Ask the process to end. Callable from another thread."""
+        self._process.terminate()
 
     def kill(self) -> None:
         """End the process at once. Callable from another thread."""
@@ -202,9 +263,9 @@ def outcome_of(reply: Reply, started_at: datetime) -> Outcome:
     """Return the outcome that a child told of, with text in place of what cannot be brought over."""
     if reply.error is not None:
         error = open_error(reply.error)
-        return Outcome(reply.kind, None, error, reply.traceback, started_at, reply.seconds)
+        return Outcome(reply.kind, None, error, reply.traceback, started_at, reply.seconds, reply.reason)
     result, reason = _open_result(reply.result)
-    return Outcome(reply.kind, result, None, reply.traceback, started_at, reply.seconds, reason)
+    return Outcome(reply.kind, result, None, reply.traceback, started_at, reply.seconds, reason or reply.reason)
 
 
 def open_error(parcel: Parcel) -> BaseException:

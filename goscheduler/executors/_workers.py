@@ -3,6 +3,10 @@
 There is no future and no lock per run. Only one thread submits, so it alone counts what was submitted; each worker
 counts in a slot of its own what it has finished; the difference is what is queued or running.
 
+A run that does not end can be given up: its worker leaves the pool, another one may take its place, and its thread
+ends when the function does. Either the worker or :meth:`WorkerPool.give_up` accounts for the run: the one that takes
+it out of ``slot.held``, which is one atomic operation.
+
 How a pool ends: ``None`` in the queue tells a worker to go, which puts it back for the next one, so one is enough
 for any number of workers. A run can slip in behind it while the pool is closed from another thread. Therefore the
 pool is marked as closed *before* the queue is emptied for the last time, and who submits looks at the mark *after*
@@ -17,18 +21,21 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import WeakSet
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors._pace import Pace, depth
 from goscheduler.executors.call import failed
+from goscheduler.executors.context import mark_given_up, tell_to_end, unmark_given_up, untell
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Outcome, Run
 
 #: How long a shutdown that has run out of time waits for what it has ended by force to be reported.
 ABORT_SECONDS = 2.0
+#: How often somebody who waits for a worker looks whether it has been given up.
+LOOK_SECONDS = 0.25
 
 SHUT_DOWN = "the executor was shut down before the run was started"
 
@@ -38,6 +45,14 @@ class Worker(Protocol):
 
     def perform(self, run: Run) -> tuple[Outcome, float]:
         """Run it, and return how it ended and for how many seconds the worker was busy with it."""
+        ...
+
+    def cancel(self, run: Run, reason: str) -> bool:
+        """Ask ``run`` to end, called from another thread; False if it is not being run."""
+        ...
+
+    def kill(self, run: Run) -> bool:
+        """End ``run`` if it is being run, called from another thread; False if nothing can be ended here."""
         ...
 
     def abort(self) -> bool:
@@ -52,14 +67,29 @@ class Worker(Protocol):
 class _Slot:
     """A worker's own account, written by its thread alone."""
 
-    __slots__ = ("finished", "run", "seconds", "thread", "worker")
+    __slots__ = ("__weakref__", "finished", "given_up", "held", "seconds", "thread", "worker")
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self.run: Run | None = None
+        self.held: dict[str, Run] = {}
+        """The run that is being run, by its id; empty if none is, or if it was given up."""
         self.finished = 0
         self.seconds = 0.0
+        self.given_up = False
         self.thread: threading.Thread
+
+
+class _Staff(NamedTuple):
+    """The workers, and the accounts of those that were given up; replaced as a whole, so readers need no lock."""
+
+    slots: tuple[_Slot, ...] = ()
+    finished: int = 0
+    seconds: float = 0.0
+
+    def without(self, slot: _Slot, seconds: float) -> _Staff:
+        """Return the staff without a worker whose run, said to have taken ``seconds``, counts as finished."""
+        slots = tuple(other for other in self.slots if other is not slot)
+        return _Staff(slots, self.finished + slot.finished + 1, self.seconds + slot.seconds + seconds)
 
 
 class WorkerPool:
@@ -79,7 +109,10 @@ class WorkerPool:
         self._put_back = put_back
         self._thread_name = thread_name
         self._queue: SimpleQueue[Run | None] = SimpleQueue()
-        self._slots: list[_Slot] = []
+        self._staff = _Staff()
+        self._staffing = threading.Lock()
+        """Guards the replacement of the staff, together with the start of a thread."""
+        self._hired = 0
         self._submitted = 0
         self._closing = threading.Lock()
         self._closed = False
@@ -92,22 +125,45 @@ class WorkerPool:
             return
         self._submitted += 1
         self._queue.put(run)
-        if len(self._slots) < self._size and self.live() > len(self._slots):
-            self._add_worker()
+        if len(self._staff.slots) < self._size and self._is_short_of_workers():
+            self._hire()
         if self._closed:
             self._empty_queue(SHUT_DOWN)
 
     def live(self) -> int:
         """Return how many runs are queued or running."""
-        return self._submitted - sum(slot.finished for slot in self._slots)
+        staff = self._staff
+        return self._submitted - staff.finished - sum(slot.finished for slot in staff.slots)
 
     def room(self, now: float) -> int:
         """Return how many more runs should be submitted at the monotonic time ``now``; negative when overfull."""
-        slots = self._slots
-        finished = sum(slot.finished for slot in slots)
+        staff = self._staff
+        finished = staff.finished + sum(slot.finished for slot in staff.slots)
+        seconds = staff.seconds + sum(slot.seconds for slot in staff.slots)
         live = self._submitted - finished
-        self._pace.observe(finished, sum(slot.seconds for slot in slots), live, now)
+        self._pace.observe(finished, seconds, live, now)
         return depth(self._size, self._pace.average_seconds) - live
+
+    def cancel(self, run: Run, reason: str) -> bool:
+        """Ask a run to end; False if it is not being run."""
+        slot = self._slot_of(run)
+        if slot is None or not slot.worker.cancel(run, reason):
+            return False
+        if self._slot_of(run) is None:
+            untell(run.id)  # over by now, and may have been forgotten already
+        return True
+
+    def give_up(self, run: Run) -> None:
+        """Wait no longer for a run that is being run, and go on without the worker that has it."""
+        slot = self._slot_of(run)
+        if slot is None or slot.worker.kill(run):
+            return
+        mark_given_up(run)
+        if slot.held.pop(run.id, None) is None:
+            unmark_given_up(run)  # it ended in this very moment, and its worker accounts for it
+            return
+        slot.given_up = True
+        self._hire(in_place_of=slot)
 
     def close(self, wait: bool, timeout: float | None) -> None:
         """Take no more runs; with ``wait``, finish those that were taken, for at most ``timeout`` seconds.
@@ -127,24 +183,39 @@ class WorkerPool:
         if wait and not done:
             self._abort()
         elif not wait:
-            _left_to_themselves.update(slot.thread for slot in self._slots)
+            _left_to_themselves.update(self._staff.slots)
 
     def busy(self) -> list[Run]:
         """Return the runs that are being run."""
-        return [slot.run for slot in self._slots if slot.run is not None]
+        return [run for slot in self._staff.slots for run in list(slot.held.values())]
+
+    def _slot_of(self, run: Run) -> _Slot | None:
+        for slot in self._staff.slots:
+            held = slot.held.get(run.id)
+            if held is not None and held.fence == run.fence:
+                return slot
+        return None
 
     def _abort(self) -> None:
-        aborted = [slot.worker.abort() for slot in self._slots]
+        aborted = [slot.worker.abort() for slot in self._staff.slots]
         if any(aborted):
             self._join(ABORT_SECONDS)
 
     def _join(self, timeout: float | None) -> bool:
-        """Wait for the other threads; True if all of them ended in time."""
+        """Wait for the other threads, also those that join meanwhile; True if all of them ended in time."""
         deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
-        others = [slot.thread for slot in self._slots if slot.thread is not threading.current_thread()]
-        for thread in others:
-            thread.join(None if deadline is None else max(0.0, deadline - SYSTEM_CLOCK.monotonic()))
-        return not any(thread.is_alive() for thread in others)
+        while others := self._others():
+            left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - SYSTEM_CLOCK.monotonic())
+            if left <= 0:
+                return False
+            others[0].join(left)
+        return True
+
+    def _others(self) -> list[threading.Thread]:
+        """Return the threads at work other than the present one."""
+        with self._staffing:  # so as not to look between the leaving of a worker and the start of its successor
+            threads = [slot.thread for slot in self._staff.slots]
+        return [thread for thread in threads if thread is not threading.current_thread() and thread.is_alive()]
 
     def _empty_queue(self, reason: str) -> None:
         stop_seen = False
@@ -161,38 +232,62 @@ class WorkerPool:
         if stop_seen:
             self._queue.put(None)
 
-    def _add_worker(self) -> None:
+    def _hire(self, in_place_of: _Slot | None = None) -> None:
+        """Start one more worker if runs wait for one, after the leaving of a worker that was given up."""
+        with self._staffing:
+            if in_place_of is not None:
+                # How long its run would have taken is unknown; the average so far leaves the average as it is.
+                self._staff = self._staff.without(in_place_of, self._pace.average_seconds)
+            problem = self._start_worker() if self._is_short_of_workers() else ""
+        if problem and not self._staff.slots:
+            self._empty_queue(f"no worker thread could be started: {problem}")
+
+    def _is_short_of_workers(self) -> bool:
+        workers = len(self._staff.slots)
+        return workers < self._size and self.live() > workers
+
+    def _start_worker(self) -> str:
+        """Start a worker; return why it cannot be started, or nothing."""
         slot = _Slot(self._new_worker())
-        name = f"{self._thread_name}_{len(self._slots)}"
+        name = f"{self._thread_name}_{self._hired}"
         slot.thread = threading.Thread(target=self._work, args=(slot,), name=name, daemon=True)
-        self._slots.append(slot)  # before the start: a signal may interrupt us in between
+        staff = self._staff
+        self._staff = staff._replace(slots=(*staff.slots, slot))  # first: a signal may interrupt us in between
         try:
             slot.thread.start()
         except RuntimeError as error:  # the system has no more threads to give, or the interpreter is ending
-            self._slots.remove(slot)
-            if not self._slots:
-                self._empty_queue(f"no worker thread could be started: {error}")
+            self._staff = staff
+            return str(error) or "unknown"
+        self._hired += 1
+        return ""
 
     def _work(self, slot: _Slot) -> None:
-        queue, perform, forks = self._queue, slot.worker.perform, _forks
+        queue, held, perform, forks = self._queue, slot.held, slot.worker.perform, _forks
         while True:
             run = queue.get()
             if run is None:
                 break
-            slot.run = run
+            run_id = run.id
+            held[run_id] = run
             try:
                 outcome, seconds = perform(run)
             except BaseException as error:  # nothing may end a worker
                 outcome, seconds = failed(error), 0.0
             if forks != _forks:
                 return
+            try:
+                del held[run_id]
+            except KeyError:
+                break
             # Counted before it is told of: who hears of it may look for room at once.
             slot.seconds += seconds
             slot.finished += 1
-            slot.run = None
             self._tell(run, outcome)
             del run, outcome
-        queue.put(None)
+        if run is None:
+            queue.put(None)
+        else:
+            unmark_given_up(run)
         slot.worker.close()
 
     def _tell(self, run: Run, outcome: Outcome) -> None:
@@ -228,6 +323,13 @@ class ThreadWorker:
         self._initializer = None
         return self._attempt(run)
 
+    def cancel(self, run: Run, reason: str) -> bool:
+        tell_to_end(run.id, reason)
+        return True
+
+    def kill(self, run: Run) -> bool:
+        return False
+
     def abort(self) -> bool:
         return False
 
@@ -235,13 +337,14 @@ class ThreadWorker:
         return
 
 
-# Threads of pools that were closed without waiting. Their jobs go on, and the interpreter waits for them at its end.
-_left_to_themselves: WeakSet[threading.Thread] = WeakSet()
+# Workers of pools that were closed without waiting. Their jobs go on, and the interpreter waits for them at its end.
+_left_to_themselves: WeakSet[_Slot] = WeakSet()
 
 
 def _join_at_exit() -> None:
-    for thread in list(_left_to_themselves):
-        thread.join()
+    for slot in list(_left_to_themselves):
+        while slot.thread.is_alive() and not slot.given_up:
+            slot.thread.join(LOOK_SECONDS)
 
 
 atexit.register(_join_at_exit)

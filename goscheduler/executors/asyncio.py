@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import os
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,14 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors._workers import ABORT_SECONDS, SHUT_DOWN, ThreadWorker, WorkerPool
 from goscheduler.executors.base import UNKNOWN_ROOM, BaseExecutor, ExecutorHost, run_coroutine_job, run_job
 from goscheduler.executors.call import cancelled, execute_coroutine, failed, snoozed
-from goscheduler.executors.context import id_of_current_run
+from goscheduler.executors.context import (
+    attempt_key,
+    id_of_current_run,
+    mark_given_up,
+    tell_to_end,
+    unmark_given_up,
+    untell,
+)
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Outcome, Run
@@ -35,12 +43,18 @@ class _Handed:
         self.task: asyncio.Task[Outcome] | None = None
         self.ended = False
 
+    def cancel(self) -> None:
+        """Cancel the task, if there is one yet. Called on the loop."""
+        if self.task is not None:
+            self.task.cancel()
+
 
 class AsyncIOExecutor(BaseExecutor):
     """Runs coroutine functions as tasks on the scheduler's event loop, and all others in threads of its own.
 
     ``shutdown(wait=True)`` waits for the tasks, unless it is called on the loop itself, which it must not block;
-    ``wait=False``, or a wait that runs out of time, cancels them.
+    ``wait=False``, or a wait that runs out of time, cancels them. A run that is cancelled sees it in
+    ``current_run().cancelled``; a task gets a ``CancelledError`` as well.
     """
 
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
@@ -59,6 +73,8 @@ class AsyncIOExecutor(BaseExecutor):
         self._stopped = False
         self._changed = threading.Condition()
         self._handed: set[_Handed] = set()
+        self._given_up: set[_Handed] = set()
+        """Kept because the loop itself has only weak references to tasks."""
         size = min(32, (os.cpu_count() or 1) + 4)
         self._threads = WorkerPool(size, self._new_worker, self._report, self._put_back, f"goscheduler-{alias}")
 
@@ -75,6 +91,25 @@ class AsyncIOExecutor(BaseExecutor):
 
     def room(self) -> int:
         return max(0, UNKNOWN_ROOM - len(self._handed) - self._threads.live())
+
+    def cancel(self, run: Run, reason: str) -> bool:
+        handed = self._handed_for(run)
+        if handed is None:
+            return self._scheduler is not None and self._threads.cancel(run, reason)
+        tell_to_end(run.id, reason)
+        # Asked for on the loop, where a task either exists or has yet to pass _begin().
+        with suppress(RuntimeError):  # closed in this very moment
+            self._loop.call_soon_threadsafe(handed.cancel)
+        if handed.ended:
+            untell(run.id)  # over by now, and may have been forgotten already
+        return True
+
+    def give_up(self, run: Run) -> None:
+        handed = self._handed_for(run)
+        if handed is not None:
+            self._strike_off(handed)
+        elif self._scheduler is not None:
+            self._threads.give_up(run)
 
     def shutdown(self, wait: bool = True, timeout: float | None = None) -> None:
         if self._scheduler is None:
@@ -125,7 +160,8 @@ class AsyncIOExecutor(BaseExecutor):
 
     def _start_task(self, handed: _Handed) -> None:
         if handed not in self._handed:
-            return  # given up and reported by a shutdown, before the loop came round to it
+            self._outlived(handed)  # given up before the loop came round to it
+            return
         if self._stopped:
             self._end(handed, snoozed(SHUT_DOWN))
             return
@@ -143,12 +179,36 @@ class AsyncIOExecutor(BaseExecutor):
         """Report a run, unless somebody else was quicker, and only then strike it off: a shutdown waits for that."""
         with self._changed:
             if handed.ended:
+                self._outlived(handed)
                 return
             handed.ended = True
         self._report(handed.run, outcome)
         with self._changed:
             self._handed.discard(handed)
             self._changed.notify_all()
+
+    def _handed_for(self, run: Run) -> _Handed | None:
+        if self._scheduler is None:
+            return None
+        key = attempt_key(run)
+        with self._changed:
+            return next((handed for handed in self._handed if attempt_key(handed.run) == key), None)
+
+    def _strike_off(self, handed: _Handed) -> None:
+        """Go on without a run that was given up; its task, if it ever ends, has nobody to report to."""
+        with self._changed:
+            if handed.ended:
+                return
+            handed.ended = True
+            mark_given_up(handed.run)
+            self._given_up.add(handed)
+            self._handed.discard(handed)
+            self._changed.notify_all()
+
+    def _outlived(self, handed: _Handed) -> None:
+        if handed in self._given_up:
+            self._given_up.discard(handed)
+            unmark_given_up(handed.run)
 
     def _wait_for_tasks(self, deadline: float | None) -> bool:
         """Wait until the loop has nothing of ours left; False if time ran out or the loop stopped.
@@ -180,7 +240,7 @@ class AsyncIOExecutor(BaseExecutor):
             self._end(handed, cancelled("the event loop stopped while the job ran") if started else snoozed(SHUT_DOWN))
 
     def _new_worker(self) -> ThreadWorker:
-        return ThreadWorker(self._attempt)
+        return ThreadWorker(self._execute)
 
 
 def is_coroutine_function(func: object) -> bool:

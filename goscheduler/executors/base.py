@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -21,6 +22,14 @@ from goscheduler.errors import MaxInstancesReachedError
 from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
 from goscheduler.executors._log import log_outcome, log_start
 from goscheduler.executors.call import cancelled, execute, execute_coroutine, failed, snoozed
+from goscheduler.executors.context import (
+    attempt_key,
+    mark_given_up,
+    tell_to_end,
+    told_reason,
+    unmark_given_up,
+    untell,
+)
 from goscheduler.runs.model import Outcome, OutcomeKind, Run, Source
 
 if TYPE_CHECKING:
@@ -58,9 +67,17 @@ class _Taken(NamedTuple):
     started_at: datetime
     begun: float
 
+    @property
+    def stand_in(self) -> Run:
+        """The run that :func:`run_job` makes of it."""
+        return _run_for(self.run.job, self.run_time)
+
 
 class BaseExecutor:
     """Runs runs."""
+
+    grace_seconds = 5.0
+    """How long a run may go on after :meth:`cancel`; then the scheduler calls :meth:`give_up`."""
 
     _scheduler: ExecutorHost | None = None
     _alias = ""
@@ -70,11 +87,12 @@ class BaseExecutor:
 
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
         """Get ready. Called by the scheduler when it starts or when the executor is added; again after a restart."""
-        self._scheduler = scheduler
+        self._scheduler = self._host = scheduler
         self._alias = alias
         self._lock = scheduler._create_lock()
         self._logger = logging.getLogger(f"goscheduler.executors.{alias}")
         self._taken: dict[str, list[_Taken]] = {}
+        self._running: dict[str, Run] = {}
 
     def shutdown(self, wait: bool = True, timeout: float | None = None) -> None:
         """Stop taking runs. With ``wait``, finish what was taken, for at most ``timeout`` seconds.
@@ -99,6 +117,31 @@ class BaseExecutor:
     def room(self) -> int:
         """Return how many more runs it makes sense to hand over now."""
         return UNKNOWN_ROOM
+
+    def cancel(self, run: Run, reason: str) -> bool:
+        """Ask a run to end soon, and return whether it was being run here. Must not block.
+
+        One that was taken and not started needs nothing: it is refused when it is about to start. This method tells
+        the run by way of ``current_run()``.
+        """
+        with self._guard:
+            seen = self._seen_by_job(run)
+            for each in seen:
+                tell_to_end(each.id, reason)
+            if not self._seen_by_job(run):
+                untell(run.id)  # over by now, and may have been forgotten already
+        return bool(seen)
+
+    def give_up(self, run: Run) -> None:
+        """Wait no longer for a run that was asked to end and goes on, and give its room back. Must not block.
+
+        If it is reported nevertheless, that is ignored.
+        """
+        with self._guard:
+            for each in self._seen_by_job(run):
+                mark_given_up(each)
+                if each is run and self._running.pop(run.id, None) is None:
+                    unmark_given_up(run)  # it ended in this very moment
 
     def _do_submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
         """Start running ``job``. For executors in the manner of APScheduler 3; ``run_times`` has one time."""
@@ -125,12 +168,21 @@ class BaseExecutor:
 
     def _attempt(self, run: Run) -> Outcome:
         """Return how the run ended, having run it here and now."""
+        running = self._running
+        running[run.id] = run
+        try:
+            return self._begin(run) or execute(run, self._host.clock)
+        finally:
+            if running.pop(run.id, None) is None:
+                unmark_given_up(run)
+
+    def _execute(self, run: Run) -> Outcome:
         return self._begin(run) or execute(run, self._host.clock)
 
     def _begin(self, run: Run) -> Outcome | None:
         """Return the outcome of a run that is not to be started after all, or None, having logged the start."""
         if not self._host.may_start(run):
-            return cancelled("its job was removed before the run was started")
+            return cancelled(told_reason(run.id) or "its job was removed before the run was started")
         log_start(self._logger, run)
         return None
 
@@ -157,6 +209,17 @@ class BaseExecutor:
             self._forget(taken)
             return taken
 
+    def _seen_by_job(self, run: Run) -> list[Run]:
+        """Return the run as its job sees it, if it is here; below :func:`run_job` that is another.
+
+        Called with the guard held.
+        """
+        key = attempt_key(run)
+        running = self._running.get(run.id)
+        if running is not None:
+            return [run] if attempt_key(running) == key else []
+        return [each.stand_in for each in self._taken.get(run.job.id, []) if attempt_key(each.run) == key]
+
     def _let_go(self, taken: _Taken) -> bool:
         """Forget a run; False if it has been reported already."""
         with self._guard:
@@ -166,6 +229,8 @@ class BaseExecutor:
             return known
 
     def _forget(self, taken: _Taken) -> None:
+        untell(taken.stand_in.id)
+        unmark_given_up(taken.stand_in)
         job_id = taken.run.job.id
         rest = [other for other in self._taken[job_id] if other is not taken]
         if rest:
@@ -180,7 +245,7 @@ class BaseExecutor:
             return outcome._replace(reason=f"missed by {lateness}")
         return outcome._replace(started_at=taken.started_at, seconds=self._host.clock.monotonic() - taken.begun)
 
-    @property
+    @cached_property
     def _host(self) -> ExecutorHost:
         if self._scheduler is None:
             raise RuntimeError(f"{type(self).__name__} has not been started")
@@ -252,7 +317,11 @@ async def run_coroutine_job(
 
 
 def _runs_for(job: Job, run_times: Sequence[datetime]) -> list[Run]:
-    return [Run(f"{job.id}@{run_time.isoformat()}", job, run_time, run_time) for run_time in run_times]
+    return [_run_for(job, run_time) for run_time in run_times]
+
+
+def _run_for(job: Job, run_time: datetime) -> Run:
+    return Run(f"{job.id}@{run_time.isoformat()}", job, run_time, run_time)
 
 
 def _event_of(run: Run, jobstore_alias: str | None, outcome: Outcome) -> JobExecutionEvent:

@@ -14,7 +14,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from goscheduler.executors.context import enter_run
+from goscheduler.executors.context import RunCancelled, enter_run, told_reason
 from goscheduler.runs.model import Outcome, OutcomeKind, Source, make
 from goscheduler.runs.retry import Snooze
 
@@ -58,7 +58,7 @@ async def execute_coroutine(run: Run, clock: Clock) -> Outcome:
         if isinstance(result, Awaitable):
             result = await result
     except CancelledError:
-        return cancelled("the task was cancelled", started_at, clock.monotonic() - begun)
+        return cancelled(told_reason(run.id) or "the task was cancelled", started_at, clock.monotonic() - begun)
     except BaseException as error:
         return failed(error, started_at, clock.monotonic() - begun)
     return make(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
@@ -106,7 +106,7 @@ def _run_to_end(coroutine: Coroutine[Any, Any, object]) -> object:
 
 
 def failed(error: BaseException, started_at: datetime | None = None, seconds: float = 0.0, reason: str = "") -> Outcome:
-    """Return the outcome "failed", or "snoozed" if the job asked for that.
+    """Return the outcome "failed", or "snoozed" if the job asked for that, or "cancelled" if it was and gave in.
 
     It has the frames of ``error`` as text; their local variables are let go. Without that the exception would keep
     alive everything that the job had in its hands.
@@ -116,12 +116,16 @@ def failed(error: BaseException, started_at: datetime | None = None, seconds: fl
         traceback.clear_frames(link.__traceback__)
     if isinstance(error, Snooze):
         return Outcome(OutcomeKind.SNOOZED, None, error, "", started_at, seconds, _reason_of(error))
+    if isinstance(error, RunCancelled):
+        return Outcome(OutcomeKind.CANCELLED, None, error, text, started_at, seconds, _reason_of(error))
     return Outcome(OutcomeKind.FAILED, None, error, text, started_at, seconds, reason)
 
 
-def _reason_of(snooze: Snooze) -> str:
-    reason = getattr(snooze, "reason", "")
-    return reason if isinstance(reason, str) and reason else "the job snoozed"
+def _reason_of(error: Snooze | RunCancelled) -> str:
+    reason = getattr(error, "reason", "")  # a subclass may have forgotten it
+    if isinstance(reason, str) and reason:
+        return reason
+    return "the job snoozed" if isinstance(error, Snooze) else "the job cancelled itself"
 
 
 def cancelled(reason: str, started_at: datetime | None = None, seconds: float = 0.0) -> Outcome:
@@ -129,9 +133,9 @@ def cancelled(reason: str, started_at: datetime | None = None, seconds: float = 
     return Outcome(OutcomeKind.CANCELLED, started_at=started_at, seconds=seconds, reason=reason)
 
 
-def snoozed(reason: str) -> Outcome:
-    """Return the outcome of a run that goes back to the store untouched."""
-    return Outcome(OutcomeKind.SNOOZED, reason=reason)
+def snoozed(reason: str, seconds: float = 0.0) -> Outcome:
+    """Return the outcome of a run that goes back to the store untouched, to come again after so many seconds."""
+    return Outcome(OutcomeKind.SNOOZED, error=Snooze(seconds, reason) if seconds else None, reason=reason)
 
 
 def format_frames(frames: TracebackType | None) -> str:

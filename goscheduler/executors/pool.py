@@ -42,6 +42,13 @@ class _WorkersExecutor(BaseExecutor):
     def room(self) -> int:
         return max(0, self._pool.room(self._host.clock.monotonic()))
 
+    def cancel(self, run: Run, reason: str) -> bool:
+        return self._workers is not None and self._workers.cancel(run, reason)
+
+    def give_up(self, run: Run) -> None:
+        if self._workers is not None:
+            self._workers.give_up(run)
+
     def shutdown(self, wait: bool = True, timeout: float | None = None) -> None:
         if self._workers is not None:
             self._workers.close(wait, timeout)
@@ -65,6 +72,9 @@ class ThreadPoolExecutor(_WorkersExecutor):
 
     ``pool_kwargs``: ``thread_name_prefix``, and ``initializer`` with ``initargs``, called once in each thread. When the
     interpreter ends, running jobs are waited for, unless a shutdown with a limit has given them up.
+
+    A run that is cancelled sees it in ``current_run().cancelled``. If it goes on for more than ``grace_seconds``, its
+    thread is left to itself and another one takes its place.
     """
 
     def __init__(self, max_workers: int | str = 10, pool_kwargs: Mapping[str, Any] | None = None) -> None:
@@ -72,7 +82,7 @@ class ThreadPoolExecutor(_WorkersExecutor):
 
     def _new_worker(self) -> Worker:
         options = self._options
-        return ThreadWorker(self._attempt, options.get("initializer"), options.get("initargs", ()))
+        return ThreadWorker(self._execute, options.get("initializer"), options.get("initargs", ()))
 
 
 class ProcessPoolExecutor(_WorkersExecutor):
@@ -83,7 +93,8 @@ class ProcessPoolExecutor(_WorkersExecutor):
     ``max_tasks_per_child``, and ``initializer`` with ``initargs``, called once in each child.
 
     ``shutdown(wait=False)`` lets running jobs finish; one that runs out of time kills them, and they are reported
-    as cancelled. Children do not outlive this process.
+    as cancelled. Children do not outlive this process. A run that is cancelled gets SIGTERM, and after
+    ``grace_seconds`` SIGKILL.
     """
 
     def __init__(self, max_workers: int | str = 10, pool_kwargs: Mapping[str, Any] | None = None) -> None:

@@ -6,20 +6,26 @@ O(log n) or better; what a person asks may look at everything. All of it is atom
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from goscheduler.runs.model import DeadLetter, recorded
-from goscheduler.runs.transitions import claimed, recovered
+from goscheduler.jobstores._lanes import Entry, Lane
+from goscheduler.runs.limits import Ledger
+from goscheduler.runs.model import NEWBORN, DeadLetter, make
+from goscheduler.runs.plan import Standing, keys_of, rank_of
+from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
+from goscheduler.runs.transitions import claimed, lived, put_back
 from goscheduler.times import instant
 
 if TYPE_CHECKING:
-    from goscheduler.runs.model import Attempt, Run, Settlement
+    from goscheduler.job import Job
+    from goscheduler.jobstores.base import FireRequest
+    from goscheduler.runs.model import Attempt, JobLife, Owner, Run, Settlement
+    from goscheduler.runs.plan import Refusal
 
 #: How many finished attempts are kept by default.
 HISTORY_KEPT = 50_000
@@ -28,32 +34,46 @@ HISTORY_KEPT = 50_000
 class LocalRuns:
     """The runs of one store."""
 
-    def __init__(self, history_kept: int = HISTORY_KEPT) -> None:
+    def __init__(self, history_kept: int = HISTORY_KEPT, notes_lives: bool = True) -> None:
+        self._notes_lives = notes_lives
         self.suspended: dict[str, str] = {}
         """Job id → reason, of jobs that are not to be fired for now."""
         self.write_failures: Counter[str] = Counter()
         """Job id → in how many rounds in a row a store with only the simple methods could not write it."""
         self.lock = threading.RLock()
         """Held by a store with only the simple methods while it fires or edits, so that these cannot interleave."""
+        self.lives: dict[str, JobLife] = {}
+        """Job id → its life, where the jobs of the store do not carry it themselves."""
+        self._ledger = Ledger()
         self._live: dict[str, Run] = {}
         self._live_of_job: dict[str, int] = {}
-        self._pending: list[tuple[int, int, Run]] = []
-        self._held: dict[str, deque[Run]] = {}
-        """Pending runs that were due but not admitted; the oldest gets another look when a run of its job ends."""
+        self._waiting_of_job: dict[str, int] = {}
+        self._lanes: dict[str, Lane[Run]] = {}
+        """The pending runs that nothing holds, by executor."""
+        self._held: dict[str, deque[Entry[Run]]] = {}
+        """Pending runs that were due but not admitted, by key; one gets another look when a run under the key ends."""
+        self._let_try: dict[str, str] = {}
+        """Run id → the key under which it was held before it got another look."""
+        self._to_end: dict[str, str] = {}
+        """Ids of live runs that their owner is to end → why."""
         self._kept = history_kept
-        self._history: deque[Attempt] = deque(maxlen=history_kept)
+        self._history: deque[Record] = deque(maxlen=history_kept)
         self._dead: dict[str, DeadLetter] = {}
-        self._leases: dict[str, datetime] = {}
+        self._leases: dict[str, tuple[Owner, datetime]] = {}
+        self._given_up: deque[str] = deque(maxlen=1000)
+        """Owners whose lease lapsed, so that they are told when they come back."""
         self._order = itertools.count()
         self._fences = itertools.count(1)
 
     def without_owners(self) -> LocalRuns:
         """Return the same without live runs: these belonged to an earlier start, or to the parent of a fork."""
-        heir = LocalRuns(self._kept)
+        heir = LocalRuns(self._kept, self._notes_lives)
         heir.suspended = dict(self.suspended)
         heir._history.extend(self._history)
         heir._dead.update(self._dead)
-        for run in [entry[2] for entry in self._pending] + [run for held in self._held.values() for run in held]:
+        heir.lives = self.lives
+        heir._ledger = Ledger(rates=self._ledger.rates)
+        for run in self.pending():
             heir.add_pending(run)
         heir._fences = itertools.count(self.next_fence())
         return heir
@@ -62,9 +82,19 @@ class LocalRuns:
         """Return a number above every one returned before."""
         return next(self._fences)
 
-    def live_count(self, job_id: str) -> int:
-        """Return how many runs of a job an owner has."""
-        return self._live_of_job.get(job_id, 0)
+    def standing(self, job_id: str) -> Standing:
+        """Return how a job stands, with a new fence."""
+        live, waiting = self._live_of_job.get(job_id, 0), self._waiting_of_job.get(job_id, 0)
+        return make(Standing, (live, waiting, next(self._fences), self._ledger))
+
+    def pending(self, job_id: str | None = None) -> list[Run]:
+        """Return the runs that wait for their time, for room or for others to end, in the order of their time."""
+        if job_id is not None and job_id not in self._waiting_of_job:
+            return []
+        with self.lock:
+            entries = [entry for lane in self._lanes.values() for entry in lane.entries()]
+            entries += [entry for held in self._held.values() for entry in held]
+            return [entry[2] for entry in sorted(entries) if job_id is None or entry[2].job.id == job_id]
 
     def live(self, job_id: str | None = None) -> list[Run]:
         """Return the runs that an owner has."""
@@ -73,12 +103,22 @@ class LocalRuns:
         with self.lock:
             return [run for run in self._live.values() if job_id is None or run.job.id == job_id]
 
-    def history(self, job_id: str | None, limit: int) -> list[Attempt]:
-        """Return finished attempts, newest first."""
+    def history(self, query: HistoryQuery) -> list[Record]:
+        """Return the records that are asked for, newest first."""
         with self.lock:
-            newest_first = reversed(self._history)
-            wanted = (a for a in newest_first if job_id is None or a.run.job.id == job_id)
-            return list(itertools.islice(wanted, limit))
+            records = list(self._history)
+        return query.page(reversed(records))  # the newest first is the quickest to sort
+
+    def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
+        """Forget at most ``limit`` records that are not to be kept, oldest first, and return how many."""
+        with self.lock:
+            records = list(self._history)
+        outlived = {id(record) for record in retention.outlived(reversed(records), now, limit)}
+        if outlived:
+            with self.lock:
+                kept = (record for record in self._history if id(record) not in outlived)
+                self._history = deque(kept, maxlen=self._kept)
+        return len(outlived)
 
     def fired(self, started: Iterable[Run], waiting: Iterable[Run], records: Iterable[Attempt]) -> None:
         """Take what one firing has produced."""
@@ -87,69 +127,96 @@ class LocalRuns:
                 self._take(run)
             for run in waiting:
                 self.add_pending(run)
-            self._history.extend(records)
+            self._history.extend(map(record_of, records))
 
     def add_pending(self, run: Run) -> None:
         """Take a run that waits for its due time and an owner."""
         with self.lock:
-            heapq.heappush(self._pending, (instant(run.due_at), next(self._order), run))
+            job_id = run.job.id
+            self._waiting_of_job[job_id] = self._waiting_of_job.get(job_id, 0) + 1
+            self._line_up(run, next(self._order))
 
-    def claim(
-        self, now: datetime, owner: str, room: Mapping[str, int], admit: Callable[[Run, int], bool]
-    ) -> tuple[list[Run], datetime | None, bool]:
-        """Hand due pending runs to ``owner``. Return them, when the next comes due, and whether any was left."""
-        if not self._pending and not self._held:
+    def claim(self, request: FireRequest) -> tuple[list[Run], datetime | None, bool]:
+        """Hand due pending runs to an owner. Return them, when the next comes due, and whether any was left."""
+        if not self._waiting_of_job:
             return [], None, False
         with self.lock:
             runs: list[Run] = []
-            no_room: list[tuple[int, int, Run]] = []
-            left = dict(room)
-            due = instant(now)
-            while self._pending and self._pending[0][0] <= due:
-                entry = heapq.heappop(self._pending)
-                run = entry[2]
-                if left.get(run.job.executor, 0) <= 0:
-                    no_room.append(entry)
-                elif not admit(run, self.live_count(run.job.id)):
-                    self._held.setdefault(run.job.id, deque()).append(run)
-                else:
-                    left[run.job.executor] -= 1
-                    runs.append(claimed(run, owner, max(run.fence + 1, self.next_fence())))
-                    self._take(runs[-1])
-            next_due = self._pending[0][2].due_at if self._pending else None
-            for entry in no_room:
-                heapq.heappush(self._pending, entry)
-            return runs, next_due, bool(no_room or self._held)
+            heads: list[Entry[Run]] = []
+            more = False
+            for executor, lane in list(self._lanes.items()):
+                more = self._claim_from(lane, request.room.get(executor, 0), request, runs) or more
+                upcoming = lane.upcoming()
+                if upcoming is not None:
+                    heads.append(upcoming)
+            next_due = min(heads)[2].due_at if heads else None
+            return runs, next_due, more or bool(self._held)
+
+    def _claim_from(self, lane: Lane[Run], room: int, request: FireRequest, runs: list[Run]) -> bool:
+        """Add to ``runs`` what can be claimed from one lane; true if due ones are left for want of room."""
+        now = instant(request.now)
+        while (entry := lane.pop(now)) is not None:
+            if room <= 0:
+                lane.push(entry)
+                return True
+            run = entry[2]
+            standing = self.standing(run.job.id)
+            refusal = request.admit(run, standing, request.now)
+            if refusal is not None:
+                self._refuse(entry, refusal)
+                continue
+            self._stop_waiting(run)
+            room -= 1
+            runs.append(claimed(run, request.owner, max(run.fence + 1, standing.fence)))
+            self._take(runs[-1])
+        return False
+
+    def _refuse(self, entry: Entry[Run], refusal: Refusal) -> None:
+        """Hold a pending run, or put it off. The next one under the key that let it try may try in its stead."""
+        run = entry[2]
+        if refusal.until is not None:
+            self._line_up(run._replace(due_at=max(refusal.until, run.due_at)), entry[1])
+        elif refusal.key is not None:
+            self._held.setdefault(refusal.key, deque()).append(entry)
+        key = self._let_try.pop(run.id, None)
+        if key is not None and key != refusal.key:
+            self._let_one_try(key)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
         """Write ends of runs. Return the refused ones: their run is not live any more, or has a newer fence."""
         refused: list[Settlement] = []
+        records = [record_of(settlement.attempt) for settlement in settlements]  # may call what users wrote: no lock
         with self.lock:
-            for settlement in settlements:
+            for settlement, record in zip(settlements, records, strict=True):
                 run = settlement.attempt.run
                 current = self._live.get(run.id)
                 if current is None or current.fence != run.fence:
                     refused.append(settlement)
                     continue
-                self._let_go(run)
-                self._history.append(recorded(settlement.attempt))
+                self._let_go(current)
+                self._live_on(run.job, settlement.attempt)
+                self._history.append(record)
                 if settlement.dead is not None:
-                    self._bury(DeadLetter(recorded(settlement.attempt), settlement.dead))
+                    self._bury(DeadLetter(run, record, settlement.dead))
                 if settlement.follow_up is not None:
                     self.add_pending(settlement.follow_up)
         return refused
 
+    def _live_on(self, job: Job, attempt: Attempt) -> None:
+        job.life = lived(job.life, attempt)
+        if self._notes_lives:
+            self.lives[job.id] = lived(self.lives.get(job.id, NEWBORN), attempt)
+
     def _bury(self, letter: DeadLetter) -> None:
-        self._dead[letter.attempt.run.id] = letter
+        self._dead[letter.run.id] = letter
         if len(self._dead) > max(1, self._kept):
             del self._dead[next(iter(self._dead))]
 
-    def dead_letters(self, job_id: str | None, limit: int) -> list[DeadLetter]:
-        """Return dead letters, newest first."""
+    def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
+        """Return the dead letters whose records are asked for, newest first."""
         with self.lock:
-            newest_first = reversed(self._dead.values())
-            wanted = (letter for letter in newest_first if job_id is None or letter.attempt.run.job.id == job_id)
-            return list(itertools.islice(wanted, limit))
+            letters = dict(self._dead)
+        return [letters[record.run_id] for record in query.page(letter.record for letter in letters.values())]
 
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None) -> bool:
         """Take a dead letter out, putting a pending run in its place if ``follow_up`` makes one; false if unknown."""
@@ -164,43 +231,98 @@ class LocalRuns:
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         """Forget the pending runs of one job or of all; false if there were none."""
-        if not self._pending and not self._held:
-            return False
         with self.lock:
-            before = len(self._pending) + len(self._held)
-            kept = [entry for entry in self._pending if job_id is not None and entry[2].job.id != job_id]
-            heapq.heapify(kept)
-            self._pending = kept
-            self._held = {key: runs for key, runs in self._held.items() if job_id is not None and key != job_id}
-            return len(self._pending) + len(self._held) < before
+            gone = self.pending(job_id)
+            self._drop_pending(gone)
+            return bool(gone)
 
-    def renew_owner(self, owner: str, now: datetime, lease: timedelta) -> bool:
-        """Note that ``owner`` lives until ``now + lease``; false if it had lapsed before."""
+    def end_early(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+        """End a pending run as ``end`` says, or have the owner of a live one told; None if there is none."""
         with self.lock:
-            known = self._leases.get(owner)
-            alive = known is None or known > now
-            self._leases[owner] = now + lease
-            return alive
+            live = self._live.get(run_id)
+            if live is not None:
+                self._to_end[run_id] = reason
+                return live
+            for run in self.pending():
+                if run.id == run_id:
+                    self._drop_pending([run])
+                    self._history.append(record_of(end(run).attempt))
+                    return run
+            return None
+
+    def displace(self, job_id: str) -> None:
+        """Have the owners of a job's live runs told to end them."""
+        for run in self.live(job_id):
+            self._to_end.setdefault(run.id, "a newer run of its job takes its place")
+
+    def to_end(self, owner: str) -> list[tuple[Run, str]]:
+        """Return the runs of ``owner`` that are to be ended, and why."""
+        if not self._to_end:
+            return []
+        with self.lock:
+            asked = [(self._live[run_id], reason) for run_id, reason in self._to_end.items()]
+            return [(run, reason) for run, reason in asked if run.owner == owner]
+
+    def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
+        """Note that ``owner`` lives until ``now + lease``; false if it was given up before."""
+        with self.lock:
+            if owner.id in self._given_up:
+                return False
+            self._leases[owner.id] = (owner, now + lease)
+            return True
+
+    def owners(self, now: datetime) -> list[Owner]:
+        """Return those whose lease has not lapsed."""
+        return [owner for owner, until in list(self._leases.values()) if until > now]
 
     def retire_owner(self, owner: str) -> None:
         """Forget ``owner``, making pending what it still has."""
         with self.lock:
             self._leases.pop(owner, None)
-            self._hand_on(run for run in list(self._live.values()) if run.owner == owner)
+            for run in [run for run in self._live.values() if run.owner == owner]:
+                self._let_go(run)
+                self.add_pending(put_back(run))
 
-    def recover(self, now: datetime) -> list[Run]:
-        """Make pending the runs of all owners whose lease has lapsed."""
+    def recover(self, now: datetime, decide: Callable[[Run], Settlement]) -> list[Settlement]:
+        """Settle, as ``decide`` says, the runs of all owners whose lease has lapsed, and give these up."""
         with self.lock:
-            lapsed = {owner for owner, until in self._leases.items() if until <= now}
-            return self._hand_on(run for run in list(self._live.values()) if run.owner in lapsed)
+            lapsed = {owner.id for owner, until in self._leases.values() if until <= now}
+            settlements = [decide(run) for run in self._live.values() if run.owner in lapsed]
+            self.settle(settlements)
+            for owner in lapsed:
+                del self._leases[owner]
+                self._given_up.append(owner)
+            return settlements
 
-    def _hand_on(self, runs: Iterable[Run]) -> list[Run]:
-        handed_on = []
+    def forget_job(self, job_id: str) -> None:
+        """Forget what is known about a job that is gone."""
+        self.suspended.pop(job_id, None)
+        self.lives.pop(job_id, None)
+
+    def _line_up(self, run: Run, order: int) -> None:
+        job = run.job
+        due = instant(run.due_at)
+        lane = self._lanes.get(job.executor)
+        if lane is None:
+            lane = self._lanes[job.executor] = Lane()
+        lane.push((due, order, run, rank_of(job, due)))
+
+    def _drop_pending(self, runs: Sequence[Run]) -> None:
+        gone = {run.id for run in runs}
+        for lane in self._lanes.values():
+            lane.keep([entry for entry in lane.entries() if entry[2].id not in gone])
+        for key, held in list(self._held.items()):
+            left = deque(entry for entry in held if entry[2].id not in gone)
+            if left:
+                self._held[key] = left
+            else:
+                del self._held[key]
         for run in runs:
-            self._let_go(run)
-            handed_on.append(recovered(run))
-            self.add_pending(handed_on[-1])
-        return handed_on
+            self._stop_waiting(run)
+
+    def _stop_waiting(self, run: Run) -> None:
+        _count_down(self._waiting_of_job, run.job.id)
+        self._let_try.pop(run.id, None)
 
     def _take(self, run: Run) -> None:
         self._live[run.id] = run
@@ -209,18 +331,28 @@ class LocalRuns:
 
     def _let_go(self, run: Run) -> None:
         del self._live[run.id]
-        job_id = run.job.id
-        remaining = self._live_of_job[job_id] - 1
-        if remaining:
-            self._live_of_job[job_id] = remaining
-        else:
-            del self._live_of_job[job_id]
+        _count_down(self._live_of_job, run.job.id)
+        if run.job.limits:
+            self._ledger.give_back(run.job.limits)
+        if self._to_end:
+            self._to_end.pop(run.id, None)
         if self._held:
-            self._let_one_of_the_held_try_again(job_id)
+            for key in keys_of(run):
+                self._let_one_try(key)
 
-    def _let_one_of_the_held_try_again(self, job_id: str) -> None:
-        held = self._held.get(job_id)
+    def _let_one_try(self, key: str) -> None:
+        held = self._held.get(key)
         if held is not None:
-            self.add_pending(held.popleft())
+            _, order, run, _ = held.popleft()
+            self._let_try[run.id] = key
+            self._line_up(run, order)
             if not held:
-                del self._held[job_id]
+                del self._held[key]
+
+
+def _count_down(counts: dict[str, int], key: str) -> None:
+    left = counts[key] - 1
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]

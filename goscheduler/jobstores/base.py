@@ -18,7 +18,8 @@ method             what it writes                                               
 ``settle``         the end of a run, its record, its follow-up; refused if fenced out    the record is the truth
 ``edit_job``       a job as a pure function has changed it                               nothing
 ``take_dead_...``  a pending run in place of a dead letter, or its end                   nothing
-``recover_runs``   runs of lapsed owners, pending again                                  nothing
+``cancel_run``     the end of a pending run, or a word to the owner of a live one        nothing
+``recover_runs``   the end of the runs of lapsed owners, and what follows them           nothing
 =================  ====================================================================  ============================
 
 No policy is decided in a store: what to do with a due job is answered by the plan that comes with the request, a pure
@@ -40,8 +41,9 @@ from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Attempt, DeadLetter, Run, Settlement
-    from goscheduler.runs.plan import FiringPlan
+    from goscheduler.runs.model import Attempt, DeadLetter, JobLife, Owner, Run, Settlement
+    from goscheduler.runs.plan import FiringPlan, Refusal, Standing
+    from goscheduler.runs.records import HistoryQuery, Record, Retention
 
 __all__ = [
     "BaseJobStore",
@@ -64,10 +66,10 @@ class FireRequest(NamedTuple):
     room: Mapping[str, int]
     """Executor alias → how many runs it can take. Jobs of an executor without room are left alone. So are, in a shared
     store, those of an executor that is not named here: another process may have it."""
-    plan: Callable[[Job, int, int, datetime], FiringPlan]
-    """``plan(job, live runs of it, fence, now)`` says what to write for a due job; ``now`` by the store's clock."""
-    admit: Callable[[Run, int], bool]
-    """``admit(run, live runs of its job)`` says whether a pending run may start."""
+    plan: Callable[[Job, Standing, datetime], FiringPlan]
+    """``plan(job, standing, now)`` says what to write for a due job; ``now`` by the store's clock."""
+    admit: Callable[[Run, Standing, datetime], Refusal | None]
+    """``admit(run, standing, now)`` says what a pending run has to wait for, or None if it may start."""
 
 
 class Suspended(NamedTuple):
@@ -85,7 +87,7 @@ class Fired(NamedTuple):
     records: Sequence[Attempt] = ()
     """Fire times that were not run, as they stand in the history."""
     finished: Sequence[Job] = ()
-    """Jobs without a next fire time; they are gone from the store."""
+    """Jobs without a next fire time that are gone from the store."""
     suspended: Sequence[Suspended] = ()
     next_due: datetime | None = None
     """When to come back; None if nothing is scheduled. Jobs that wait for room do not count."""
@@ -102,7 +104,9 @@ class Claimed(NamedTuple):
     next_due: datetime | None = None
     """When the next pending run comes due."""
     more: bool = False
-    """Whether due runs were left because an executor has no room or their job has too many live ones."""
+    """Whether due runs were left because an executor has no room or they have to wait for others to end."""
+    to_end: Sequence[tuple[Run, str]] = ()
+    """Live runs of this owner that are to be ended, and why; the same ones each time until they have ended."""
 
 
 class BaseJobStore(ABC):
@@ -188,9 +192,9 @@ class BaseJobStore(ABC):
             return _Firing(self, request).fire()
 
     def claim_runs(self, request: FireRequest) -> Claimed:
-        """Claim pending runs that are due, as many as there is room for."""
-        runs, next_due, more = self._runs.claim(request.now, request.owner, request.room, request.admit)
-        return Claimed(runs, next_due, more)
+        """Claim pending runs that are due, those of the lowest rank first, as many as there is room for."""
+        runs, next_due, more = self._runs.claim(request)
+        return Claimed(runs, next_due, more, self._runs.to_end(request.owner))
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         """Write how runs ended. Return those that were refused because the run has been handed out again since."""
@@ -208,34 +212,65 @@ class BaseJobStore(ABC):
         """Return the runs that an owner has, of one job or of all."""
         return self._runs.live(job_id)
 
-    def history(self, job_id: str | None = None, limit: int = 100) -> list[Attempt]:
-        """Return finished attempts, newest first, of one job or of all."""
-        return self._runs.history(job_id, limit)
+    def pending_runs(self, job_id: str | None = None) -> list[Run]:
+        """Return the runs that nobody has yet, of one job or of all, in the order of their due times."""
+        return self._runs.pending(job_id)
 
-    def dead_letters(self, job_id: str | None = None, limit: int = 100) -> list[DeadLetter]:
-        """Return runs whose last attempt has failed, newest first, of one job or of all."""
-        return self._runs.dead_letters(job_id, limit)
+    def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+        """End a pending run as ``end``, a pure function, says; of a live one, tell its owner by ``claim_runs``.
+
+        Return the run as it was found, or None if there is none by this id.
+        """
+        return self._runs.end_early(run_id, reason, end)
+
+    def history(self, query: HistoryQuery) -> list[Record]:
+        """Return what is kept of finished attempts and asked for, newest first: descending by their positions."""
+        return self._runs.history(query)
+
+    def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
+        """Forget at most ``limit`` records that ``retention`` does not keep, oldest first, and return how many."""
+        return self._runs.prune_history(retention, now, limit)
+
+    def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
+        """Return runs whose last attempt has failed, by the records of that attempt, in the order of the history."""
+        return self._runs.dead_letters(query)
 
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
         """Remove a dead letter, and in the same step add the pending run that ``follow_up``, a pure function, makes of
         it. False if there is none by this run id."""
         return self._runs.take_dead_letter(run_id, follow_up)
 
-    def renew_owner(self, owner: str, now: datetime, lease: timedelta) -> bool:
-        """Keep ``owner`` alive until ``now + lease``. False if it had lapsed and its runs were handed on."""
+    def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
+        """Keep ``owner`` alive until ``now + lease``. False if it had lapsed and ``recover_runs`` has given it up."""
         return self._runs.renew_owner(owner, now, lease)
 
     def retire_owner(self, owner: str) -> None:
         """Forget an owner that ends in an orderly way; what it still has becomes pending at once."""
         self._runs.retire_owner(owner)
 
-    def recover_runs(self, now: datetime) -> list[Run]:
-        """Make the runs of lapsed owners pending again, and return them."""
-        return self._runs.recover(now)
+    def owners(self, now: datetime) -> list[Owner]:
+        """Return the owners whose lease has not lapsed."""
+        return self._runs.owners(now)
+
+    def recover_runs(self, now: datetime, decide: Callable[[Run], Settlement]) -> Sequence[Settlement]:
+        """Give up the owners whose lease has lapsed, and settle what they had as ``decide``, a pure function, says."""
+        return self._runs.recover(now, decide)
 
     def suspensions(self) -> Mapping[str, str]:
         """Return job id → reason for every suspended job."""
         return dict(self._runs.suspended)
+
+    def life_of(self, job: Job) -> JobLife:
+        """Return what a job of this store has lived through."""
+        noted = self._runs.lives.get(job.id)
+        return job.life if noted is None else noted._replace(
+            paused_by=job.life.paused_by, finished_at=job.life.finished_at
+        )
+
+    def forget_job(self, job_id: str) -> None:
+        """Forget what is known about a job that was removed, but for its history and its live runs."""
+        self._runs.discard_pending(job_id)
+        self._runs.forget_job(job_id)
 
     def release(self, job_id: str) -> bool:
         """Let a suspended job fire again; false if it was not suspended."""
@@ -305,19 +340,21 @@ class _Firing:
             self._more = True
             self._full.add(job.executor)
             return
-        plan = self._request.plan(
-            job, self._runs.live_count(job.id), self._runs.next_fence(), self._request.now
-        )
+        standing = self._runs.standing(job.id)
+        plan = self._request.plan(job, standing, self._request.now)
         if plan.suspended is not None:
             self._suspend(job, plan.suspended)
             return
         try:
-            self._advance(job, plan.next_run_time)
-        except JobLookupError:
-            return  # removed by somebody else after it was read
+            self._advance(job, plan)
         except Exception as error:
-            self._unwritable.append((job, error))
+            for run in plan.start:
+                standing.ledger.give_back(run.job.limits)
+            if not isinstance(error, JobLookupError):  # else removed by somebody else after it was read
+                self._unwritable.append((job, error))
             return
+        if plan.displace:
+            self._runs.displace(job.id)
         self._runs.fired(plan.start, plan.wait, plan.records)
         self._started.extend(plan.start)
         self._records.extend(plan.records)
@@ -343,13 +380,15 @@ class _Firing:
         self._runs.suspended[job.id] = reason
         self._suspended.append(Suspended(job, reason))
 
-    def _advance(self, job: Job, next_run_time: datetime | None) -> None:
-        if next_run_time is None:
+    def _advance(self, job: Job, plan: FiringPlan) -> None:
+        if plan.next_run_time is None and not plan.keep:
             self._store.remove_job(job.id)
             self._finished.append(job)
-        else:
-            job._modify(next_run_time=next_run_time)
-            self._store.update_job(job)
+            return
+        job._modify(next_run_time=plan.next_run_time)
+        if plan.next_run_time is None:
+            job.life = job.life._replace(finished_at=self._request.now)
+        self._store.update_job(job)
 
     def _next_due(self) -> datetime | None:
         """Return the earliest next run time of the jobs that wait for nothing else, or the loop would never rest."""

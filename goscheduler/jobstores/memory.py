@@ -1,30 +1,31 @@
 """The memory store: jobs live as long as the process.
 
-Jobs stand in a dictionary by id, and the scheduled ones in one heap per executor by time, so that an executor without
-room does not hide the jobs of the others. An entry of a heap that is not the job's current one any more is stale: it is
-dropped when it comes up, or when more than half of the heap is stale.
+Jobs stand in a dictionary by id, and the scheduled ones in one lane per executor, so that an executor without room does
+not hide the jobs of the others. An entry of a lane that is not the job's current one any more is stale: it is dropped
+when it comes up, or when more than half of all are stale.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
+from goscheduler.jobstores._lanes import Entry, Lane
 from goscheduler.jobstores._runs import HISTORY_KEPT, LocalRuns
 from goscheduler.jobstores.base import BaseJobStore, Fired, FireRequest, Suspended
+from goscheduler.runs.plan import rank_of
 from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.model import Attempt, Run
 
-#: (due time in microseconds, order of arrival, job); the time is -1 for a job that is not scheduled.
-_Entry = tuple[int, int, "Job"]
+_Entry = Entry["Job"]
+#: The due time of a job that is not scheduled.
 _NOT_SCHEDULED = -1
 
 
@@ -35,16 +36,16 @@ class MemoryJobStore(BaseJobStore):
 
     def __init__(self, history: int = HISTORY_KEPT) -> None:
         self._history_kept = int(history)
-        self._local_runs = LocalRuns(self._history_kept)
+        self._local_runs = LocalRuns(self._history_kept, notes_lives=False)
         self._lock = threading.RLock()
         self._entries: dict[str, _Entry] = {}
-        self._heaps: dict[str, list[_Entry]] = {}
+        self._lanes: dict[str, Lane[Job]] = {}
         self._stale = 0
         self._order = itertools.count()
 
     def shutdown(self) -> None:
         self.remove_all_jobs()
-        self._local_runs = LocalRuns(self._history_kept)
+        self._local_runs = LocalRuns(self._history_kept, notes_lives=False)
 
     def lookup_job(self, job_id: str) -> Job | None:
         entry = self._entries.get(job_id)
@@ -53,13 +54,14 @@ class MemoryJobStore(BaseJobStore):
     def get_due_jobs(self, now: datetime) -> list[Job]:
         limit = instant(now)
         with self._lock:
-            due = [entry for heap in self._heaps.values() for entry in self._up_to(heap, limit)]
+            due = [entry for entry in self._entries.values() if _NOT_SCHEDULED < entry[0] <= limit]
         return [entry[2] for entry in sorted(due)]
 
     def get_next_run_time(self) -> datetime | None:
         with self._lock:
-            heads = [head for heap in self._heaps.values() if (head := self._head(heap)) is not None]
-            return min(heads)[2].next_run_time if heads else None
+            scheduled = (entry for entry in self._entries.values() if entry[0] > _NOT_SCHEDULED)
+            earliest = min(scheduled, default=None)
+        return None if earliest is None else earliest[2].next_run_time
 
     def get_all_jobs(self) -> list[Job]:
         with self._lock:
@@ -96,7 +98,7 @@ class MemoryJobStore(BaseJobStore):
     def remove_all_jobs(self) -> None:
         with self._lock:
             self._entries.clear()
-            self._heaps.clear()
+            self._lanes.clear()
             self._stale = 0
 
     def fire_due(self, request: FireRequest) -> Fired:
@@ -127,15 +129,16 @@ class MemoryJobStore(BaseJobStore):
 
     def _schedule(self, job: Job) -> None:
         if job.next_run_time is None or job.suspended is not None:
-            self._entries[job.id] = (_NOT_SCHEDULED, next(self._order), job)
+            self._entries[job.id] = (_NOT_SCHEDULED, next(self._order), job, 0)
             return
-        entry = (instant(job.next_run_time), next(self._order), job)
+        due = instant(job.next_run_time)
+        entry = (due, next(self._order), job, rank_of(job, due))
         self._entries[job.id] = entry
         executor = job.executor
-        heap = self._heaps.get(executor)
-        if heap is None:
-            heap = self._heaps[executor] = []
-        heapq.heappush(heap, entry)
+        lane = self._lanes.get(executor)
+        if lane is None:
+            lane = self._lanes[executor] = Lane()
+        lane.push(entry)
 
     def _unschedule(self, job_id: str) -> Job:
         entry = self._entries.pop(job_id, None)
@@ -143,35 +146,23 @@ class MemoryJobStore(BaseJobStore):
             raise JobLookupError(job_id)
         if entry[0] != _NOT_SCHEDULED:
             self._stale += 1
-            if self._stale > 64 and self._stale * 2 > sum(map(len, self._heaps.values())):
+            if self._stale > 64 and self._stale * 2 > sum(map(len, self._lanes.values())):
                 self._drop_stale_entries()
         return entry[2]
 
     def _drop_stale_entries(self) -> None:
-        for heap in self._heaps.values():
-            heap[:] = [entry for entry in heap if self._entries.get(entry[2].id) is entry]
-            heapq.heapify(heap)
+        for lane in self._lanes.values():
+            lane.keep([entry for entry in lane.entries() if self._entries.get(entry[2].id) is entry])
         self._stale = 0
 
-    def _head(self, heap: list[_Entry]) -> _Entry | None:
-        """Return the earliest entry of a heap that is not stale, dropping those that are."""
-        while heap:
-            entry = heap[0]
+    def _upcoming(self, lane: Lane[Job]) -> _Entry | None:
+        """Return the next entry of a lane that is not stale, dropping those that are."""
+        while (entry := lane.upcoming()) is not None:
             if self._entries.get(entry[2].id) is entry:
                 return entry
-            heapq.heappop(heap)
+            lane.drop_upcoming()
             self._stale -= 1
         return None
-
-    def _up_to(self, heap: list[_Entry], limit: int) -> Iterator[_Entry]:
-        """Yield the entries due by ``limit`` in no order, looking at no more of the heap than that takes."""
-        places = [0]
-        while places:
-            place = places.pop()
-            if place < len(heap) and heap[place][0] <= limit:
-                if self._entries.get(heap[place][2].id) is heap[place]:
-                    yield heap[place]
-                places += (2 * place + 1, 2 * place + 2)
 
 
 class _Firing:
@@ -180,52 +171,62 @@ class _Firing:
     def __init__(self, store: MemoryJobStore, request: FireRequest) -> None:
         self._store = store
         self._request = request
+        self._runs = store._runs
         self._started: list[Run] = []
         self._waiting: list[Run] = []
         self._records: list[Attempt] = []
         self._finished: list[Job] = []
         self._suspended: list[Suspended] = []
         self._heads: list[_Entry] = []
-        """The earliest jobs of the executors that have room; the others wait for room, not for a time."""
+        """The next jobs of the executors that have room; the others wait for room, not for a time."""
         self._more = False
 
     def fire(self) -> Fired:
-        for executor, heap in list(self._store._heaps.items()):
+        for executor, lane in list(self._store._lanes.items()):
             # An executor that nobody has takes nothing; planning its jobs suspends them.
-            self._fire_heap(heap, self._request.room.get(executor, len(heap)))
-        self._store._runs.fired(self._started, self._waiting, self._records)
+            self._fire_lane(lane, self._request.room.get(executor, len(lane)))
+        self._runs.fired(self._started, self._waiting, self._records)
         next_due = min(self._heads)[2].next_run_time if self._heads else None
         return Fired(self._started, self._records, self._finished, self._suspended, next_due, self._more)
 
-    def _fire_heap(self, heap: list[_Entry], room: int) -> None:
-        store, entries, runs = self._store, self._store._entries, self._store._runs
-        limit = instant(self._request.now)
-        while heap and heap[0][0] <= limit:
-            if room <= 0 and store._head(heap) is not None:
-                self._more = True
-                return
-            entry = heapq.heappop(heap)
+    def _fire_lane(self, lane: Lane[Job], room: int) -> None:
+        store, entries, runs, now = self._store, self._store._entries, self._runs, self._request.now
+        limit = instant(now)
+        while (entry := lane.pop(limit)) is not None:
             job = entry[2]
             if entries.get(job.id) is not entry:
                 store._stale -= 1
                 continue
-            plan = self._request.plan(job, runs.live_count(job.id), runs.next_fence(), self._request.now)
+            if room <= 0:
+                lane.push(entry)
+                self._more = True
+                return
+            plan = self._request.plan(job, runs.standing(job.id), now)
             if plan.suspended is not None:
                 self._suspend(job, plan.suspended)
                 continue
             if plan.next_run_time is None:
-                del entries[job.id]
-                self._finished.append(job)
+                self._finish(job, plan.keep)
             else:
                 job.next_run_time = plan.next_run_time
                 store._schedule(job)
+            if plan.displace:
+                runs.displace(job.id)
             room -= len(plan.start)
             self._started += plan.start
             self._waiting += plan.wait
             self._records += plan.records
-        head = store._head(heap)
+        head = store._upcoming(lane)
         if head is not None:
             self._heads.append(head)
+
+    def _finish(self, job: Job, keep: bool) -> None:
+        del self._store._entries[job.id]
+        if keep:
+            job.next_run_time, job.life = None, job.life._replace(finished_at=self._request.now)
+            self._store._schedule(job)
+        else:
+            self._finished.append(job)
 
     def _suspend(self, job: Job, reason: str) -> None:
         job.suspended = reason

@@ -1,19 +1,21 @@
 """The values of a run's life. All of them are immutable.
 
 A :class:`Run` is one firing on its way; an :class:`Outcome` says how an attempt at it ended; an :class:`Attempt` is
-both together, as the history keeps them. They are named tuples because one of each is made for every firing, and a
-named tuple is the cheapest immutable value that Python has. On the path of every firing they are made by :func:`make`,
-which takes all fields in order and costs a third of the constructor.
+both together, of which the history keeps a record. They are named tuples because one of each is made for every firing,
+and a named tuple is the cheapest immutable value that Python has. On the path of every firing they are made by
+:func:`make`, which takes all fields in order and costs a third of the constructor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
+    from goscheduler.runs.records import Record
 
 make = tuple.__new__
 
@@ -59,6 +61,71 @@ class OutcomeKind(str, Enum):
     """Put back without counting as an attempt, for instance because the process shuts down."""
 
 
+class Owner(NamedTuple):
+    """One start of a scheduler: who may have runs as long as its lease is renewed."""
+
+    id: str
+    host: str = ""
+    pid: int = 0
+    started_at: datetime | None = None
+    executors: tuple[str, ...] = ()
+    """Aliases of its executors: it can run jobs that name one of these."""
+    tasks: tuple[str, ...] = ()
+    """Names of the tasks that it knows."""
+
+
+class JobState(str, Enum):
+    """Where a job stands, as people see it."""
+
+    PENDING = "pending"
+    """Waits for its scheduler to start."""
+    SCHEDULED = "scheduled"
+    """Waits for its next run time, or for a retry."""
+    QUEUED = "queued"
+    """Has a run that is due and waits for its turn."""
+    RUNNING = "running"
+    COMPLETED = "completed"
+    """Will not fire again, and its last run went well."""
+    FAILED = "failed"
+    """Will not fire again, and its last run did not go well."""
+    PAUSED = "paused"
+    SUSPENDED = "suspended"
+    """Cannot be run; ``job.suspended`` says why."""
+
+
+class JobLife(NamedTuple):
+    """What a job has lived through."""
+
+    run_count: int = 0
+    """Attempts that were started and have ended."""
+    last_run: datetime | None = None
+    """When the last of them was started."""
+    last_success: datetime | None = None
+    """When the last one that went well ended."""
+    last_error: str | None = None
+    """What the last one that did not go well had to say."""
+    last_outcome: OutcomeKind | None = None
+    paused_by: str | None = None
+    """Who has paused the job, while it is paused."""
+    finished_at: datetime | None = None
+    """When it fired for the last time, where it is kept after that."""
+
+
+    def as_state(self) -> dict[str, object]:
+        """Return the life in plain values, as a record of the job keeps it."""
+        state: dict[str, object] = self._asdict()
+        return {**state, "last_outcome": None if self.last_outcome is None else self.last_outcome.value}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> JobLife:
+        """Return the life that :meth:`as_state` told of."""
+        outcome = state["last_outcome"]
+        return cls(**{**state, "last_outcome": None if outcome is None else OutcomeKind(outcome)})
+
+
+NEWBORN = JobLife()
+
+
 class Run(NamedTuple):
     """One firing on its way from its due time to its outcome."""
 
@@ -90,6 +157,25 @@ class Run(NamedTuple):
         return f"{self.job.id}@{self.scheduled_at.isoformat()}"
 
 
+class LiveRun(NamedTuple):
+    """A run that has not ended, as people see it."""
+
+    id: str
+    job_id: str
+    job_name: str
+    state: str
+    """"pending" (waits for its time, for room, for a limit or for others to end), "queued" or "running"."""
+    scheduled_at: datetime
+    due_at: datetime
+    started_at: datetime | None
+    """Known of the runs of this process."""
+    attempt: int
+    source: Source
+    owner: str | None
+    progress: float | None
+    progress_note: str
+
+
 class Outcome(NamedTuple):
     """How one attempt at a run ended."""
 
@@ -106,38 +192,26 @@ class Outcome(NamedTuple):
     """Why, in a sentence, where the kind alone does not say."""
 
 
+class Progress(NamedTuple):
+    """How far a run has got, as its function told."""
+
+    share: float
+    """From 0 to 1."""
+    note: str
+
+
 class Attempt(NamedTuple):
-    """A finished attempt, as the history keeps it."""
+    """A finished attempt. The history keeps a :class:`~goscheduler.runs.records.Record` of it."""
 
     run: Run
     outcome: Outcome
     finished_at: datetime
     fire_times: int = 1
     """How many fire times this record stands for; above one only where many were missed at once."""
-
-    @property
-    def lateness(self) -> float:
-        """Seconds from the fire time to the start; 0 for what was never started."""
-        started_at = self.outcome.started_at
-        return 0.0 if started_at is None else (started_at - self.run.scheduled_at).total_seconds()
-
-
-#: Longer results are kept in the history as their beginning.
-MAX_RESULT = 1000
-
-
-def recorded(attempt: Attempt) -> Attempt:
-    """Return the attempt as a history keeps it: a large result would else live as long as the record."""
-    result = attempt.outcome.result
-    if result is None or isinstance(result, (bool, int, float)):
-        return attempt
-    try:
-        text = result if isinstance(result, str) else repr(result)
-    except Exception as error:
-        text = f"<{type(result).__name__} whose repr() raises {type(error).__name__}>"
-    if len(text) > MAX_RESULT:
-        text = f"{text[:MAX_RESULT]}... ({len(text)} characters)"
-    return attempt._replace(outcome=attempt.outcome._replace(result=text))
+    progress: Progress | None = None
+    """How far it got, if it told."""
+    host: str = ""
+    """The machine of the owner; empty if nobody had the run."""
 
 
 class Settlement(NamedTuple):
@@ -153,7 +227,9 @@ class Settlement(NamedTuple):
 class DeadLetter(NamedTuple):
     """A run whose last attempt has failed, kept until somebody redrives or discards it."""
 
-    attempt: Attempt
-    """The last attempt."""
+    run: Run
+    """The run, as it is redriven."""
+    record: Record
+    """What the history tells of the last attempt."""
     reason: str
     """Why there are no more."""

@@ -1,22 +1,25 @@
 """What happens when a job is due: a decision, made by a pure function.
 
-:func:`plan_firing` looks at a job, the moment, and how many of its runs are live, and answers with a
-:class:`FiringPlan`: which runs start, which wait, which fire times are recorded as missed or skipped, and when the job
-fires next. It knows no store, no clock and no thread. A store calls it while it holds the job, and writes the answer
-in one step.
+:func:`plan_firing` looks at a job, the moment, and how the job stands, and answers with a :class:`FiringPlan`: which
+runs start, which wait, which fire times are recorded as missed or skipped, and when the job fires next. It knows no
+store, no clock and no thread. A store calls it while it holds the job, and writes the answer in one step.
 
-=========================  ==========================================================================================
-what is found              what is planned
-=========================  ==========================================================================================
-one due time               a run
-several, coalescing        one run for the newest; it says how many others it stands for
-several, not coalescing    a run for each, oldest first; what exceeds ``max_instances`` waits its turn as a pending
-                           run. Beyond :data:`CATCH_UP` the oldest are recorded as missed, together
-later than the grace time  recorded as missed, not run
-``max_instances`` live     recorded as skipped, not run
-the trigger has ended      no next time: the store removes the job
-the job cannot be run      suspended with the reason; nothing else changes
-=========================  ==========================================================================================
+==========================  =========================================================================================
+what is found               what is planned
+==========================  =========================================================================================
+one due time                a run
+several, coalescing         one run for the newest; it says how many others it stands for
+several, not coalescing     a run for each, oldest first; what exceeds ``max_instances`` waits its turn as a pending
+                            run. Beyond :data:`CATCH_UP` the oldest are recorded as missed, together
+later than the grace time   recorded as missed, not run
+``max_instances`` live      by ``overlap``: recorded as skipped; waits; waits while those are told to end; runs too
+one of its limits is full   a pending run that waits for the limit; skipped if one of the job waits already, unless the
+                            job queues
+the trigger has ended       no next time: the store removes the job, or keeps it as finished
+the job cannot be run       suspended with the reason; nothing else changes
+==========================  =========================================================================================
+
+:func:`admit` decides about a pending run in the same way: it may start, or it is held until something ends.
 """
 
 from __future__ import annotations
@@ -25,17 +28,36 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from goscheduler.errors import survivable
+from goscheduler.errors import described, survivable
 from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, Source, make
 from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
+    from goscheduler.runs.limits import Ledger
 
-#: How many gathered fire times are run one by one, at most, when a job does not coalesce.
+#: How many gathered fire times are run one by one, at most, when a job does not coalesce; and how many runs of a job
+#: that queues may wait.
 CATCH_UP = 1000
+#: What one step of priority is worth: a run that has waited so much longer goes before a more urgent one.
+AGEING = 60_000_000
+#: What the rank of a job of the usual priority adds to its due time.
+USUAL_HEAD_START = 5 * AGEING
 
 _SCHEDULE = Source.SCHEDULE
+
+
+class Standing(NamedTuple):
+    """How a job stands in its store at the moment when one of the rules is asked about it."""
+
+    live: int
+    """Runs of the job that an owner has."""
+    waiting: int
+    """Runs of the job that are pending."""
+    fence: int
+    """For the runs that start."""
+    ledger: Ledger
+    """How the limits of the job stand; what starts is entered."""
 
 
 class FiringPlan(NamedTuple):
@@ -51,43 +73,56 @@ class FiringPlan(NamedTuple):
     """The job's next fire time; None removes the job."""
     suspended: str | None = None
     """Why the job cannot be run. If set, the rest of the plan is empty and the job keeps its time."""
+    displace: bool = False
+    """Whether the live runs of the job are to be told to end."""
+    keep: bool = False
+    """Whether a job without a next time is kept, as finished, instead of being removed."""
+
+
+class Refusal(NamedTuple):
+    """Why a pending run cannot start now."""
+
+    key: str | None
+    """Hold it until a run that counts under this key ends; see :func:`keys_of`."""
+    until: datetime | None = None
+    """Or put it off until then."""
 
 
 class FiringPlanner:
     """Plans the firings of one round for one owner; what a store calls for each due job it has hold of."""
 
-    __slots__ = ("_has_executor", "_new_id", "_owner")
+    __slots__ = ("_new_id", "_obstacle", "_owner")
 
-    def __init__(self, owner: str, has_executor: Callable[[str], bool], new_id: Callable[[], str]) -> None:
+    def __init__(self, owner: str, obstacle: Callable[[Job], str | None], new_id: Callable[[], str]) -> None:
         self._owner = owner
-        self._has_executor = has_executor
+        self._obstacle = obstacle
         self._new_id = new_id
 
-    def __call__(self, job: Job, live: int, fence: int, now: datetime) -> FiringPlan:
-        """Return the plan for ``job``, of which ``live`` runs are going on. Never raises: a job that cannot be
-        planned is suspended, and the others go on."""
-        if not self._has_executor(job.executor):
-            return FiringPlan(suspended=f'there is no executor named "{job.executor}"')
+    def __call__(self, job: Job, standing: Standing, now: datetime) -> FiringPlan:
+        """Return the plan for ``job``. Never raises: a job that cannot be planned is suspended, the others go on."""
+        obstacle = self._obstacle(job)
+        if obstacle is not None:
+            return FiringPlan(suspended=obstacle)
         try:
-            return plan_firing(job, now, live, self._owner, fence, self._new_id)
+            return plan_firing(job, now, standing, self._owner, self._new_id)
         except BaseException as error:  # a user's trigger may raise anything
             if not survivable(error):
                 raise
-            return FiringPlan(suspended=f"its trigger {_named(job.trigger)} cannot be used: {_described(error)}")
+            return FiringPlan(suspended=f"its trigger {_named(job.trigger)} cannot be used: {described(error)}")
 
 
-def plan_firing(
-    job: Job, now: datetime, live: int, owner: str, fence: int, new_id: Callable[[], str]
-) -> FiringPlan:
+def plan_firing(job: Job, now: datetime, standing: Standing, owner: str, new_id: Callable[[], str]) -> FiringPlan:
     """Return what to do about a job whose ``next_run_time`` has come."""
     options = job.options
     due = job.next_run_time
     assert due is not None, "only a job with a next run time can be due"
+    live, waiting, fence, _ = standing
     following = _following(job, due, now)
     alone = following is None or following > now
-    if alone and options.misfire_grace_time is None and live < options.max_instances:
+    unhindered = live < options.max_instances and not waiting and not options.limits
+    if alone and unhindered and options.misfire_grace_time is None:
         run = make(Run, (new_id(), job, due, due, owner, fence, 1, _SCHEDULE, 0, 0))
-        return make(FiringPlan, ((run,), (), (), following, None))
+        return make(FiringPlan, ((run,), (), (), following, None, False, not options.auto_remove))
     times: Sequence[datetime] = (due,)
     bypassed = 0
     if not alone:
@@ -96,18 +131,93 @@ def plan_firing(
     coalesced = bypassed if options.coalesce and runnable else 0
     if bypassed > coalesced:
         records.insert(0, _record(job, due, now, OutcomeKind.MISSED, new_id(), bypassed))
-    free = options.max_instances - live
-    if free <= 0:
-        records += [_record(job, time, now, OutcomeKind.SKIPPED, new_id(), 1 + coalesced) for time in runnable]
-        return FiringPlan((), (), records, following)
-    start = [Run(new_id(), job, time, time, owner, fence, coalesced=coalesced) for time in runnable[:free]]
-    wait = [Run(new_id(), job, time, time) for time in runnable[free:]]
-    return FiringPlan(start, wait, records, following)
+    places = _placed(job, runnable, standing, now)
+    records += [
+        _record(job, time, now, OutcomeKind.SKIPPED, new_id(), 1 + coalesced, places.reason) for time in places.skip
+    ]
+    start = [Run(new_id(), job, time, time, owner, fence, coalesced=coalesced) for time in places.start]
+    wait = [Run(new_id(), job, time, time, coalesced=coalesced) for time in places.wait]
+    return FiringPlan(start, wait, records, following, None, places.displace, not options.auto_remove)
 
 
-def admit(run: Run, live: int) -> bool:
-    """Tell whether a pending run may start while ``live`` runs of its job are going on."""
-    return live < run.job.max_instances
+class _Places(NamedTuple):
+    """Which of the times that could run do what."""
+
+    start: Sequence[datetime]
+    wait: Sequence[datetime] = ()
+    skip: Sequence[datetime] = ()
+    reason: str = ""
+    displace: bool = False
+
+
+def _placed(job: Job, times: Sequence[datetime], standing: Standing, now: datetime) -> _Places:
+    options = job.options
+    live, waiting, _, ledger = standing
+    free = len(times) if options.overlap == "allow" else max(0, options.max_instances - live)
+    if waiting and options.overlap == "queue":
+        free = 0  # those that came earlier go first
+    count, obstacle = 0, None
+    while count < min(free, len(times)):
+        obstacle = ledger.obstacle(options.limits, now)
+        if obstacle is not None:
+            break
+        ledger.take(options.limits, now)
+        count += 1
+    start, rest = times[:count], times[count:]
+    if not rest:
+        return _Places(start)
+    if obstacle is not None and waiting and options.overlap != "queue":
+        return _Places(start, (), rest, f"a run of it waits already: {obstacle.reason}")
+    if free > 0:
+        return _Places(start, rest)
+    return _overlapping(job, rest, live, waiting)
+
+
+def _overlapping(job: Job, times: Sequence[datetime], live: int, waiting: int) -> _Places:
+    """Place times of a job that has as many runs as it may have."""
+    if job.overlap == "queue":
+        room = max(0, CATCH_UP - waiting)
+        return _Places((), times[:room], times[room:], f"{waiting} runs of it wait already")
+    if job.overlap == "cancel_running":
+        room = 0 if waiting else 1
+        newest = times[len(times) - room :]
+        return _Places((), newest, times[: len(times) - room], "a newer run takes its place", displace=live > 0)
+    return _Places((), (), times, f"maximum number of running instances reached ({job.max_instances})")
+
+
+def admit(run: Run, standing: Standing, now: datetime) -> Refusal | None:
+    """Return None, having entered it into the ledger, if a pending run may start; else what it has to wait for."""
+    options = run.job.options
+    if standing.live >= options.max_instances and options.overlap != "allow":
+        return Refusal(_job_key(run.job.id))
+    if not options.limits:
+        return None
+    obstacle = standing.ledger.obstacle(options.limits, now)
+    if obstacle is None:
+        standing.ledger.take(options.limits, now)
+        return None
+    return Refusal(None if obstacle.until else _limit_key(obstacle.limit), obstacle.until)
+
+
+def keys_of(run: Run) -> list[str]:
+    """Return what the run counts under while it is live: when it ends, a run that is held under one of them may go."""
+    return [_job_key(run.job.id), *(_limit_key(limit.name) for limit in run.job.limits)]
+
+
+def _job_key(job_id: str) -> str:
+    return f"job:{job_id}"
+
+
+def _limit_key(name: str) -> str:
+    return f"limit:{name}"
+
+
+def rank_of(job: Job, due: int) -> int:
+    """Return where something of ``job`` that is due at ``due`` (µs) stands among all that are: the lowest goes first.
+
+    The more urgent one goes first, then the one that is due longer; but nobody waits for ever behind more urgent ones.
+    """
+    return due + job.priority * AGEING
 
 
 def _gathered(job: Job, due: datetime, now: datetime) -> tuple[Sequence[datetime], int, datetime | None]:
@@ -137,10 +247,10 @@ def _following(job: Job, previous: datetime, now: datetime) -> datetime | None:
     return following
 
 
-def _record(job: Job, time: datetime, now: datetime, kind: OutcomeKind, run_id: str, count: int = 1) -> Attempt:
-    reason = f"missed by {now - time}" if kind is OutcomeKind.MISSED else (
-        f"maximum number of running instances reached ({job.max_instances})"
-    )
+def _record(
+    job: Job, time: datetime, now: datetime, kind: OutcomeKind, run_id: str, count: int = 1, reason: str = ""
+) -> Attempt:
+    reason = reason or f"missed by {now - time}"
     return Attempt(Run(run_id, job, time, time), Outcome(kind, reason=reason), now, count)
 
 
@@ -149,10 +259,3 @@ def _named(trigger: object) -> str:
         return str(trigger)
     except Exception:
         return type(trigger).__name__
-
-
-def _described(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return type(error).__name__

@@ -8,8 +8,9 @@ from            to            by
 (run now)       pending       :func:`asked_for`
 pending         claimed       :func:`claimed`
 claimed         pending       :func:`put_back`, :func:`settle` with a snoozed outcome, :func:`recovered` (the owner
-                              was lost), :func:`retried`
-claimed         finished      :func:`settle`
+                              was lost, by :func:`crashed`), :func:`retried`
+claimed         finished      :func:`settle`, :func:`crashed`
+pending         finished      :func:`called_off`
 (dead letter)   pending       :func:`redriven`
 ==============  ============  =========================================================================
 
@@ -24,12 +25,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from goscheduler.errors import GoSchedulerError
+from goscheduler.errors import GoSchedulerError, described
 from goscheduler.runs.model import (
     Attempt,
     DeadLetter,
+    JobLife,
     Outcome,
     OutcomeKind,
+    Progress,
     Run,
     RunState,
     Settlement,
@@ -80,7 +83,7 @@ def retried(run: Run, due_at: datetime) -> Run:
 
 def redriven(letter: DeadLetter, now: datetime) -> Run:
     """Return a pending run for one more attempt at a dead letter."""
-    run = letter.attempt.run
+    run = letter.run
     return run._replace(owner=None, due_at=now, attempt=run.attempt + 1, source=Source.REDRIVE)
 
 
@@ -90,14 +93,33 @@ def recovered(run: Run) -> Run:
     return run._replace(owner=None, source=Source.RECOVERED, crashes=run.crashes + 1)
 
 
-def settle(run: Run, outcome: Outcome, now: datetime, draw: Callable[[], float] = random.random) -> Settlement:
+def called_off(run: Run, reason: str, now: datetime) -> Settlement:
+    """Return the end of a pending run that somebody cancelled."""
+    _require(run, RunState.PENDING, "called off")
+    return Settlement(Attempt(run, Outcome(OutcomeKind.CANCELLED, reason=reason), now))
+
+
+def crashed(run: Run, now: datetime, draw: Callable[[], float] = random.random) -> Settlement:
+    """Return what becomes of a run whose owner was lost: by the job's ``on_crash`` and ``max_crashes``."""
+    return settle(run, Outcome(OutcomeKind.LOST, reason="the process that had it was lost"), now, draw)
+
+
+def settle(
+    run: Run,
+    outcome: Outcome,
+    now: datetime,
+    draw: Callable[[], float] = random.random,
+    progress: Progress | None = None,
+    host: str = "",
+) -> Settlement:
     """Return what the end of an attempt leads to: nothing more, another attempt, or the dead letters.
 
-    ``draw`` gives random numbers from 0 to 1, for the jitter of a retry policy.
+    ``draw`` gives random numbers from 0 to 1, for the jitter of a retry policy; ``progress`` and ``host`` are kept with
+    the attempt.
     """
     if run.owner is None:
         _require(run, RunState.CLAIMED, "settled")
-    attempt = make(Attempt, (run, outcome, now, 1))
+    attempt = make(Attempt, (run, outcome, now, 1, progress, host))
     if outcome.kind is _SUCCEEDED:
         return make(Settlement, (attempt, None, None))
     if outcome.kind is _SNOOZED:
@@ -106,17 +128,47 @@ def settle(run: Run, outcome: Outcome, now: datetime, draw: Callable[[], float] 
         return Settlement(attempt, put_back(run, later))
     if outcome.kind in _FAILURES:
         return _after_failure(attempt, draw)
-    return Settlement(attempt)
+    return _after_crash(attempt, draw) if outcome.kind is OutcomeKind.LOST else Settlement(attempt)
+
+
+def _after_crash(attempt: Attempt, draw: Callable[[], float]) -> Settlement:
+    run, job = attempt.run, attempt.run.job
+    if job.on_crash == "fail":
+        return _after_failure(attempt, draw)
+    if job.on_crash == "dead":
+        return Settlement(attempt, None, f"crashed: {attempt.outcome.reason}")
+    if run.crashes + 1 >= job.max_crashes:
+        return Settlement(attempt, None, f"crashed {run.crashes + 1} times: {attempt.outcome.reason}")
+    return Settlement(attempt, recovered(run))
 
 
 def _after_failure(attempt: Attempt, draw: Callable[[], float]) -> Settlement:
-    run, outcome, now, _ = attempt
+    run, outcome, now = attempt.run, attempt.outcome, attempt.finished_at
     policy = run.job.retry or ONCE
     age = (now - run.scheduled_at).total_seconds()
     decision = policy.decide(run.attempt, outcome.error, age, draw)
     if decision.delay is not None:
         return Settlement(attempt, retried(run, now + timedelta(seconds=decision.delay)))
     return Settlement(attempt, None, decision.reason if run.job.dead_letter else None)
+
+
+def lived(life: JobLife, attempt: Attempt) -> JobLife:
+    """Return the life of a job after one more attempt at a run of it."""
+    outcome = attempt.outcome
+    started_at = outcome.started_at
+    if started_at is None:
+        return life
+    if outcome.kind is _SUCCEEDED:
+        count, finished_at = life.run_count + 1, attempt.finished_at
+        return make(JobLife, (count, started_at, finished_at, life.last_error, _SUCCEEDED, *life[5:]))
+    return life._replace(
+        run_count=life.run_count + 1, last_run=started_at, last_outcome=outcome.kind,
+        last_error=life.last_error if outcome.kind is _SNOOZED else _account_of(outcome),
+    )
+
+
+def _account_of(outcome: Outcome) -> str:
+    return described(outcome.error) if outcome.error is not None else outcome.reason or outcome.kind.value
 
 
 def _require(run: Run, state: RunState, change: str) -> None:

@@ -96,6 +96,8 @@ class Components:
         store.start(self._scheduler, alias)
         if not store.shared:
             store.forget_live_runs()
+        if store.shared:
+            store.subscribe(self._engine.wake)
         if not store.shared and not store.keeps_objects:
             self._engine.logger.info('Job store "%s" is not shared: let only one scheduler at a time use it', alias)
 

@@ -7,25 +7,36 @@ from __future__ import annotations
 
 import itertools
 import math
+import platform
 import random
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from goscheduler.bus import EventBus
 from goscheduler.clock import Clock
 from goscheduler.errors import survivable
-from goscheduler.events import EventCode, SchedulerEvent
+from goscheduler.events import EventCode, JobSuspensionEvent, SchedulerEvent
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
+from goscheduler.runs.records import Retention
+from goscheduler.schedulers._endings import Endings
+from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._outages import Outages
+from goscheduler.tasks import PROCESS_TASKS, TaskRegistry, unknown_task
 
 #: A wall clock that moves more than this against the monotonic one has been set.
 CLOCK_TOLERANCE = timedelta(seconds=5)
+
+#: Why a job that goes by a function is suspended where only tasks are run.
+NOT_REGISTERED = "it goes by a function of its own, and this scheduler runs registered tasks only"
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
 
 
 class Engine:
@@ -37,10 +48,21 @@ class Engine:
         self.logger = logger
         self.stores: dict[str, BaseJobStore] = {}
         self.executors: dict[str, BaseExecutor] = {}
+        self.tasks = TaskRegistry(PROCESS_TASKS)
+        """The tasks that were registered with this scheduler, and through it those of the process."""
         self.outages = Outages()
+        self.endings = Endings(self)
+        self.leases = Leases(self)
         self.report: Callable[[Run, Outcome], None] = _nobody_listens
+        self.wake: Callable[[], None] = _nobody_sleeps
+        """Ends the rest of the loop, also of one that is paused."""
+        self.poll_interval = math.inf
+        """The longest rest of the loop between two rounds, in seconds."""
         self.draw: Callable[[], float] = random.random
         """Gives random numbers from 0 to 1, for the jitter of retries."""
+        self.retention = Retention()
+        """How long the stores keep records of finished attempts."""
+        self.host = platform.node()
         self.hungry = False
         """Whether work was left for want of room; the next end of a run then calls for another round."""
         self.revoked: set[str] = set()
@@ -57,7 +79,13 @@ class Engine:
         self._run_numbers = itertools.count(1)
         self._run_prefix = f"{self.owner[:16]}-"
         self.outages = Outages()
+        self.endings = Endings(self)
+        self.leases.begin()
+        self.chores_due_at = self.prune_due_at = 0.0
+        """When the loop looks after the stores again (monotonic); see ``_housekeeping``."""
         self._clocks: tuple[datetime, float] | None = None
+        self._tasks_at_start = self.tasks.edition
+        self._tasks_seen: dict[str, tuple[object, ...]] = {}
         self.revoked = set()
         self.hungry = False
         self._lock = threading.Lock()
@@ -92,13 +120,43 @@ class Engine:
         elif jump > CLOCK_TOLERANCE:
             self.logger.warning("The clock was set ahead by %s, or the machine slept; late jobs meet their rules", jump)
 
-    def has_executor(self, alias: str) -> bool:
-        """Tell whether there is an executor by this alias at this moment."""
-        return alias in self.executors
+    def obstacle(self, job: Job) -> str | None:
+        """Return why a job cannot be run here at this moment, or None.
+
+        A job of a task is given the function that is registered now.
+        """
+        if job.executor not in self.executors:
+            return f'there is no executor named "{job.executor}"'
+        if job.task is None:
+            return NOT_REGISTERED if self.tasks.registered_only else None
+        func = self.tasks.find(job.task)
+        if func is None:
+            return unknown_task(job.task)
+        job.func = func
+        return None
+
+    def release_suspended(self, alias: str, store: BaseJobStore, fits: Callable[[Job, str], bool]) -> None:
+        """Let the suspended jobs of a store fire again for which ``fits(job, reason)``."""
+        for job_id, reason in store.suspensions().items():
+            job = store.lookup_job(job_id)
+            if job is not None and fits(job, reason) and store.release(job_id):
+                self.logger.info('Job "%s" (%s) is no longer suspended', job.name, job_id)
+                self.tell([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
+
+    def release_known_tasks(self, alias: str, store: BaseJobStore) -> None:
+        """Let the jobs of a store fire again whose task was registered since this was called for the last time."""
+        # Read before looking and noted after it: neither a task that comes meanwhile nor a store that raises is missed.
+        edition = self.tasks.edition
+        if self._tasks_seen.get(alias, self._tasks_at_start) != edition:
+            self.release_suspended(alias, store, self._is_known_by_now)
+            self._tasks_seen[alias] = edition
+
+    def _is_known_by_now(self, job: Job, reason: str) -> bool:
+        return job.task is not None and reason == unknown_task(job.task) and self.obstacle(job) is None
 
     def may_start(self, run: Run) -> bool:
         """Tell whether a run that was handed over may still be started."""
-        return not self.revoked or run.id not in self.revoked
+        return (not self.revoked or run.id not in self.revoked) and self.endings.begin(run)
 
     def room(self) -> dict[str, int]:
         """Return executor alias → how many runs it can take now."""
@@ -132,6 +190,10 @@ def _replaced(
 ) -> dict[str, _Component]:
     others = {key: value for key, value in components.items() if key != alias}
     return others if component is None else {**others, alias: component}
+
+
+def _nobody_sleeps() -> None:
+    """A scheduler that was not started does not rest."""
 
 
 def _nobody_listens(run: Run, outcome: Outcome) -> None:

@@ -7,6 +7,7 @@ replaced, in one step of the store) → the event → the loop is woken if the j
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -14,9 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, TransientJobError, shown
-from goscheduler.events import EventCode, JobEvent, JobSuspensionEvent, SchedulerEvent
-from goscheduler.options import DEFAULTS, JobOptions, filled_in
+from goscheduler.events import EventCode, JobEvent, SchedulerEvent
+from goscheduler.options import DEFAULTS, JobOptions, check_name_of, filled_in
 from goscheduler.schedulers._pending import Addition, WaitingRoom
+from goscheduler.tasks import UnknownTask
 from goscheduler.times import utc_timestamp
 from goscheduler.triggers.base import BaseTrigger
 
@@ -61,6 +63,7 @@ class Jobs:
 
     def add(self, addition: Addition) -> None:
         """Put a job where it belongs, filling in what was left open."""
+        self._warn_of_unknown_task(addition.job)
         if self._let_wait(addition):
             return
         self._store(addition.jobstore)  # an unknown alias is an error before anything is written
@@ -157,7 +160,10 @@ class Jobs:
             edited.suspended = None  # the change may have mended it; if not, it is suspended again
             return edited
 
-        return self._edit(job_id, jobstore, edit)
+        modified = self._edit(job_id, jobstore, edit)
+        if "func" in changes:
+            self._warn_of_unknown_task(modified)
+        return modified
 
     def reschedule(self, job_id: str, jobstore: str | None, trigger: BaseTrigger) -> Job:
         """Give a job another trigger and compute its next run time from now."""
@@ -170,9 +176,16 @@ class Jobs:
 
         return self._edit(job_id, jobstore, edit)
 
-    def pause(self, job_id: str, jobstore: str | None) -> Job:
-        """Take away the next run time."""
-        return self._edit(job_id, jobstore, lambda job: job._edited(next_run_time=None))
+    def pause(self, job_id: str, jobstore: str | None, by: str | None) -> Job:
+        """Take away the next run time, and note who wanted that."""
+        who = f"process {os.getpid()} on {self._engine.host}" if by is None else check_name_of("by", by)
+
+        def edit(job: Job) -> Job:
+            edited = job._edited(next_run_time=None)
+            edited.life = job.life._replace(paused_by=who)
+            return edited
+
+        return self._edit(job_id, jobstore, edit)
 
     def resume(self, job_id: str, jobstore: str | None) -> Job | None:
         """Compute the next run time from now; a job whose trigger has ended is removed, and None returned."""
@@ -217,11 +230,7 @@ class Jobs:
     def release_suspended(self, executor: str | None = None) -> None:
         """Let suspended jobs fire again, those of one executor that has come, or all."""
         for alias, store in self._engine.stores.items():
-            for job_id, reason in store.suspensions().items():
-                job = store.lookup_job(job_id)
-                if job is not None and executor in (None, job.executor) and store.release(job_id):
-                    self._engine.logger.info('Job "%s" (%s) is no longer suspended', job.name, job_id)
-                    self._engine.tell([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
+            self._engine.release_suspended(alias, store, lambda job, _: executor in (None, job.executor))
 
     def _complete(self, addition: Addition) -> None:
         """Fill in what the definition leaves open: options by their defaults, the first fire time by the trigger."""
@@ -301,13 +310,13 @@ class Jobs:
 
     def _revoke(self, store: BaseJobStore, job_id: str) -> None:
         if self.started:
-            store.discard_pending(job_id)
-            store.release(job_id)
+            store.forget_job(job_id)
             self._engine.revoked.update(run.id for run in store.live_runs(job_id))
 
     def _start_over(self, job: Job) -> None:
         """Let a job fire from now on or, before the start, from then on."""
         job.suspended = None
+        job.life = job.life._replace(paused_by=None, finished_at=None)
         if self.started:
             job.next_run_time = self._first_fire_time(job)
             return
@@ -337,6 +346,14 @@ class Jobs:
             )
         return first
 
+    def _warn_of_unknown_task(self, job: Job) -> None:
+        """Say what becomes of a job whose task another process may know, or may not."""
+        if isinstance(job.func, UnknownTask):
+            self._engine.logger.warning(
+                'Job "%s" (%s) is of the task "%s", which is not registered here; it waits until it is', job.name,
+                job.id, job.task,
+            )
+
     def _refuse_transient(self, job: Job, store: BaseJobStore) -> None:
         """Refuse a function that cannot be found again, unless the store keeps objects as they are."""
         if job.func_ref is None and not store.keeps_objects:
@@ -361,8 +378,10 @@ class Jobs:
 
     def _with_suspension(self, store: BaseJobStore, job: Job) -> Job:
         """Show on the job why it is suspended, where the store could not write that into it."""
-        if job.suspended is None and not store.keeps_objects:
-            job.suspended = store.suspensions().get(job.id)
+        if not store.keeps_objects:
+            job.life = store.life_of(job)
+            if job.suspended is None:
+                job.suspended = store.suspensions().get(job.id)
         return job
 
     def _wake_for(self, job: Job) -> None:

@@ -8,6 +8,7 @@ listener of a running scheduler is called under it.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -63,6 +64,9 @@ class SchedulerLife(ABC):
         self._runs = Runs(self._engine, self._wake_unless_paused)
         self._settler = Settler(self._engine, self._wake_unless_paused)
         self._engine.report = self._settler.report
+        self._engine.wake = self._wake_if_started
+        self._tasks = self._engine.tasks
+        self._tasks.when_changed = self._wake_unless_paused
         self._stopped = threading.Event()
         self._stopped.set()
         self.configure({} if gconfig is None else gconfig, **options)
@@ -92,12 +96,24 @@ class SchedulerLife(ABC):
         self._logger = self._engine.logger = GuardedLogger(config.logger or _LOGGER)
         self._engine.clock = config.extra.get("clock") or SYSTEM_CLOCK
         self._engine.bus.dispatch = config.event_dispatch
+        self._tasks.registered_only = config.registered_only
+        self._engine.retention = config.retention
+        self._engine.poll_interval, self._engine.leases.length = config.poll_interval, config.lease
         self._engine.executors, self._engine.stores = executors, stores
         self._jobs.defaults = parse_options(config.job_defaults, DEFAULTS, where="job_defaults")
 
     @property
     def clock(self) -> Clock:
         return self._engine.clock
+
+    @property
+    def poll_interval(self) -> float:
+        """The longest rest, in seconds, before the stores are asked for work that nobody has told of."""
+        return self._engine.poll_interval
+
+    @poll_interval.setter
+    def poll_interval(self, seconds: float) -> None:
+        self._engine.poll_interval = parse_settings({"poll_interval": seconds}).poll_interval
 
     @property
     def running(self) -> bool:
@@ -198,15 +214,20 @@ class SchedulerLife(ABC):
 
     def _process_jobs(self) -> float | None:
         """Fire what is due. Return the seconds until the next round, None for "until woken"."""
-        if self.state != STATE_RUNNING:
-            return None
         try:
+            if self.state != STATE_RUNNING:
+                return self._wait_while_paused()
             return process_due(self._engine, self.jobstore_retry_interval)
         except BaseException as error:
             if not survivable(error):
                 raise
             self._logger.exception("A round of the scheduler failed; trying again in a second")
             return 1.0
+
+    def _wait_while_paused(self) -> float | None:
+        """Have runs that are out of time end also while nothing is fired."""
+        wait = self._engine.endings.look()
+        return None if math.isinf(wait) else wait
 
     def _prepare_loop(self) -> None:  # noqa: B027 - not every way of waiting needs it
         """Get ready for :meth:`_begin_loop`; called while the state is about to change."""
@@ -228,6 +249,7 @@ class SchedulerLife(ABC):
         self._components.start()
         try:
             self._start_settling()
+            self._start_leases()
             self._jobs.begin()
             self._jobs.release_suspended()
         except BaseException:
@@ -236,6 +258,9 @@ class SchedulerLife(ABC):
 
     def _start_settling(self) -> None:
         self._settler.start()
+
+    def _start_leases(self) -> None:
+        self._engine.leases.start()
 
     def _finish_shutdown(self, wait: bool, timeout: float | None) -> None:
         try:
@@ -250,15 +275,17 @@ class SchedulerLife(ABC):
 
     def _stop_parts(self, wait: bool, deadline: Deadline) -> None:
         """Stop the parts in the order in which work flows through them."""
-        self._components.stop_executors(wait, deadline)
+        with self._engine.endings.watched():
+            self._components.stop_executors(wait, deadline)
         self._settler.stop(deadline.left(at_least=LAST_WORDS))
         self._jobs.end()
+        self._engine.leases.stop()
         self._components.stop_stores()
 
     def _is_called_from_inside(self) -> bool:
         """Tell whether the caller is a job, a listener or a thread that a shutdown would wait for."""
         return (
-            owner_of_current_run() == self._engine.owner
+            self._engine.leases.is_ours(owner_of_current_run())
             or self._engine.bus.is_called_from_listener()
             or self._settler.is_current_thread()
         )
@@ -281,6 +308,10 @@ class SchedulerLife(ABC):
 
     def _wake_unless_paused(self) -> None:
         if self.state == STATE_RUNNING:
+            self.wakeup()
+
+    def _wake_if_started(self) -> None:
+        if self.state != STATE_STOPPED:
             self.wakeup()
 
     def _after_fork(self) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from goscheduler.errors import InvalidArgument, JobLookupError, RunLookupError, shown
-from goscheduler.runs.transitions import asked_for, redriven
+from goscheduler.errors import JobLookupError, RunLookupError, shown
+from goscheduler.executors.context import progress_of
+from goscheduler.options import check_name_of
+from goscheduler.runs.model import LiveRun, OutcomeKind
+from goscheduler.runs.transitions import asked_for, called_off, redriven
+from goscheduler.schedulers._announce import announce_settlements
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.jobstores.base import BaseJobStore
-    from goscheduler.runs.model import Attempt, DeadLetter, Run
+    from goscheduler.runs.model import DeadLetter, Run, Settlement
+    from goscheduler.runs.records import HistoryQuery, Record
     from goscheduler.schedulers._engine import Engine
 
-MOST_AT_ONCE = 100_000
+#: How many dead letters are redriven before more are asked for.
+AT_ONCE = 1000
 
 
 class Runs:
@@ -25,11 +30,9 @@ class Runs:
         self._engine = engine
         self._wake = wake
 
-    def history(self, job_id: str | None, jobstore: str | None, limit: int) -> list[Attempt]:
-        """Return finished attempts, newest first."""
-        _check_limit(limit)
-        found = [attempt for store in self._stores(jobstore) for attempt in store.history(job_id, limit)]
-        return sorted(found, key=lambda attempt: attempt.finished_at, reverse=True)[:limit]
+    def history(self, query: HistoryQuery, jobstore: str | None) -> list[Record]:
+        """Return the records that are asked for, newest first."""
+        return query.page(record for store in self._stores(jobstore) for record in store.history(query))
 
     def run_now(self, job: Job | None, job_id: str) -> str:
         """Ask for a run of a job beside its schedule, and return its id."""
@@ -40,32 +43,70 @@ class Runs:
         self._wake()
         return run.id
 
-    def dead_letters(self, job_id: str | None, jobstore: str | None, limit: int) -> list[DeadLetter]:
-        """Return runs whose last attempt has failed, newest first."""
-        _check_limit(limit)
-        found = [letter for store in self._stores(jobstore) for letter in store.dead_letters(job_id, limit)]
-        return sorted(found, key=lambda letter: letter.attempt.finished_at, reverse=True)[:limit]
+    def live(self, job_id: str | None, jobstore: str | None) -> list[LiveRun]:
+        """Return the runs that wait, are queued or go on."""
+        found = []
+        for store in self._stores(jobstore):
+            found += [self._view(run) for run in store.live_runs(job_id) + store.pending_runs(job_id)]
+        return found
+
+    def _view(self, run: Run) -> LiveRun:
+        started_at = self._engine.endings.started_at(run.id)
+        ours = self._engine.leases.is_ours(run.owner)
+        state = "pending" if run.owner is None else "running" if started_at or not ours else "queued"
+        progress = progress_of(run.id)
+        return LiveRun(
+            run.id, run.job.id, run.job.name, state, run.scheduled_at, run.due_at, started_at, run.attempt, run.source,
+            run.owner, None if progress is None else progress.share, "" if progress is None else progress.note,
+        )
+
+    def cancel(self, run_id: str, reason: str) -> bool:
+        """End a run, here or by way of its owner; false if there is none."""
+        if not isinstance(run_id, str):
+            raise TypeError(f"run_id must be a string, got {shown(run_id)}")
+        reason = check_name_of("reason", reason or "it was cancelled")
+        now = self._engine.clock.now()
+        ends: list[Settlement] = []
+
+        def end(run: Run) -> Settlement:
+            ends[:] = [called_off(run, reason, now)]
+            return ends[0]
+
+        for alias, store in self._engine.stores.items():
+            run = store.cancel_run(run_id, reason, end)
+            if run is None:
+                continue
+            if run.owner is None:
+                announce_settlements(self._engine, alias, ends)
+            elif self._engine.leases.is_ours(run.owner):
+                self._engine.endings.end(run, OutcomeKind.CANCELLED, reason)
+                self._engine.wake()
+            return True
+        return False
+
+    def dead_letters(self, query: HistoryQuery, jobstore: str | None) -> list[DeadLetter]:
+        """Return runs whose last attempt has failed and is asked for, newest first."""
+        found = [letter for store in self._stores(jobstore) for letter in store.dead_letters(query)]
+        return sorted(found, key=lambda letter: letter.record.position, reverse=True)[: query.limit]
 
     def redrive(self, run_id: str) -> None:
         """Give a dead letter one more attempt."""
         self._take(run_id, self._redriven)
         self._wake()
 
-    def redrive_all(self, job_id: str | None, jobstore: str | None) -> int:
-        """Give all dead letters one more attempt, and return how many there were. One that dies again stays."""
-        asked_at = self._engine.clock.now()
-        count = 0
-        for store in self._stores(jobstore):
-            while taken := self._redrive_some(store, job_id, asked_at):
-                count += taken
+    def redrive_all(self, query: HistoryQuery, jobstore: str | None) -> int:
+        """Give the dead letters that are asked for one more attempt, and return how many there were."""
+        count = sum(self._redrive_from(store, query._replace(limit=AT_ONCE)) for store in self._stores(jobstore))
         self._wake()
         return count
 
-    def _redrive_some(self, store: BaseJobStore, job_id: str | None, asked_at: datetime) -> int:
-        letters = [
-            letter for letter in store.dead_letters(job_id, MOST_AT_ONCE) if letter.attempt.finished_at <= asked_at
-        ]
-        return sum(store.take_dead_letter(letter.attempt.run.id, self._redriven) for letter in letters)
+    def _redrive_from(self, store: BaseJobStore, query: HistoryQuery) -> int:
+        count = 0
+        # From page to page, so that one that dies again meanwhile, and is newer by that, is not seen again.
+        while letters := store.dead_letters(query):
+            count += sum(store.take_dead_letter(letter.run.id, self._redriven) for letter in letters)
+            query = query._replace(before=letters[-1].record.position)
+        return count
 
     def discard(self, run_id: str) -> None:
         """Forget a dead letter."""
@@ -84,10 +125,3 @@ class Runs:
         if jobstore not in self._engine.stores:
             raise KeyError(f"No such job store: {jobstore}")
         return [self._engine.stores[jobstore]]
-
-
-def _check_limit(limit: object) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_AT_ONCE:
-        raise InvalidArgument(
-            f"limit must be a whole number from 1 to {MOST_AT_ONCE}, got {shown(limit)}", field="limit", value=limit
-        )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from goscheduler.errors import shown
 from goscheduler.events import EventCode, JobExecutionEvent
+from goscheduler.executors.context import last_progress
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
 from goscheduler.schedulers._announce import announce_settlements
@@ -108,8 +109,8 @@ class Settler:
         now = self._engine.clock.now()
         by_store, self._unwritten = self._unwritten, {}
         revoked = self._engine.revoked
-        for run, outcome in batch:
-            settlement = self._settlement(run, outcome, now)
+        for run, reported in batch:
+            settlement = self._settlement(run, reported, now)
             if settlement is not None:
                 by_store.setdefault(run.job._jobstore_alias or "", []).append(settlement)
         for alias, settlements in by_store.items():
@@ -121,16 +122,17 @@ class Settler:
         if batch and self._engine.hungry:
             self._wake()
 
-    def _settlement(self, run: Run, outcome: Outcome, now: datetime) -> Settlement | None:
-        """Return what the end of a run leads to; None, with a log line, for a report that makes no sense."""
+    def _settlement(self, run: Run, reported: Outcome, now: datetime) -> Settlement | None:
+        """Return what the end of a run leads to; None if it has ended before, or the report makes no sense."""
+        engine = self._engine
         try:
-            if run.id in self._engine.revoked:
-                return _last_of(run, outcome, now)
-            return settle(run, outcome, now, self._engine.draw)
+            outcome = engine.endings.judge(run, reported if isinstance(reported, Outcome) else _senseless(reported))
+            if outcome is None:
+                return None
+            settlement = settle(run, outcome, now, engine.draw, last_progress(run.id), engine.host)
+            return _last_of(settlement) if run.id in engine.revoked else settlement
         except Exception:
-            if not isinstance(outcome, Outcome) and hasattr(run, "owner"):
-                return self._settlement(run, _senseless(outcome), now)
-            self._engine.logger.exception("An executor reported %s of %s; that is ignored", shown(outcome), shown(run))
+            engine.logger.exception("An executor reported %s of %s; that is ignored", shown(reported), shown(run))
             return None
 
     def _write(self, alias: str, settlements: list[Settlement]) -> None:
@@ -170,11 +172,13 @@ class Settler:
         ])
 
 
-def _last_of(run: Run, outcome: Outcome, now: datetime) -> Settlement:
+def _last_of(settlement: Settlement) -> Settlement:
     """Return the settlement of a run whose job was removed: nothing follows it."""
-    if outcome.kind is OutcomeKind.SNOOZED:
+    attempt = settlement.attempt
+    if attempt.outcome.kind is OutcomeKind.SNOOZED:
         outcome = Outcome(OutcomeKind.CANCELLED, reason="its job was removed before the run was started")
-    return settle(run, outcome, now)._replace(follow_up=None)
+        attempt = attempt._replace(outcome=outcome)
+    return settlement._replace(attempt=attempt, follow_up=None)
 
 
 def _brings_work(settlement: Settlement) -> bool:

@@ -19,18 +19,21 @@ from goscheduler.errors import survivable
 from goscheduler.events import EventCode
 from goscheduler.executors.call import failed, snoozed
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
+from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.plan import FiringPlanner, admit
 from goscheduler.schedulers._announce import announce_firing, announce_submissions
+from goscheduler.schedulers._housekeeping import look_after_stores
+from goscheduler.schedulers._lease import RENEW_AFTER
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.runs.model import Run
     from goscheduler.schedulers._engine import Engine
 
-#: The longest rest between two rounds: within so many seconds a change of the wall clock is noticed.
-LONGEST_WAIT = 10.0
 #: The rest after a round in which a store spoke of due jobs and gave none.
 FRUITLESS_WAIT = 0.5
+#: For how long a run is put back that cannot be run here, although its job could when it fired.
+OBSTACLE_WAIT = 10.0
 
 
 def process_due(engine: Engine, retry_interval: float) -> float:
@@ -42,8 +45,9 @@ def process_due(engine: Engine, retry_interval: float) -> float:
     for alias, store in engine.stores.items():
         store_wait, store_more = process_store_safely(engine, alias, store, retry_interval)
         wait, more = min(wait, store_wait), more or store_more
+    wait = min(wait, engine.endings.look())
     engine.hungry, engine.idle_seconds = more, wait
-    wait = min(wait, LONGEST_WAIT)
+    wait = min(wait, look_after_stores(engine), engine.poll_interval)
     engine.sleeping_until = engine.clock.now().timestamp() + wait
     return wait
 
@@ -77,10 +81,13 @@ def process_store_safely(
 
 def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[float, bool]:
     """Fire and claim, announce, hand over."""
+    engine.release_known_tasks(alias, store)
+    if not engine.leases.may_claim(alias, store):
+        return engine.leases.length * RENEW_AFTER, False
     now = engine.clock.now()
     room = engine.room()
-    planner = FiringPlanner(engine.owner, engine.has_executor, engine.new_run_id)
-    request = FireRequest(now, engine.owner, room, planner, admit)
+    owner = engine.leases.owner_of(alias)
+    request = FireRequest(now, owner, room, FiringPlanner(owner, engine.obstacle, engine.new_run_id), admit)
     fired = store.fire_due(request)
     announce_firing(engine, alias, fired)
     hand_over(engine, alias, fired.runs)
@@ -89,6 +96,8 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[floa
     claimed = store.claim_runs(request._replace(room=left_over(room, fired.runs)))
     announce_submissions(engine, alias, claimed.runs)
     hand_over(engine, alias, claimed.runs)
+    for run, reason in claimed.to_end:
+        engine.endings.end(run, OutcomeKind.CANCELLED, reason)
     more = fired.more or claimed.more
     return seconds_until_next(now, fired, claimed), more
 
@@ -103,12 +112,13 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run]) -> None:
     """Give each run to its executor; one that cannot take it gives an outcome, not a loss."""
     for run in runs:
         run.job._jobstore_alias = alias
-        executor = engine.executors.get(run.job.executor)
-        if executor is None:
-            engine.report(run, snoozed(f'executor "{run.job.executor}" was removed'))
+        obstacle = engine.obstacle(run.job)
+        if obstacle is not None:
+            # Where its executor is gone nothing hands the run out until there is one again.
+            engine.report(run, snoozed(obstacle, OBSTACLE_WAIT if run.job.executor in engine.executors else 0.0))
             continue
         try:
-            executor.submit(run)
+            engine.executors[run.job.executor].submit(run)
         except BaseException as error:
             if not survivable(error):
                 raise  # from a signal: the executor may well have taken the run

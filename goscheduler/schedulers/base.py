@@ -1,8 +1,10 @@
 """The public face of a scheduler: short methods, each of which calls the part that does the work.
 
 - ``_life``: configuration, start, pause, shutdown; ``_process``: fork and exit of the process
-- ``_jobs``: what can be done to jobs; ``_pending``: jobs added before the start; ``_runs``: history and dead letters
+- ``_jobs``: what can be done to jobs; ``_pending``: jobs added before the start; ``_why``: where a job stands
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
+- ``_endings``: timeouts and cancellation; ``_lease``: who we are to shared stores; ``_housekeeping``: lost runs
+- ``_runs``: history and dead letters
 - ``_engine``: what the parts share; ``_components``: executors and stores; ``_outages``: stores that do not answer
 """
 
@@ -12,24 +14,29 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import IO, Any, TypeVar
+from datetime import datetime, timedelta
+from typing import IO, Any, TypeVar, overload
 
 from goscheduler import errors, events
 from goscheduler._version import __version__
 from goscheduler.bus import Listener
-from goscheduler.errors import InvalidArgument, UnknownOption, shown
+from goscheduler.errors import InvalidArgument, JobLookupError, UnknownOption, shown
 from goscheduler.events import EVENT_ANY
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.options import CHECKS
 from goscheduler.plugins import create_trigger
-from goscheduler.runs.model import Attempt, DeadLetter
+from goscheduler.runs.filters import Filters, history_query
+from goscheduler.runs.model import DeadLetter, JobState, LiveRun, OutcomeKind
+from goscheduler.runs.records import HistoryQuery, Record
 from goscheduler.schedulers import _export, _life
 from goscheduler.schedulers._components import component
 from goscheduler.schedulers._life import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLife
 from goscheduler.schedulers._listing import print_jobs
 from goscheduler.schedulers._pending import Addition
+from goscheduler.schedulers._why import Inquiry, inquire, state_of, why_not_running
+from goscheduler.tasks import check_names, register, task_or_reference
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
 
@@ -68,6 +75,8 @@ class BaseScheduler(SchedulerLife):
         """
         instance = component("jobstore", jobstore, jobstore_opts)
         self._components.add_store(alias, instance)
+        if self.running:
+            self._start_leases()
         self._wake_unless_paused()
 
     def remove_jobstore(self, alias: str, shutdown: bool = True) -> None:
@@ -76,6 +85,27 @@ class BaseScheduler(SchedulerLife):
         :raises KeyError: if there is none by this alias
         """
         self._components.remove_store(alias, shutdown)
+
+    @overload
+    def register(self, name: str, func: _F, aliases: Iterable[str] = ()) -> _F: ...
+
+    @overload
+    def register(self, name: str, *, aliases: Iterable[str] = ()) -> Callable[[_F], _F]: ...
+
+    def register(self, name: str, func: Any = undefined, aliases: Iterable[str] = ()) -> Any:
+        """Make a function known to this scheduler as the task ``name``; without ``func``, return a decorator.
+
+        It goes before a task of the process by that name. A name that is taken leads to the new function from then on.
+
+        :raises InvalidArgument: if a name is empty, too long, not printable, or has a colon in it
+        """
+        names = check_names(name, aliases)
+
+        def decorate(task: _F) -> _F:
+            register(self._tasks, names, task, self._logger)
+            return task
+
+        return decorate if func is undefined else decorate(func)
 
     def add_listener(self, callback: Listener, mask: int = EVENT_ANY) -> None:
         """Call ``callback(event)`` for every event whose code is in ``mask``."""
@@ -104,6 +134,13 @@ class BaseScheduler(SchedulerLife):
         if_exists: str | None = None,
         retry: Any = undefined,
         dead_letter: Any = undefined,
+        timeout: Any = undefined,
+        priority: Any = undefined,
+        overlap: Any = undefined,
+        limits: Any = undefined,
+        on_crash: Any = undefined,
+        max_crashes: Any = undefined,
+        auto_remove: Any = undefined,
         tags: Any = undefined,
         description: Any = undefined,
         **trigger_args: Any,
@@ -121,7 +158,9 @@ class BaseScheduler(SchedulerLife):
         """
         given = {
             "misfire_grace_time": misfire_grace_time, "coalesce": coalesce, "max_instances": max_instances,
-            "executor": executor, "retry": retry, "dead_letter": dead_letter, "tags": tags, "description": description,
+            "executor": executor, "retry": retry, "dead_letter": dead_letter, "timeout": timeout, "priority": priority,
+            "overlap": overlap, "limits": limits, "on_crash": on_crash, "max_crashes": max_crashes,
+            "auto_remove": auto_remove, "tags": tags, "description": description,
         }
         if not isinstance(jobstore, str):
             raise TypeError(f"jobstore must be a string, got {shown(jobstore)}")
@@ -177,12 +216,12 @@ class BaseScheduler(SchedulerLife):
         """
         return self._jobs.reschedule(job_id, jobstore, self._create_trigger(trigger, trigger_args))
 
-    def pause_job(self, job_id: str, jobstore: str | None = None) -> Job:
-        """Stop firing a job until :meth:`resume_job`.
+    def pause_job(self, job_id: str, jobstore: str | None = None, *, by: str | None = None) -> Job:
+        """Stop firing a job until :meth:`resume_job`. ``by`` says who wants that, for those who ask :meth:`why`.
 
         :raises JobLookupError: if there is no such job
         """
-        return self._jobs.pause(job_id, jobstore)
+        return self._jobs.pause(job_id, jobstore, by)
 
     def resume_job(self, job_id: str, jobstore: str | None = None) -> Job | None:
         """Fire a paused job again, from now on; None if its trigger has ended, and the job is removed then.
@@ -219,15 +258,69 @@ class BaseScheduler(SchedulerLife):
         """
         return self._runs.run_now(self.get_job(job_id, jobstore), job_id)
 
-    def runs(self, job_id: str | None = None, jobstore: str | None = None, limit: int = 100) -> list[Attempt]:
-        """Return what ran, was missed or was skipped: finished attempts, newest first, of one job or of all."""
-        return self._runs.history(job_id, jobstore, limit)
+    def runs(
+        self,
+        job_id: str | None = None,
+        jobstore: str | None = None,
+        limit: int = 100,
+        *,
+        outcome: OutcomeKind | str | Iterable[OutcomeKind | str] | None = None,
+        since: datetime | timedelta | str | None = None,
+        until: datetime | timedelta | str | None = None,
+        tag: str | None = None,
+        error_type: type[BaseException] | str | None = None,
+        before: Record | str | None = None,
+    ) -> list[Record]:
+        """Return what ran, was missed or was skipped: one record for each attempt, newest first.
+
+        ``since`` and ``until`` say when attempts ended; a length of time ("2h") means that long ago. ``before``, the
+        last record of a page or its cursor, gives the page that follows.
+
+        :raises InvalidArgument: for a filter that makes no sense
+        """
+        filters = Filters(job_id, outcome, since, until, tag, error_type, before, limit)
+        return self._runs.history(self._query(filters), jobstore)
 
     def dead_letters(
-        self, job_id: str | None = None, jobstore: str | None = None, limit: int = 100
+        self,
+        job_id: str | None = None,
+        jobstore: str | None = None,
+        limit: int = 100,
+        *,
+        since: datetime | timedelta | str | None = None,
+        until: datetime | timedelta | str | None = None,
+        tag: str | None = None,
+        error_type: type[BaseException] | str | None = None,
+        before: DeadLetter | Record | str | None = None,
     ) -> list[DeadLetter]:
-        """Return the runs whose last attempt has failed, newest first, of one job or of all."""
-        return self._runs.dead_letters(job_id, jobstore, limit)
+        """Return the runs whose last attempt has failed, newest first. The filters are those of :meth:`runs`."""
+        filters = Filters(job_id, None, since, until, tag, error_type, before, limit)
+        return self._runs.dead_letters(self._query(filters), jobstore)
+
+    def live_runs(self, job_id: str | None = None, jobstore: str | None = None) -> list[LiveRun]:
+        """Return the runs that wait, are queued or go on, of one job or of all."""
+        return self._runs.live(job_id, jobstore)
+
+    def cancel_run(self, run_id: str, reason: str = "") -> bool:
+        """End a run: one that waits at once, one that goes on as soon as it can be ended. False if there is none.
+
+        It is not tried again. In a store that is shared the run may be another process's.
+        """
+        return self._runs.cancel(run_id, reason)
+
+    def job_state(self, job: Job) -> JobState:
+        """Return where a job stands at this moment; the same as ``job.state``."""
+        return state_of(self._inquiry(job))
+
+    def why(self, job_id: str, jobstore: str | None = None) -> str:
+        """Return why a job is not running now, in a sentence.
+
+        :raises JobLookupError: if there is no such job
+        """
+        job = self.get_job(job_id, jobstore)
+        if job is None:
+            raise JobLookupError(job_id)
+        return why_not_running(self._inquiry(job))
 
     def redrive(self, run_id: str) -> None:
         """Give a dead letter one more attempt.
@@ -236,9 +329,19 @@ class BaseScheduler(SchedulerLife):
         """
         self._runs.redrive(run_id)
 
-    def redrive_all(self, job_id: str | None = None, jobstore: str | None = None) -> int:
-        """Give the dead letters of one job, or all, one more attempt. Return how many there were."""
-        return self._runs.redrive_all(job_id, jobstore)
+    def redrive_all(
+        self,
+        job_id: str | None = None,
+        jobstore: str | None = None,
+        *,
+        since: datetime | timedelta | str | None = None,
+        until: datetime | timedelta | str | None = None,
+        tag: str | None = None,
+        error_type: type[BaseException] | str | None = None,
+    ) -> int:
+        """Give the dead letters that fit, all without a filter, one more attempt. Return how many there were."""
+        filters = Filters(job_id, None, since, until, tag, error_type)
+        return self._runs.redrive_all(self._query(filters), jobstore)
 
     def discard_dead_letter(self, run_id: str) -> None:
         """Forget a dead letter.
@@ -258,7 +361,10 @@ class BaseScheduler(SchedulerLife):
         """
         if not self.running:
             raise RuntimeError("The scheduler must have been started for jobs to be exported")
-        _export.write_jobs([job.__getstate__() for job in self.get_jobs(jobstore)], outfile, __version__)
+        definitions = [job.__getstate__() for job in self.get_jobs(jobstore)]
+        for definition in definitions:
+            del definition["life"]
+        _export.write_jobs(definitions, outfile, __version__)
 
     def import_jobs(self, infile: Any, jobstore: str = "default") -> None:
         """Add the jobs of a file that :meth:`export_jobs`, here or in APScheduler 3.11, has written.
@@ -270,10 +376,17 @@ class BaseScheduler(SchedulerLife):
         for job in jobs:
             self._jobs.add(Addition(job, jobstore, "error", time_given=True, imported=True))
 
+    def _inquiry(self, job: Job) -> Inquiry:
+        return inquire(self._engine, job, self.state == STATE_RUNNING)
+
     def _job_from(self, state: Mapping[str, Any]) -> Job:
         options = {name: value for name, value in state.items() if name in CHECKS}
         definition = {name: state[name] for name in ("func", "args", "kwargs", "name", "trigger", "next_run_time")}
+        definition["func"] = task_or_reference(definition["func"])
         return Job(self, state["id"], **definition, **options)
+
+    def _query(self, filters: Filters) -> HistoryQuery:
+        return history_query(filters, self.clock.now(), self.timezone)
 
     def _create_trigger(self, trigger: BaseTrigger | str | None, options: Mapping[str, Any]) -> BaseTrigger:
         if isinstance(trigger, BaseTrigger):

@@ -23,11 +23,13 @@ from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
 from goscheduler.options import DEFAULTS, filled_in
-from goscheduler.runs.model import Outcome, OutcomeKind, Run, Settlement, Source
+from goscheduler.runs.model import Outcome, OutcomeKind, Owner, Run, Settlement, Source
 from goscheduler.runs.plan import FiringPlanner, admit
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.retry import Retry, fixed
-from goscheduler.runs.transitions import asked_for, redriven, settle
+from goscheduler.runs.transitions import asked_for, crashed, settle
 from goscheduler.testing.clock import ManualClock
+from goscheduler.testing.contract_history import HistoryContract
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.triggers.date import DateTrigger
 from goscheduler.triggers.interval import IntervalTrigger
@@ -42,7 +44,7 @@ def nothing(*args: Any, **kwargs: Any) -> None:
     """A job's function; stores find it again by its reference."""
 
 
-class StoreContract:
+class StoreContract(HistoryContract):
     """Derive a test class from this and write ``make_store``."""
 
     def make_store(self) -> BaseJobStore:
@@ -273,8 +275,8 @@ class StoreContract:
         store.add_job(make_job("late", due=NOW - MINUTE, misfire_grace_time=1, trigger=DateTrigger(NOW - MINUTE)))
         requests.fire(store)
         fired = requests.fire(store, now=NOW + MINUTE)
-        assert [record.outcome.kind for record in fired.records] == [OutcomeKind.SKIPPED]
-        kinds = {attempt.run.job.id: attempt.outcome.kind for attempt in store.history()}
+        assert [attempt.outcome.kind for attempt in fired.records] == [OutcomeKind.SKIPPED]
+        kinds = {record.job_id: record.outcome for record in store.history(HistoryQuery())}
         assert kinds == {"busy": OutcomeKind.SKIPPED, "late": OutcomeKind.MISSED}
 
     def test_a_job_whose_plan_says_so_is_suspended_kept_and_released(
@@ -371,9 +373,9 @@ class StoreContract:
         (run,) = requests.fire(store).runs
         assert not store.settle([succeeded(run)])
         assert store.live_runs() == []
-        (attempt,) = store.history("a")
-        assert (attempt.run.id, attempt.outcome.kind) == (run.id, OutcomeKind.SUCCEEDED)
-        assert attempt.finished_at == NOW + SECOND
+        (record,) = store.history(HistoryQuery("a"))
+        assert (record.run_id, record.outcome) == (run.id, OutcomeKind.SUCCEEDED)
+        assert record.finished_at == NOW + SECOND
 
     def test_a_run_is_settled_once(self, store: BaseJobStore, make_job: JobMaker, requests: Requests) -> None:
         store.add_job(make_job("a", due=NOW))
@@ -381,7 +383,7 @@ class StoreContract:
         settlement = succeeded(run)
         assert not store.settle([settlement])
         assert list(store.settle([settlement])) == [settlement]
-        assert len(store.history("a")) == 1
+        assert len(store.history(HistoryQuery("a"))) == 1
 
     def test_of_a_batch_only_what_is_fenced_out_is_refused(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
@@ -392,7 +394,7 @@ class StoreContract:
         stale = succeeded(runs[0]._replace(fence=runs[0].fence - 1))
         good = succeeded(runs[1])
         assert list(store.settle([stale, good])) == [stale]
-        assert [attempt.run.id for attempt in store.history()] == [runs[1].id]
+        assert [record.run_id for record in store.history(HistoryQuery())] == [runs[1].id]
         assert [run.id for run in store.live_runs()] == [runs[0].id]
 
     def test_a_run_that_is_put_back_is_claimed_again_with_a_higher_fence(
@@ -405,18 +407,7 @@ class StoreContract:
         assert (again.id, again.attempt, again.scheduled_at) == (run.id, 1, NOW)
         assert again.fence > run.fence
 
-    def test_history_comes_newest_first_and_is_bounded_by_the_limit(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.add_job(make_job("a", due=NOW))
-        for number in range(4):
-            (run,) = requests.fire(store, now=NOW + number * MINUTE).runs
-            store.settle([succeeded(run, NOW + number * MINUTE)])
-        times = [attempt.run.scheduled_at for attempt in store.history("a", limit=3)]
-        assert times == [NOW + 3 * MINUTE, NOW + 2 * MINUTE, NOW + MINUTE]
-        assert store.history("nobody") == []
-
-    # Retries and dead letters
+    # Retries
 
     def test_a_retry_comes_when_it_is_due_and_not_before(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
@@ -429,73 +420,44 @@ class StoreContract:
         (again,) = requests.claim(store, now=NOW + 10 * SECOND).runs
         assert (again.id, again.attempt, again.scheduled_at, again.source) == (run.id, 2, NOW, Source.RETRY)
         assert again.fence > run.fence
-        assert store.dead_letters() == []
-
-    def test_dead_letters_come_newest_first_and_are_taken_once(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        for number, job_id in enumerate("abc"):
-            store.add_job(make_job(job_id, due=NOW, retry=1))
-            (run,) = requests.fire(store).runs
-            store.settle([failed(run, NOW + number * SECOND)])
-        assert [letter.attempt.run.job.id for letter in store.dead_letters()] == ["c", "b", "a"]
-        assert [letter.attempt.run.job.id for letter in store.dead_letters(limit=2)] == ["c", "b"]
-        (letter,) = store.dead_letters("b")
-        assert (letter.attempt.outcome.kind, letter.reason) == (OutcomeKind.FAILED, "attempt 1 of 1 failed")
-        results = in_threads([lambda: store.take_dead_letter(letter.attempt.run.id) for _ in range(8)])
-        assert sorted(results) == [False] * 7 + [True]
-        assert store.dead_letters("b") == []
-        assert not requests.claim(store, now=NOW + MINUTE).runs
-
-    def test_a_redriven_dead_letter_is_pending_and_can_die_again(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.add_job(make_job("a", due=NOW, retry=1))
-        (run,) = requests.fire(store).runs
-        store.settle([failed(run)])
-        assert store.take_dead_letter(run.id, lambda letter: redriven(letter, NOW + SECOND))
-        assert store.dead_letters() == []
-        (again,) = requests.claim(store, now=NOW + SECOND).runs
-        assert (again.id, again.attempt, again.source) == (run.id, 2, Source.REDRIVE)
-        store.settle([failed(again)])
-        assert [letter.attempt.run.attempt for letter in store.dead_letters("a")] == [2]
+        assert store.dead_letters(HistoryQuery()) == []
 
     # Owners
 
     def test_the_runs_of_a_living_owner_stay_his(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
-        store.renew_owner("owner-1", NOW, LEASE)
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
         store.add_job(make_job("a", due=NOW))
         requests.fire(store)
-        assert store.renew_owner("owner-1", NOW + LEASE / 2, LEASE)
-        assert store.recover_runs(NOW + LEASE) == []
+        assert store.renew_owner(Owner("owner-1"), NOW + LEASE / 2, LEASE)
+        assert not store.recover_runs(NOW + LEASE, lost)
 
     def test_the_runs_of_a_lapsed_owner_are_handed_out_again_and_his_finish_is_refused(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
-        store.renew_owner("owner-1", NOW, LEASE)
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
         store.add_job(make_job("a", due=NOW))
         (run,) = requests.fire(store).runs
-        (recovered,) = store.recover_runs(NOW + LEASE)
-        assert (recovered.id, recovered.owner, recovered.crashes, recovered.source) == (
-            run.id, None, 1, Source.RECOVERED,
-        )
+        (settlement,) = store.recover_runs(NOW + LEASE, lost)
+        assert (settlement.attempt.run, settlement.attempt.outcome.kind) == (run, OutcomeKind.LOST)
+        (waiting,) = store.pending_runs("a")
+        assert (waiting.id, waiting.owner, waiting.crashes, waiting.source) == (run.id, None, 1, Source.RECOVERED)
         (again,) = requests.claim(store, now=NOW + LEASE, owner="owner-2").runs
         assert again.owner == "owner-2"
         assert again.fence > run.fence
         zombie = succeeded(run)
         assert list(store.settle([zombie])) == [zombie]
         assert not store.settle([succeeded(again)])
-        assert not store.renew_owner("owner-1", NOW + 2 * LEASE, LEASE)
+        assert not store.renew_owner(Owner("owner-1"), NOW + 2 * LEASE, LEASE)
 
     def test_a_finish_between_lapse_and_new_claim_is_refused(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
-        store.renew_owner("owner-1", NOW, LEASE)
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
         store.add_job(make_job("a", due=NOW))
         (run,) = requests.fire(store).runs
-        store.recover_runs(NOW + LEASE)
+        store.recover_runs(NOW + LEASE, lost)
         zombie = succeeded(run)
         assert list(store.settle([zombie])) == [zombie]
         assert len(requests.claim(store, now=NOW + LEASE).runs) == 1
@@ -503,7 +465,7 @@ class StoreContract:
     def test_a_retired_owner_leaves_his_runs_to_others_at_once(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
-        store.renew_owner("owner-1", NOW, LEASE)
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
         store.add_job(make_job("a", due=NOW))
         (run,) = requests.fire(store).runs
         store.retire_owner("owner-1")
@@ -530,7 +492,11 @@ class Requests:
 
     def _request(self, now: datetime, owner: str = "owner-1", room: dict[str, int] | None = None) -> FireRequest:
         room = {"default": 1000} if room is None else room
-        return FireRequest(now, owner, room, FiringPlanner(owner, room.__contains__, self._new_id), admit)
+
+        def obstacle(job: Job) -> str | None:
+            return None if job.executor in room else f'there is no executor named "{job.executor}"'
+
+        return FireRequest(now, owner, room, FiringPlanner(owner, obstacle, self._new_id), admit)
 
     def _new_id(self) -> str:
         return f"run-{next(self._numbers)}"
@@ -556,6 +522,11 @@ class JobMaker:
 def succeeded(run: Run, at: datetime = NOW + SECOND) -> Settlement:
     """Return the settlement of a run that went well."""
     return settle(run, Outcome(OutcomeKind.SUCCEEDED, started_at=NOW), at)
+
+
+def lost(run: Run) -> Settlement:
+    """Return the settlement of a run whose owner was lost."""
+    return crashed(run, NOW + LEASE)
 
 
 def failed(run: Run, at: datetime = NOW) -> Settlement:

@@ -38,6 +38,8 @@ class ManualScheduler(BaseScheduler):
     def run_due(self) -> int:
         """Run everything that is due at the present moment, and return how many rounds that took."""
         for rounds in range(MAX_ROUNDS):
+            if self._engine.leases.seconds_until_due() <= 0:
+                self._engine.leases.renew_all()
             wait = self._process_jobs()
             self._woken = False
             settled = self._settler.settle_reported()
@@ -72,7 +74,7 @@ class ManualScheduler(BaseScheduler):
 
     def _next_due(self) -> datetime | None:
         """Return the next moment, as of the last round, at which something is due."""
-        idle = self._engine.idle_seconds
+        idle = min(self._engine.idle_seconds, self._engine.leases.seconds_until_due())
         return None if self.state != STATE_RUNNING or math.isinf(idle) else self.clock.now() + timedelta(seconds=idle)
 
     def _move_to(self, moment: datetime) -> None:
@@ -85,6 +87,10 @@ class ManualScheduler(BaseScheduler):
 
     def _start_settling(self) -> None:
         """Nothing to start: :meth:`run_due` settles."""
+
+    def _start_leases(self) -> None:
+        """Take the leases; :meth:`run_due` renews them."""
+        self._engine.leases.renew_all()
 
     def _begin_loop(self) -> None:
         """Nothing to begin: the test is the loop."""

@@ -171,7 +171,7 @@ TRIGGERS = [
 ]
 FUNCTIONS = [
     *each("func", [5, None, [], object(), b"math:sqrt", math, NotCallable()], TypeError, "func must be a callable"),
-    *each("func", ["", "math", "math:", ":sqrt"], ValueError, "reference"),
+    *each("func", ["", "math.sqrt", "math:", ":sqrt"], ValueError, "reference"),
     *each("func", ["math:nothing", "no_such:x", "math:sqrt.real", "a\0b:c", "\ud800:x"], LookupError, "reference"),
     *each("func", ["os:system", "builtins:eval", "subprocess:Popen", "shutil:rmtree", "math:__loader__.load_module",
                    "json:loads.__globals__", "logging:os.system"], ValueError, "Refused reference"),

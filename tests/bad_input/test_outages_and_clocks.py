@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from goscheduler.events import EVENT_JOB_EXECUTED, EVENT_JOB_MISSED
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing import EventRecorder, ManualClock, ManualScheduler
 from goscheduler.testing.clock import START
 
@@ -51,8 +52,8 @@ def test_a_date_in_the_past_beyond_its_grace_is_told_as_missed_and_recorded() ->
         scheduler.advance("1h")
         [event] = recorder.events
         assert (event.code, event.job_id) == (EVENT_JOB_MISSED, "a")
-        [record] = scheduler._engine.stores["default"].history("a")
-        assert record.outcome.reason.startswith("missed by")
+        [record] = scheduler._engine.stores["default"].history(HistoryQuery("a"))
+        assert record.reason.startswith("missed by")
 
 
 @pytest.mark.parametrize("trigger", [{"trigger": "interval", "minutes": 10}, {"trigger": "cron", "minute": "*/10"}])

@@ -12,6 +12,7 @@ from behaviour_doubles import START, PickledStore, note
 from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_REMOVED
 from goscheduler.executors.base import BaseExecutor, run_job
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing import EventRecorder, ManualScheduler
 from goscheduler.triggers.base import BaseTrigger
 
@@ -151,7 +152,7 @@ def test_missed_firings_are_coalesced_and_counted(scheduler, store, jobcalls):
     scheduler.clock.advance(3600)
     scheduler.run_due()
     assert len(jobcalls) == 2
-    assert store.history("job")[0].run.coalesced == 29
+    assert store.history(HistoryQuery("job"))[0].coalesced == 29
 
 
 def test_the_trigger_that_ends_removes_its_job(scheduler, store, jobcalls):

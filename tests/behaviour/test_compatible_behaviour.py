@@ -17,6 +17,7 @@ from goscheduler.events import (
 )
 from goscheduler.executors.pool import ThreadPoolExecutor
 from goscheduler.runs.model import OutcomeKind
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing import EventRecorder, ManualScheduler
 from goscheduler.triggers.combining import AndTrigger
 from goscheduler.triggers.cron import CronTrigger
@@ -68,7 +69,8 @@ def test_a_firing_refused_for_its_instances_is_an_event_and_a_record(schedulers,
     event = recorder.wait_for(EVENT_JOB_MAX_INSTANCES, "job", timeout=5)
     (moment,) = event.scheduled_run_times
     store = scheduler._engine.stores["default"]
-    assert moment in [a.run.scheduled_at for a in store.history("job") if a.outcome.kind is OutcomeKind.SKIPPED]
+    skipped = store.history(HistoryQuery("job", frozenset({OutcomeKind.SKIPPED})))
+    assert moment in [record.scheduled_at for record in skipped]
 
 
 def test_a_finished_trigger_is_refused_at_the_call_instead_of_being_stored_as_paused(manual):

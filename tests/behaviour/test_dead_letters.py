@@ -35,7 +35,7 @@ def scheduler(request):
 
 def dead_jobs(scheduler, **options):
     """Return the job ids of the dead letters, newest first."""
-    return [letter.attempt.run.job.id for letter in scheduler.dead_letters(**options)]
+    return [letter.record.job_id for letter in scheduler.dead_letters(**options)]
 
 
 def let_die(scheduler, *job_ids, steps=(NO,), **options):
@@ -43,7 +43,7 @@ def let_die(scheduler, *job_ids, steps=(NO,), **options):
     for job_id in job_ids:
         scheduler.add_job(play, id=job_id, args=steps, **{"retry": TWICE, **options})
         scheduler.advance(15)
-    return [letter.attempt.run.id for letter in reversed(scheduler.dead_letters())]
+    return [letter.run.id for letter in reversed(scheduler.dead_letters())]
 
 
 # What becomes a dead letter
@@ -52,13 +52,13 @@ def let_die(scheduler, *job_ids, steps=(NO,), **options):
 def test_a_dead_letter_tells_of_the_last_attempt_and_why_there_are_no_more(scheduler):
     let_die(scheduler, "job")
     (letter,) = scheduler.dead_letters()
-    attempt = letter.attempt
+    record = letter.record
     assert letter.reason == "attempt 2 of 2 failed"
-    assert (attempt.run.job.id, attempt.run.attempt, attempt.run.scheduled_at) == ("job", 2, START)
-    assert (attempt.outcome.kind, str(attempt.outcome.error)) == (OutcomeKind.FAILED, "no")
-    assert "retry_doubles.py" in attempt.outcome.traceback
-    assert since_start(attempt.finished_at) == 10
-    assert attempt == scheduler.runs("job")[0]
+    assert (record.job_id, record.attempt, record.scheduled_at) == ("job", 2, START)
+    assert (record.outcome, record.error_message) == (OutcomeKind.FAILED, "no")
+    assert "retry_doubles.py" in record.traceback
+    assert since_start(record.finished_at) == 10
+    assert record == scheduler.runs("job")[0]
 
 
 @pytest.mark.parametrize(("options", "kept"), [
@@ -85,7 +85,7 @@ def test_what_succeeds_or_snoozes_or_is_missed_leaves_no_dead_letter(scheduler):
     scheduler.add_job(play, id="late", run_date=START, trigger="date", misfire_grace_time=1, retry=TWICE)
     scheduler.clock.advance(60)
     scheduler.advance(60)
-    assert OutcomeKind.MISSED in {attempt.outcome.kind for attempt in scheduler.runs()}
+    assert OutcomeKind.MISSED in {record.outcome for record in scheduler.runs()}
     assert scheduler.dead_letters() == []
 
 
@@ -126,7 +126,7 @@ def test_dead_letters_come_newest_first_and_no_more_than_wanted(scheduler):
 def test_every_firing_of_a_job_can_leave_a_dead_letter(scheduler):
     scheduler.add_job(play, "interval", id="job", minutes=1, args=[NO], retry=TWICE)
     scheduler.advance(200)
-    assert [since_start(letter.attempt.run.scheduled_at) for letter in scheduler.dead_letters("job")] == [180, 120, 60]
+    assert [since_start(letter.record.scheduled_at) for letter in scheduler.dead_letters("job")] == [180, 120, 60]
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5", None, 10**9])
@@ -161,8 +161,8 @@ def test_a_redriven_run_gets_exactly_one_more_attempt_and_is_dead_again_if_that_
     assert attempts() == [1, 2, 3]
     assert seconds()[-1] == 15
     (letter,) = scheduler.dead_letters()
-    assert (letter.attempt.run.id, letter.attempt.run.attempt) == (run_id, 3)
-    assert letter.attempt.run.source is Source.REDRIVE
+    assert (letter.run.id, letter.record.attempt) == (run_id, 3)
+    assert letter.record.source is Source.REDRIVE
     scheduler.redrive(run_id)
     scheduler.advance("1h")
     assert attempts() == [1, 2, 3, 4]
@@ -175,7 +175,7 @@ def test_a_redriven_run_that_succeeds_is_no_dead_letter_any_more(scheduler):
     scheduler.advance(60)
     assert scheduler.dead_letters() == []
     assert [(event.run_id, event.attempt, event.retval) for event in recorder.events] == [(run_id, 3, "well")]
-    assert scheduler.runs("job")[0].run.scheduled_at == START
+    assert scheduler.runs("job")[0].scheduled_at == START
 
 
 def test_a_run_that_gave_up_can_be_redriven(scheduler):
@@ -200,7 +200,7 @@ def test_a_redrive_comes_neither_too_late_for_the_grace_time_nor_for_the_deadlin
     scheduler.advance("1d")
     scheduler.redrive(run_id)
     scheduler.advance(1)
-    assert scheduler.runs("job")[0].outcome.kind is OutcomeKind.SUCCEEDED
+    assert scheduler.runs("job")[0].outcome is OutcomeKind.SUCCEEDED
 
 
 def test_the_dead_letters_of_one_job_are_redriven_together(scheduler):
@@ -224,7 +224,7 @@ def test_redriving_where_there_is_nothing_does_nothing(scheduler):
 
 def test_all_dead_letters_are_redriven_even_if_they_are_more_than_can_be_listed_at_once(scheduler, monkeypatch):
     let_die(scheduler, "a", "b", "c", "d", "e")
-    monkeypatch.setattr(_runs, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(_runs, "AT_ONCE", 2)
     assert scheduler.redrive_all() == 5
     scheduler.run_due()
     assert [len(attempts(job_id)) for job_id in "abcde"] == [3] * 5
@@ -349,7 +349,7 @@ def test_every_attempt_of_many_failing_jobs_is_counted_and_none_is_made_twice(sc
     scheduler.advance("1h")
     assert len(scheduler.runs(limit=10 * many)) == len(recorder.events) == 4 * many
     assert len(scheduler.dead_letters(limit=10 * many)) == many
-    assert {letter.attempt.run.attempt for letter in scheduler.dead_letters(limit=10 * many)} == {4}
+    assert {letter.record.attempt for letter in scheduler.dead_letters(limit=10 * many)} == {4}
 
 
 def test_many_failing_jobs_on_threads_make_exactly_their_attempts(background):

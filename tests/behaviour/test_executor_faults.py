@@ -17,6 +17,7 @@ from goscheduler.events import (
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.executors.debug import DebugExecutor
 from goscheduler.runs.model import OutcomeKind
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing import EventRecorder, ManualScheduler
 
 
@@ -64,7 +65,7 @@ def test_a_run_that_cannot_be_submitted_is_told_of_as_an_error(scheduler, faulty
     assert 'Error submitting job "note' in caplog.text
     assert 'to executor "faulty"' in caplog.text
     store = scheduler._engine.stores["default"]
-    assert [attempt.outcome.kind for attempt in store.history("bad")] == [OutcomeKind.FAILED] * 2
+    assert [record.outcome for record in store.history(HistoryQuery("bad"))] == [OutcomeKind.FAILED] * 2
     assert store.live_runs() == []
     faulty.faults.clear()
     scheduler.advance(10)

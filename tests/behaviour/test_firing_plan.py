@@ -12,8 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goscheduler.options import DEFAULTS, filled_in
+from goscheduler.runs.limits import Ledger, Limit
 from goscheduler.runs.model import OutcomeKind, RunState
-from goscheduler.runs.plan import CATCH_UP, FiringPlanner, admit, plan_firing
+from goscheduler.runs.plan import (
+    CATCH_UP,
+    FiringPlan,
+    FiringPlanner,
+    Refusal,
+    Standing,
+    admit,
+    keys_of,
+    plan_firing,
+    rank_of,
+)
 from goscheduler.testing import ManualScheduler
 from goscheduler.triggers.cron import CronTrigger
 from goscheduler.triggers.interval import IntervalTrigger
@@ -28,9 +39,10 @@ def due_job(trigger=None, **options):
     return job
 
 
-def plan(job, late=0.0, live=0):
+def plan(job, late=0.0, live=0, waiting=0, ledger=None):
     numbers = itertools.count()
-    return plan_firing(job, START + timedelta(seconds=late), live, "me", 7, lambda: f"run-{next(numbers)}")
+    standing = Standing(live, waiting, 7, Ledger() if ledger is None else ledger)
+    return plan_firing(job, START + timedelta(seconds=late), standing, "me", lambda: f"run-{next(numbers)}")
 
 
 def seconds(runs):
@@ -76,6 +88,84 @@ def test_the_plan_for_a_due_job(options, late, live, start, wait, records):
     assert firing.suspended is None
 
 
+# options, live, waiting → what becomes of three gathered fire times, and whether those that go on are told to end
+OVERLAPS = {
+    "skip": ({"overlap": "skip"}, 1, 0, [], [], 3, False),
+    "queue": ({"overlap": "queue"}, 1, 0, [], [0, 1, 2], 0, False),
+    "queue, nothing live": ({"overlap": "queue"}, 0, 0, [0], [1, 2], 0, False),
+    "queue behind others": ({"overlap": "queue"}, 0, 1, [], [0, 1, 2], 0, False),
+    "queue that is full": ({"overlap": "queue"}, 1, CATCH_UP - 1, [], [0], 2, False),
+    "cancel running": ({"overlap": "cancel_running"}, 1, 0, [], [2], 2, True),
+    "cancel running, nothing live": ({"overlap": "cancel_running"}, 0, 0, [0], [1, 2], 0, False),
+    "cancel running, one waits for that": ({"overlap": "cancel_running"}, 1, 1, [], [], 3, True),
+    "allow": ({"overlap": "allow"}, 5, 0, [0, 1, 2], [], 0, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "live", "waiting", "start", "wait", "skipped", "displace"), OVERLAPS.values(), ids=OVERLAPS
+)
+def test_what_a_firing_does_that_overlaps(options, live, waiting, start, wait, skipped, displace):
+    firing = plan(due_job(coalesce=False, **options), 2, live, waiting)
+    assert seconds(firing.start) == start
+    assert seconds(firing.wait) == wait
+    assert [record.outcome.kind.value for record in firing.records] == ["skipped"] * skipped
+    assert firing.displace is displace
+
+
+MAIL = Limit("mail", concurrency=2)
+
+# options, live runs under the limit, waiting → started, waiting, skipped
+LIMITED = {
+    "free": ({}, 1, 0, [2], [], 0),
+    "full": ({}, 2, 0, [], [2], 0),
+    "full, and one waits": ({}, 2, 1, [], [], 1),
+    "full, and one waits, queueing": ({"overlap": "queue"}, 2, 1, [], [2], 0),
+    "room for one of three": ({"coalesce": False, "overlap": "allow"}, 1, 0, [0], [1, 2], 0),
+}
+
+
+@pytest.mark.parametrize(("options", "taken", "waiting", "start", "wait", "skipped"), LIMITED.values(), ids=LIMITED)
+def test_what_a_firing_does_that_meets_a_limit(options, taken, waiting, start, wait, skipped):
+    ledger = Ledger({"mail": taken})
+    firing = plan(due_job(limits=MAIL, **options), 2, 0, waiting, ledger)
+    assert seconds(firing.start) == start
+    assert seconds(firing.wait) == wait
+    assert [record.outcome.kind.value for record in firing.records] == ["skipped"] * skipped
+    assert (ledger.obstacle([MAIL], START) is None) == (taken + len(start) < 2)
+
+
+def test_a_pending_run_is_held_by_a_full_limit_and_put_off_by_a_rate():
+    (run,) = plan(due_job(limits=MAIL), ledger=Ledger({"mail": 2})).wait
+    assert admit(run, Standing(0, 1, 1, Ledger({"mail": 2})), START) == Refusal("limit:mail")
+    rate = Limit("api", rate="1/1m")
+    ledger = Ledger()
+    ledger.take([rate], START)
+    run = run._replace(job=due_job(limits=rate))
+    refusal = admit(run, Standing(0, 1, 1, ledger), START)
+    assert refusal.key is None
+    assert timedelta(minutes=1) <= refusal.until - START <= timedelta(seconds=62)
+
+
+def test_a_run_counts_under_its_job_and_under_its_limits():
+    (run,) = plan(due_job(limits=[MAIL, Limit("api", rate="9/s")])).start
+    assert keys_of(run) == ["job:job", "limit:api", "limit:mail"]
+
+
+def test_the_more_urgent_goes_first_then_the_earlier_and_nobody_waits_for_ever():
+    minute = 60_000_000
+    urgent, usual, lazy = (due_job(priority=priority) for priority in (0, 5, 9))
+    assert rank_of(urgent, 1) < rank_of(usual, 0) < rank_of(lazy, 0)
+    assert rank_of(usual, 0) < rank_of(usual, 1)
+    assert rank_of(lazy, 0) < rank_of(urgent, 9 * minute + 1)
+
+
+@pytest.mark.parametrize(("auto_remove", "keep"), [(True, False), (False, True)])
+def test_a_job_that_is_not_to_be_removed_is_kept_when_its_trigger_ends(auto_remove, keep):
+    assert plan(due_job(FirstThen(None), auto_remove=auto_remove)).keep is keep
+    assert plan(due_job(FirstThen(None), auto_remove=auto_remove), live=1).keep is keep
+
+
 def test_what_starts_is_ours_and_what_waits_is_nobodys():
     firing = plan(due_job(coalesce=False), 1)
     (started,), (waiting,) = firing.start, firing.wait
@@ -95,8 +185,8 @@ def test_coalesced_fire_times_are_not_forgotten_when_the_run_is_skipped():
 
 def test_a_waiting_run_is_admitted_when_there_is_room_for_an_instance():
     (waiting,) = plan(due_job(coalesce=False), 1).wait
-    assert admit(waiting, 0)
-    assert not admit(waiting, 1)
+    assert admit(waiting, Standing(0, 1, 1, Ledger()), START) is None
+    assert admit(waiting, Standing(1, 1, 1, Ledger()), START) == Refusal("job:job")
 
 
 def test_a_trigger_that_ends_gives_no_next_time():
@@ -127,17 +217,18 @@ GARBAGE = {
 @pytest.mark.parametrize("then", GARBAGE.values(), ids=GARBAGE)
 def test_a_job_whose_trigger_misbehaves_is_suspended_with_a_reason(then):
     job = due_job(FirstThen(then))
-    planner = FiringPlanner("me", {"default"}.__contains__, lambda: "run")
-    firing = planner(job, 0, 1, START)
+    planner = FiringPlanner("me", lambda job: None, lambda: "run")
+    firing = planner(job, Standing(0, 0, 1, Ledger()), START)
     assert firing.suspended
     assert "trigger" in firing.suspended
     assert (firing.start, firing.wait, firing.records, firing.next_run_time) == ((), (), (), None)
     assert job.next_run_time == START
 
 
-def test_a_job_whose_executor_is_unknown_is_suspended_with_a_reason():
-    firing = FiringPlanner("me", {"default"}.__contains__, lambda: "run")(due_job(executor="gpu"), 0, 1, START)
-    assert firing.suspended == 'there is no executor named "gpu"'
+def test_a_job_that_meets_an_obstacle_is_suspended_with_the_reason():
+    planner = FiringPlanner("me", lambda job: f"{job.executor} is out of order", lambda: "run")
+    firing = planner(due_job(executor="gpu"), Standing(0, 0, 1, Ledger()), START)
+    assert firing == FiringPlan(suspended="gpu is out of order")
 
 
 @given(

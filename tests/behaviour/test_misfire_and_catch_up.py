@@ -18,6 +18,7 @@ from goscheduler.events import (
     EVENT_JOB_SUSPENDED,
 )
 from goscheduler.runs.model import OutcomeKind
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing import EventRecorder, ManualScheduler
 
 
@@ -44,7 +45,7 @@ def sleep_through(scheduler, seconds):
 
 
 def history(scheduler, job_id="job"):
-    return list(reversed(scheduler._engine.stores["default"].history(job_id, 10_000)))
+    return list(reversed(scheduler._engine.stores["default"].history(HistoryQuery(job_id, limit=10_000))))
 
 
 def test_a_late_run_still_runs_by_default(scheduler, jobcalls):
@@ -61,7 +62,7 @@ def test_a_firing_later_than_its_grace_is_recorded_as_missed_and_not_run(schedul
     (event,) = recorder.of(EVENT_JOB_MISSED)
     assert (event.job_id, event.scheduled_run_time) == ("job", run_date)
     (record,) = history(scheduler)
-    assert record.outcome.kind is OutcomeKind.MISSED
+    assert record.outcome is OutcomeKind.MISSED
     assert scheduler.get_job("job") is None
 
 
@@ -149,7 +150,7 @@ def test_a_skipped_firing_is_in_the_history_and_the_next_one_runs(schedulers, ho
     scheduler.add_job(note, "interval", seconds=1, id="job")
     sleep_through_once(scheduler, 1)
     sleep_through_once(scheduler, 1)
-    assert [attempt.outcome.kind for attempt in history(scheduler)] == [OutcomeKind.SKIPPED]
+    assert [record.outcome for record in history(scheduler)] == [OutcomeKind.SKIPPED]
     holding.finish()
     settle_and_go_on(scheduler)
     sleep_through_once(scheduler, 1)
@@ -198,8 +199,7 @@ def test_an_outage_of_thirty_days_is_told_in_full(schedulers, jobcalls, make_sto
     scheduler.start()
     scheduler.add_job(note, "interval", seconds=1, id="job", coalesce=coalesce)
     sleep_through(scheduler, 30 * 86_400)
-    attempts = history(scheduler)
-    told = sum(attempt.fire_times + attempt.run.coalesced for attempt in attempts)
+    told = sum(record.fire_times + record.coalesced for record in history(scheduler))
     assert told == 30 * 86_400
     assert len(jobcalls) == (1 if coalesce else 1000)
 
@@ -209,7 +209,7 @@ def test_one_run_of_a_history_never_stands_for_a_fire_time_of_another(scheduler)
     scheduler.advance(3)
     sleep_through(scheduler, 60)
     scheduler.advance(3)
-    times = [attempt.run.scheduled_at for attempt in history(scheduler)]
+    times = [record.scheduled_at for record in history(scheduler)]
     assert sorted(times) == [START + timedelta(seconds=n) for n in range(1, 67)]
 
 

@@ -54,7 +54,7 @@ def held(request):
 
 def kinds(scheduler, job_id="job"):
     """Return how the attempts at a job ended, oldest first."""
-    return [attempt.outcome.kind for attempt in reversed(scheduler.runs(job_id))]
+    return [record.outcome for record in reversed(scheduler.runs(job_id))]
 
 
 # When
@@ -104,9 +104,10 @@ def test_every_attempt_knows_its_number_and_is_at_the_same_firing(scheduler):
     assert len({run.run_id for run in runs}) == len({run.fire_id for run in runs}) == 1
     assert {run.scheduled_at for run in runs} == {START}
     assert runs[0].fence < runs[1].fence < runs[2].fence
-    recorded = [attempt.run for attempt in reversed(scheduler.runs("job"))]
-    assert [run.source for run in recorded] == [Source.SCHEDULE, Source.RETRY, Source.RETRY]
-    assert [since_start(run.due_at) for run in recorded] == [0, 5, 10]
+    recorded = scheduler.runs("job")[::-1]
+    assert [record.source for record in recorded] == [Source.SCHEDULE, Source.RETRY, Source.RETRY]
+    assert [since_start(record.started_at) for record in recorded] == [0, 5, 10]
+    assert [record.fire_id for record in recorded] == [run.fire_id for run in runs]
 
 
 def test_the_retries_of_many_runs_do_not_disturb_one_another(scheduler):
@@ -296,7 +297,7 @@ def test_a_job_without_a_policy_may_snooze_too(scheduler):
     scheduler.advance(100)
     assert seconds() == [0, 5]
     assert kinds(scheduler) == [OutcomeKind.SNOOZED, OutcomeKind.SUCCEEDED]
-    assert scheduler.runs("job")[1].outcome.reason == "closed"
+    assert scheduler.runs("job")[1].reason == "closed"
     assert recorder.events == []
 
 
@@ -337,7 +338,7 @@ def test_an_exception_without_words_or_pickle_is_retried_and_dead_lettered_like_
     scheduler.add_job(play, "interval", id="other", seconds=10, args=["well"])
     scheduler.advance(60)
     assert kinds(scheduler) == [OutcomeKind.FAILED] * 3
-    assert [letter.attempt.run.job.id for letter in scheduler.dead_letters()] == ["job"]
+    assert [letter.record.job_id for letter in scheduler.dead_letters()] == ["job"]
     assert seconds("other") == [10, 20, 30, 40, 50, 60]
 
 
@@ -363,14 +364,15 @@ def test_what_wants_to_end_the_program_is_a_failure_that_is_retried_if_the_polic
 
 
 def test_an_exception_that_is_raised_again_and_again_does_not_gather_frames(scheduler):
+    recorder = EventRecorder(scheduler, EVENT_JOB_DEAD_LETTERED)
     scheduler.add_job(retry_doubles.fail_with_a_shared_error, id="job", retry=Retry(200, fixed(1)))
     scheduler.advance("10m")
     (letter,) = scheduler.dead_letters()
-    frames, count = letter.attempt.outcome.error.__traceback__, 0
+    frames, count = recorder.events[-1].exception.__traceback__, 0
     while frames is not None:
         frames, count = frames.tb_next, count + 1
     assert count < 100
-    assert letter.attempt.outcome.traceback.count("fail_with_a_shared_error") == 1
+    assert letter.record.traceback.count("fail_with_a_shared_error") == 1
 
 
 # Events
@@ -387,7 +389,7 @@ def test_the_events_of_a_run_come_in_the_order_of_its_life(scheduler):
     assert [(event.job_id, event.attempt, event.scheduled_run_time) for event in told] == [
         ("job", number, START) for number in (1, 2, 3)
     ]
-    assert {event.run_id for event in told} == {scheduler.dead_letters()[0].attempt.run.id}
+    assert {event.run_id for event in told} == {scheduler.dead_letters()[0].run.id}
     assert all(isinstance(event.exception, ValueError) for event in told)
 
 
@@ -533,7 +535,7 @@ def test_a_process_that_gives_up_or_dies_or_fails_without_a_pickle_is_retried_as
     scheduler.add_job(retry_doubles.fail_speechlessly, id="speechless", retry=twice)
     scheduler.add_job(die, id="dies", retry=twice)
     recorder.wait_for(EVENT_JOB_DEAD_LETTERED, count=5, timeout=18)
-    assert {letter.attempt.run.job.id: letter.attempt.run.attempt for letter in scheduler.dead_letters()} == {
+    assert {letter.record.job_id: letter.record.attempt for letter in scheduler.dead_letters()} == {
         "gives up": 1, "locked": 2, "odd": 2, "speechless": 2, "dies": 2,
     }
 

@@ -51,7 +51,7 @@ def test_a_run_by_hand_happens_at_once_and_does_not_move_the_schedule(scheduler)
     scheduler.advance(100)
     assert seconds() == [25, 60, 120]
     assert [run.run_id == run_id for run in runs_of("job")] == [True, False, False]
-    assert [attempt.run.source for attempt in scheduler.runs("job")] == [
+    assert [record.source for record in scheduler.runs("job")] == [
         Source.SCHEDULE, Source.SCHEDULE, Source.MANUAL,
     ]
 
@@ -61,8 +61,8 @@ def test_a_run_by_hand_stands_for_the_moment_it_was_asked_for(scheduler):
     scheduler.advance(25)
     run_id = scheduler.run_now("job")
     scheduler.run_due()
-    (attempt,) = scheduler.runs("job")
-    assert (attempt.run.id, since_start(attempt.run.scheduled_at), attempt.lateness) == (run_id, 25, 0)
+    (record,) = scheduler.runs("job")
+    assert (record.run_id, since_start(record.scheduled_at), record.lateness) == (run_id, 25, 0)
 
 
 def test_every_run_by_hand_is_one_of_its_own(scheduler):
@@ -98,7 +98,7 @@ def test_a_firing_is_skipped_while_a_run_by_hand_is_live(held):
     scheduler.run_now("job")
     scheduler.advance(60)
     assert [run.source for run in executor.taken] == [Source.MANUAL]
-    assert scheduler.runs("job")[0].outcome.kind is OutcomeKind.SKIPPED
+    assert scheduler.runs("job")[0].outcome is OutcomeKind.SKIPPED
 
 
 def test_where_more_instances_are_allowed_that_many_run_by_hand_together(held):
@@ -129,7 +129,7 @@ def test_a_run_by_hand_that_fails_is_retried_and_dead_lettered_like_any_other(sc
     run_id = scheduler.run_now("job")
     scheduler.advance(60)
     assert seconds() == [0, 10, 20]
-    assert [letter.attempt.run.id for letter in scheduler.dead_letters("job")] == [run_id]
+    assert [letter.run.id for letter in scheduler.dead_letters("job")] == [run_id]
 
 
 def test_the_removal_of_a_job_ends_what_was_asked_for_by_hand(scheduler):
@@ -199,8 +199,8 @@ def test_the_history_has_one_record_for_each_attempt_and_each_fire_time_that_was
     scheduler.add_job(play, "date", id="late", run_date=START, misfire_grace_time=1)
     scheduler.clock.advance(5)
     scheduler.advance(60)
-    assert [(attempt.run.job.id, attempt.run.attempt, attempt.outcome.kind) for attempt in scheduler.runs()] == [
-        ("job", 2, OutcomeKind.SUCCEEDED), ("job", 1, OutcomeKind.FAILED), ("late", 1, OutcomeKind.MISSED),
+    assert sorted((record.job_id, record.attempt, record.outcome) for record in scheduler.runs()) == [
+        ("job", 1, OutcomeKind.FAILED), ("job", 2, OutcomeKind.SUCCEEDED), ("late", 1, OutcomeKind.MISSED),
     ]
 
 
@@ -208,10 +208,10 @@ def test_a_record_tells_when_how_long_and_how_an_attempt_went(scheduler):
     scheduler.add_job(play, "date", id="job", run_date=START, args=[NO])
     scheduler.clock.advance(5)
     scheduler.run_due()
-    (attempt,) = scheduler.runs()
-    assert (attempt.run.scheduled_at, since_start(attempt.outcome.started_at), attempt.lateness) == (START, 5, 5)
-    assert (attempt.outcome.kind, str(attempt.outcome.error)) == (OutcomeKind.FAILED, "no")
-    assert "retry_doubles.py" in attempt.outcome.traceback
+    (record,) = scheduler.runs()
+    assert (record.scheduled_at, since_start(record.started_at), record.lateness) == (START, 5, 5)
+    assert (record.outcome, record.error_message) == (OutcomeKind.FAILED, "no")
+    assert "retry_doubles.py" in record.traceback
 
 
 def test_a_record_tells_how_long_a_job_took_and_what_it_returned():
@@ -222,9 +222,9 @@ def test_a_record_tells_how_long_a_job_took_and_what_it_returned():
 
         scheduler.add_job(work, id="job")
         scheduler.run_due()
-        (attempt,) = scheduler.runs("job")
-        assert (attempt.outcome.result, attempt.outcome.seconds) == (42, 3)
-        assert since_start(attempt.finished_at) == 3
+        (record,) = scheduler.runs("job")
+        assert (record.result, record.seconds) == ("42", 3)
+        assert since_start(record.finished_at) == 3
 
 
 def test_the_history_comes_newest_first_and_no_more_than_wanted(scheduler):
@@ -233,7 +233,7 @@ def test_the_history_comes_newest_first_and_no_more_than_wanted(scheduler):
     scheduler.advance(185)
 
     def times(**options):
-        return [since_start(attempt.run.scheduled_at) for attempt in scheduler.runs(**options)]
+        return [since_start(record.scheduled_at) for record in scheduler.runs(**options)]
 
     assert times() == [180, 150, 120, 90, 60, 30]
     assert times(limit=2) == [180, 150]
@@ -263,8 +263,8 @@ def test_the_history_of_several_stores_comes_in_one_order():
         scheduler.add_job(play, "interval", id="a", minutes=1, args=["well"])
         scheduler.add_job(play, "interval", id="b", seconds=80, args=["well"], jobstore="other")
         scheduler.advance(200)
-        assert [attempt.run.job.id for attempt in scheduler.runs()] == ["a", "b", "a", "b", "a"]
-        assert [attempt.run.job.id for attempt in scheduler.runs(limit=2, jobstore="other")] == ["b", "b"]
+        assert [record.job_id for record in scheduler.runs()] == ["a", "b", "a", "b", "a"]
+        assert [record.job_id for record in scheduler.runs(limit=2, jobstore="other")] == ["b", "b"]
 
 
 def test_the_history_outlives_its_job(scheduler):
@@ -278,4 +278,4 @@ def test_the_memory_store_remembers_as_many_attempts_as_it_was_told():
     with ManualScheduler(jobstores={"default": MemoryJobStore(history=3)}) as scheduler:
         scheduler.add_job(play, "interval", id="job", minutes=1, args=["well"])
         scheduler.advance("10m")
-        assert [since_start(attempt.run.scheduled_at) for attempt in scheduler.runs()] == [600, 540, 480]
+        assert [since_start(record.scheduled_at) for record in scheduler.runs()] == [600, 540, 480]

@@ -7,17 +7,31 @@ from datetime import timedelta
 import pytest
 from behaviour_doubles import START, note
 
+from goscheduler.options import DEFAULTS, filled_in
 from goscheduler.runs import transitions
-from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, RunState, Source
-from goscheduler.runs.transitions import IllegalChange, asked_for, claimed, put_back, recovered, retried, settle
+from goscheduler.runs.model import NEWBORN, Attempt, JobLife, Outcome, OutcomeKind, Run, RunState, Source
+from goscheduler.runs.retry import Retry, fixed
+from goscheduler.runs.transitions import (
+    IllegalChange,
+    asked_for,
+    called_off,
+    claimed,
+    crashed,
+    lived,
+    put_back,
+    recovered,
+    retried,
+    settle,
+)
 from goscheduler.testing import ManualScheduler
 
 NOW = START + timedelta(seconds=3)
 DONE = Outcome(OutcomeKind.SUCCEEDED)
 
 
-def a_run(state):
-    job = ManualScheduler().add_job(note, id="job")
+def a_run(state, **options):
+    job = ManualScheduler().add_job(note, id="job", **options)
+    job.options = filled_in(job.options, DEFAULTS)
     pending = Run("run", job, START, START, fence=4, attempt=2, crashes=1)
     return pending if state is RunState.PENDING else pending._replace(owner="me")
 
@@ -28,6 +42,7 @@ CHANGES = {
     "recovered": recovered,
     "retried": lambda run: retried(run, NOW),
     "settled": lambda run: settle(run, DONE, NOW),
+    "called off": lambda run: called_off(run, "why", NOW),
 }
 ALLOWED = {
     (RunState.PENDING, "claimed"): RunState.CLAIMED,
@@ -35,6 +50,7 @@ ALLOWED = {
     (RunState.CLAIMED, "recovered"): RunState.PENDING,
     (RunState.CLAIMED, "retried"): RunState.PENDING,
     (RunState.CLAIMED, "settled"): RunState.FINISHED,
+    (RunState.PENDING, "called off"): RunState.FINISHED,
 }
 
 
@@ -60,7 +76,10 @@ def test_only_the_documented_changes_can_be_built(state, change):
 def test_every_public_change_of_the_module_stands_in_the_table():
     public = {name for name in vars(transitions) if getattr(vars(transitions)[name], "__module__", "") ==
               transitions.__name__ and name[0].islower() and not name.startswith("_")}
-    assert public == {"asked_for", "claimed", "put_back", "recovered", "redriven", "retried", "settle"}
+    assert public == {
+        "asked_for", "called_off", "claimed", "crashed", "lived", "put_back", "recovered", "redriven", "retried",
+        "settle",
+    }  # fmt: skip
 
 
 def test_nothing_leads_out_of_finished():
@@ -98,14 +117,48 @@ def test_a_run_asked_for_by_hand_is_pending_and_due_at_once():
 
 
 @pytest.mark.parametrize("kind", OutcomeKind)
-def test_settling_ends_every_run_except_a_snoozed_one(kind):
+def test_settling_ends_every_run_except_one_that_snoozed_or_was_lost(kind):
     run = a_run(RunState.CLAIMED)
     settlement = settle(run, Outcome(kind, reason="why"), NOW)
     assert settlement.attempt == Attempt(run, Outcome(kind, reason="why"), NOW)
     if kind is OutcomeKind.SNOOZED:
         assert settlement.follow_up == put_back(run)
+    elif kind is OutcomeKind.LOST:
+        assert settlement.follow_up == recovered(run)
     else:
         assert settlement.follow_up is None
+
+
+# options → whether the run comes again, at which attempt, and why it is dead
+CRASHES = {
+    "usual": ({}, Source.RECOVERED, 2, None),
+    "once too often": ({"max_crashes": 2}, None, None, "crashed 2 times: the process that had it was lost"),
+    "dead": ({"on_crash": "dead"}, None, None, "crashed: the process that had it was lost"),
+    "fail": ({"on_crash": "fail"}, None, None, None),
+    "fail, with attempts left": ({"on_crash": "fail", "retry": Retry(3, fixed(9))}, Source.RETRY, 3, None),
+    "fail, without": ({"on_crash": "fail", "retry": Retry(2, fixed(9))}, None, None, "attempt 2 of 2 failed"),
+}
+
+
+@pytest.mark.parametrize(("options", "source", "attempt", "dead"), CRASHES.values(), ids=CRASHES)
+def test_what_becomes_of_a_run_whose_process_was_lost(options, source, attempt, dead):
+    settlement = crashed(a_run(RunState.CLAIMED, **options), NOW)
+    assert settlement.attempt.outcome.kind is OutcomeKind.LOST
+    assert settlement.dead == dead
+    follow_up = settlement.follow_up
+    came = (None, None) if follow_up is None else (follow_up.source, follow_up.attempt)
+    assert came == (source, attempt)
+
+
+def test_only_attempts_that_were_started_count_in_the_life_of_a_job():
+    run = a_run(RunState.CLAIMED)
+    life = lived(NEWBORN, settle(run, Outcome(OutcomeKind.MISSED), NOW).attempt)
+    assert life == NEWBORN
+    life = lived(life, settle(run, Outcome(OutcomeKind.FAILED, error=ValueError("no"), started_at=START), NOW).attempt)
+    assert life == JobLife(1, START, None, "ValueError: no", OutcomeKind.FAILED)
+    life = lived(life, settle(run, Outcome(OutcomeKind.SUCCEEDED, started_at=START), NOW).attempt)
+    assert life == JobLife(2, START, NOW, "ValueError: no", OutcomeKind.SUCCEEDED)
+    assert JobLife.from_state(life.as_state()) == life
 
 
 def test_a_run_cannot_be_changed_in_place():
@@ -118,10 +171,3 @@ def test_the_fire_id_is_the_same_on_every_attempt():
     run = a_run(RunState.CLAIMED)
     again = claimed(put_back(run), "you", 5)
     assert again.fire_id == run.fire_id == "job@2026-01-01T00:00:00+00:00"
-
-
-def test_lateness_is_counted_from_the_fire_time_to_the_start():
-    run = a_run(RunState.CLAIMED)
-    started = settle(run, DONE._replace(started_at=START + timedelta(seconds=2)), NOW).attempt
-    assert started.lateness == 2.0
-    assert settle(run, Outcome(OutcomeKind.MISSED), NOW).attempt.lateness == 0.0

@@ -28,6 +28,7 @@ from goscheduler.events import (
     EVENT_SCHEDULER_SHUTDOWN,
 )
 from goscheduler.runs.model import OutcomeKind
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.schedulers._outages import Outages
 from goscheduler.testing import EventRecorder, ManualScheduler
 
@@ -187,11 +188,11 @@ def test_outcomes_are_kept_while_the_store_is_away_and_written_when_it_is_back(s
     pass_time(scheduler, 10)
     assert sorted(jobcalls) == ["shaky", "sound"]
     assert not recorder.of(EVENT_JOB_EXECUTED, "shaky")
-    assert faulty.history("shaky") == []
+    assert faulty.history(HistoryQuery("shaky")) == []
     faulty.faults.clear()
     pass_time(scheduler, 3)
-    (attempt,) = faulty.history("shaky")
-    assert attempt.outcome.kind is OutcomeKind.SUCCEEDED
+    (record,) = faulty.history(HistoryQuery("shaky"))
+    assert record.outcome is OutcomeKind.SUCCEEDED
     assert len(recorder.of(EVENT_JOB_EXECUTED, "shaky")) == 1
     assert jobcalls.count("shaky") == 1
 
@@ -210,7 +211,7 @@ def test_a_second_outcome_does_not_push_out_one_that_waits_to_be_written(schedul
         scheduler._settler.settle_reported()
     store.faults.clear()
     scheduler.run_due()
-    assert {attempt.run.job.id for attempt in store.history()} == {"a", "b", "c"}
+    assert {record.job_id for record in store.history(HistoryQuery())} == {"a", "b", "c"}
     assert store.live_runs() == []
 
 

@@ -9,12 +9,13 @@ import pytest
 from behaviour_doubles import START, HoldingExecutor, PickledStore, note
 
 from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.config import SchedulerConfig
 from goscheduler.events import EVENT_JOB_EXECUTED, EVENT_JOB_SUBMITTED
 from goscheduler.executors.debug import DebugExecutor
-from goscheduler.schedulers._tick import LONGEST_WAIT
 from goscheduler.testing import EventRecorder, ManualScheduler
 
-SOON = LONGEST_WAIT / 2
+POLL_INTERVAL = SchedulerConfig().poll_interval
+SOON = POLL_INTERVAL / 2
 
 
 def test_a_job_added_by_a_job_runs_at_once(schedulers):
@@ -114,9 +115,9 @@ def test_the_wait_ends_when_the_next_job_is_due(manual):
 
 
 def test_the_wait_is_bounded_so_that_a_clock_change_is_noticed(manual):
-    assert manual._process_jobs() == LONGEST_WAIT
+    assert manual._process_jobs() == POLL_INTERVAL
     manual.add_job(note, "date", run_date=START + timedelta(days=3))
-    assert manual._process_jobs() == LONGEST_WAIT
+    assert manual._process_jobs() == POLL_INTERVAL
 
 
 def test_a_paused_scheduler_waits_until_it_is_woken(manual):

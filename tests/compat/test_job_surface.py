@@ -120,7 +120,7 @@ REFUSALS = [
     ({"func": None}, TypeError, "func must be a callable or a textual reference to one"),
     ({"func": "no_such_module:func"}, LookupError, "Error resolving reference no_such_module:func"),
     ({"func": f"{__name__}:nobody"}, LookupError, f"Error resolving reference {__name__}:nobody"),
-    ({"func": "no colon"}, ValueError, "Invalid reference"),
+    ({"func": "no.colon"}, ValueError, "Invalid reference"),
     ({"args": "text"}, TypeError, "args must be a non-string iterable"),
     ({"args": 5}, TypeError, "args must be a non-string iterable"),
     ({"kwargs": "text"}, TypeError, "kwargs must be a dict-like object"),

@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 
-from goscheduler.executors.context import current_run
+from goscheduler.executors.context import RunCancelled, current_run
+from goscheduler.runs.retry import Snooze
 
 
 def add(left, right=1):
@@ -178,3 +179,75 @@ def elapsed():
     while time.monotonic() == begun:
         pass
     return time.monotonic() - begun
+
+
+def tell(path):
+    with open(path, "w") as file:
+        file.write(str(os.getpid()))
+
+
+def go_on_until_told_to_end(path):
+    tell(path)
+    while True:
+        current_run().check()
+        time.sleep(0.001)
+
+
+async def go_on_until_told_to_end_later(path):
+    tell(path)
+    while True:
+        current_run().check()
+        await asyncio.sleep(0.001)
+
+
+def ignore_everything(told, answer):
+    """Write the own pid to one named pipe, and go on until something comes through another."""
+    signal_is_ignored = threading.current_thread() is threading.main_thread()
+    if signal_is_ignored:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return tell_and_wait_for_answer(told, answer)
+
+
+async def ignore_everything_later(told, answer):
+    waiting = asyncio.get_running_loop().run_in_executor(None, ignore_everything, told, answer)
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError:
+            continue
+    return waiting.result()
+
+
+def leave_when_terminated(path):
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    tell_pid_and_wait(path)
+
+
+def wait_in_initializer(path):
+    tell(path)
+    while True:
+        signal.pause()
+
+
+def cancel_itself(reason):
+    raise RunCancelled(reason)
+
+
+def snooze(reason):
+    raise Snooze(1, reason)
+
+
+def advance(times):
+    for number in range(1, times + 1):
+        current_run().progress(number / times, f"step {number}")
+
+
+async def advance_later(times):
+    await asyncio.sleep(0)
+    advance(times)
+
+
+def advance_and_wait(told, answer):
+    current_run().progress(0.1)
+    current_run().progress(0.5, "half")
+    return tell_and_wait_for_answer(told, answer)

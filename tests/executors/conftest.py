@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from dataclasses import dataclass, field
@@ -166,6 +167,17 @@ def jobs(monkeypatch):
 
     yield childjobs
     sys.modules.pop("childjobs", None)
+
+
+@pytest.fixture
+def fifo(tmp_path):
+    """A function that makes a named pipe: reading from it waits for whoever writes."""
+
+    def make(name: str) -> str:
+        os.mkfifo(tmp_path / name)
+        return str(tmp_path / name)
+
+    return make
 
 
 @pytest.fixture

@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
+from goscheduler.executors import context
 from goscheduler.executors.asyncio import AsyncIOExecutor, is_coroutine_function
+from goscheduler.executors.context import current_run, forget_run
 from goscheduler.runs.model import OutcomeKind
 
 PATIENCE = 30.0
@@ -319,3 +321,140 @@ def test_five_thousand_coroutines_are_each_reported_once(executor, loop_host, ne
     loop_host.wait_for(len(runs))
     executor.shutdown()
     assert sorted(run.id for run, _ in loop_host.reports) == sorted(run.id for run in runs)
+
+
+class Swallower(Gate):
+    """A coroutine job that goes on when it is cancelled, and keeps what it sees then."""
+
+    seen = None
+
+    async def __call__(self):
+        self.started.set()
+        while not self._event.is_set():
+            try:
+                await self._event.wait()
+            except asyncio.CancelledError:
+                self.seen = current_run().cancel_reason
+
+
+def test_a_cancelled_task_can_clean_up_and_its_outcome_has_the_reason(executor, loop_host, running, gate):
+    assert executor.cancel(running, "out of time")
+
+    outcome = loop_host.outcome_of(running)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.CANCELLED, "out of time")
+    assert outcome.started_at is not None
+    forget_run(running.id)
+
+
+def test_a_function_in_a_thread_is_told_and_not_its_neighbour(executor, loop_host, new_run):
+    begun = threading.Semaphore(0)
+    opened = threading.Event()
+
+    def go_on():
+        begun.release()
+        while not current_run().cancelled:
+            if opened.is_set():
+                return "through"
+        return current_run().cancel_reason
+
+    runs = [new_run(go_on), new_run(go_on)]
+    for run in runs:
+        executor.submit(run)
+        assert begun.acquire(timeout=PATIENCE)
+
+    assert executor.cancel(runs[0], "out of time")
+
+    assert loop_host.outcome_of(runs[0]).result == "out of time"
+    opened.set()
+    assert loop_host.outcome_of(runs[1]).result == "through"
+    forget_run(runs[0].id)
+
+
+def test_a_run_that_is_cancelled_before_the_loop_comes_to_it_is_not_started(executor, loop_host, new_run):
+    begun, blocked = threading.Event(), threading.Event()
+
+    def block():
+        begun.set()
+        assert blocked.wait(PATIENCE)
+
+    loop_host._eventloop.call_soon_threadsafe(block)
+    assert begun.wait(PATIENCE)
+    run = new_run(coroutine_function)
+    executor.submit(run)
+    loop_host.removed.add(run.id)
+
+    assert executor.cancel(run, "displaced")
+    blocked.set()
+
+    outcome = loop_host.outcome_of(run)
+    assert (outcome.kind, outcome.reason, outcome.started_at) == (OutcomeKind.CANCELLED, "displaced", None)
+    forget_run(run.id)
+
+
+def test_a_run_that_is_given_up_before_the_loop_comes_to_it_is_never_started(executor, loop_host, new_run):
+    begun, blocked = threading.Event(), threading.Event()
+
+    def block():
+        begun.set()
+        assert blocked.wait(PATIENCE)
+
+    loop_host._eventloop.call_soon_threadsafe(block)
+    assert begun.wait(PATIENCE)
+    calls = []
+
+    async def work():
+        calls.append(1)
+
+    run = new_run(work)
+    executor.submit(run)
+    room = executor.room()
+    executor.give_up(run)
+    assert executor.room() == room + 1
+    blocked.set()
+    loop_host.call(int)
+
+    assert (calls, loop_host.reports) == ([], [])
+    assert context._given_up == {}
+
+
+def test_a_task_that_swallows_its_cancellation_is_given_up_and_its_end_is_not_reported(executor, loop_host, new_run):
+    job = loop_host.call(Swallower, loop_host._eventloop)
+    run = new_run(job)
+    room = executor.room()
+    executor.submit(run)
+    assert job.started.wait(PATIENCE)
+    executor.cancel(run, "out of time")
+
+    executor.give_up(run)
+    forget_run(run.id)
+
+    assert executor.room() == room
+    executor.shutdown(wait=True)
+    assert loop_host.reports == []
+    job.open()
+    while context._given_up:
+        pass
+    assert loop_host.reports == []
+    assert job.seen == "out of time"
+
+
+def test_a_shutdown_that_waits_stops_waiting_for_a_task_that_is_given_up(executor, loop_host, running, gate):
+    ender = threading.Thread(target=executor.shutdown)
+    ender.start()
+    while not executor._stopped:
+        pass
+
+    executor.give_up(running)
+
+    ender.join(PATIENCE)
+    assert not ender.is_alive()
+    gate.open()
+    while context._given_up:
+        pass
+
+
+def test_before_the_start_nothing_can_be_cancelled_or_given_up(new_run):
+    executor = AsyncIOExecutor()
+
+    assert not executor.cancel(new_run(int), "out of time")
+    assert executor.give_up(new_run(int)) is None

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 import logging
+import sys
+import threading
 from datetime import timedelta
 
 import pytest
 
+from goscheduler.executors import context
 from goscheduler.executors.asyncio import AsyncIOExecutor
-from goscheduler.executors.base import stop
+from goscheduler.executors.base import BaseExecutor, stop
+from goscheduler.executors.context import forget_run, progress_of
 from goscheduler.executors.debug import DebugExecutor
 from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
 from goscheduler.runs.model import OutcomeKind
 
 pytestmark = pytest.mark.serial
+needs_named_pipes = pytest.mark.skipif(sys.platform == "win32", reason="uses named pipes")
 
 MAKERS = {
     "threads": lambda: ThreadPoolExecutor(3),
@@ -190,3 +195,130 @@ def test_a_log_handler_that_raises_costs_no_run(perform, jobs, capsys):
     finally:
         logger.removeHandler(handler)
     assert "the log disk is full" in capsys.readouterr().err
+
+
+@pytest.fixture
+def running(executor, new_run, fifo):
+    """A function that submits a run and returns when its job has told that it goes on."""
+    submitters = []
+
+    def start(func, *args, **facts):
+        run = new_run(func, fifo(f"told-{len(submitters)}"), *args, **facts)
+        submitters.append(threading.Thread(target=executor.submit, args=(run,)))  # the debug executor does not return
+        submitters[-1].start()
+        with open(run.job.args[0]) as told:
+            told.read()
+        return run
+
+    yield start
+    for submitter in submitters:
+        submitter.join(30)
+    assert not any(submitter.is_alive() for submitter in submitters)
+
+
+@needs_named_pipes
+def test_a_run_that_is_told_to_end_is_cancelled_for_that_reason_and_the_next_one_works(
+    executor, running, perform, loop_host, jobs
+):
+    for func in (jobs.go_on_until_told_to_end, jobs.go_on_until_told_to_end_later):
+        run = running(func)
+
+        assert executor.cancel(run, "enough of it")
+
+        outcome = loop_host.outcome_of(run)
+        assert outcome.kind is OutcomeKind.CANCELLED
+        assert outcome.reason == "enough of it"
+        assert outcome.started_at is not None
+        assert outcome.seconds > 0
+        forget_run(run.id)
+        assert perform(jobs.add, 41).result == 42
+        assert perform(jobs.add_later, 41).result == 42
+
+
+@needs_named_pipes
+def test_only_the_attempt_that_is_meant_is_told_to_end(executor, running, loop_host, fifo, jobs, new_run):
+    run = running(jobs.tell_and_wait_for_answer, fifo("answer"), fence=2)
+
+    assert not executor.cancel(run._replace(fence=1), "an earlier attempt")
+    assert not executor.cancel(new_run(jobs.add), "another run")
+    executor.give_up(run._replace(fence=1))
+
+    jobs.tell(run.job.args[1])
+    assert loop_host.outcome_of(run).kind is OutcomeKind.SUCCEEDED
+
+
+def test_a_run_that_is_over_cannot_be_cancelled_or_given_up(executor, loop_host, new_run, jobs, perform):
+    for func in (jobs.add, jobs.add_later):
+        run = new_run(func, 41)
+        executor.submit(run)
+        loop_host.outcome_of(run)
+        while executor.cancel(run, "too late"):  # asyncio strikes it off a moment after the report
+            forget_run(run.id)
+        executor.give_up(run)
+
+        assert context._told == {}
+        assert context._given_up == {}
+        assert perform(func, 41).result == 42
+
+
+@needs_named_pipes
+@pytest.mark.parametrize("name", ["ignore_everything", "ignore_everything_later"])
+def test_a_run_that_is_given_up_gives_its_room_back_and_nobody_waits_for_it(
+    executor, running, perform, loop_host, fifo, jobs, caplog, name
+):
+    killed = isinstance(executor, ProcessPoolExecutor)
+    room = executor.room()
+    run = running(getattr(jobs, name), fifo("answer"))
+
+    executor.cancel(run, "out of time")
+    executor.give_up(run)
+    forget_run(run.id)
+    if killed:
+        assert loop_host.outcome_of(run).reason == "out of time"
+
+    assert executor.room() >= room
+    assert not executor.cancel(run, "again")
+    assert perform(jobs.add, 41).result == 42
+    executor.shutdown(wait=True)
+    assert "still running" not in caplog.text
+    if not killed:
+        jobs.tell(run.job.args[1])
+    while context._given_up:  # until its code has come to its end
+        pass
+    assert context._told == {}
+
+
+def test_the_progress_that_a_job_tells_of_is_seen_and_the_last_of_it_arrives(executor, loop_host, new_run, jobs):
+    for func in (jobs.advance, jobs.advance_later):
+        run = new_run(func, 50)
+        executor.submit(run)
+        assert loop_host.outcome_of(run).kind is OutcomeKind.SUCCEEDED
+
+        assert progress_of(run.id) == (1.0, "step 50")
+        forget_run(run.id)
+        assert progress_of(run.id) is None
+
+
+def test_a_run_that_tells_nothing_leaves_nothing(perform, jobs):
+    perform(jobs.add, 1)
+
+    assert context._progress == {}
+
+
+def test_a_job_that_cancels_itself_is_cancelled_with_its_reason_and_frames(perform, jobs):
+    outcome = perform(jobs.cancel_itself, "nothing to do")
+
+    assert outcome.kind is OutcomeKind.CANCELLED
+    assert outcome.reason == "nothing to do"
+    assert "in cancel_itself" in outcome.traceback
+
+
+def test_the_reason_of_a_snooze_is_kept(perform, jobs):
+    assert perform(jobs.snooze, "the printer is warming up").reason == "the printer is warming up"
+
+
+def test_the_time_to_end_can_be_set_on_an_executor():
+    executor = ThreadPoolExecutor(1)
+    executor.grace_seconds = 0.5
+
+    assert (executor.grace_seconds, BaseExecutor.grace_seconds) == (0.5, 5.0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -9,9 +10,11 @@ import threading
 
 import pytest
 
+from goscheduler.executors._child import NOTE_SECONDS, Note, Outbox, Reply
 from goscheduler.executors._process import describe_end
+from goscheduler.executors.context import forget_run, progress_of, record_progress
 from goscheduler.executors.pool import ProcessPoolExecutor, RemoteError, WorkerDied
-from goscheduler.runs.model import OutcomeKind
+from goscheduler.runs.model import OutcomeKind, Progress
 
 pytestmark = [
     pytest.mark.serial,
@@ -32,17 +35,6 @@ def perform(executor, host, new_run):
         return host.outcome_of(run)
 
     return perform
-
-
-@pytest.fixture
-def fifo(tmp_path):
-    """A function that makes a named pipe: reading from it waits for whoever writes."""
-
-    def make(name):
-        os.mkfifo(tmp_path / name)
-        return str(tmp_path / name)
-
-    return make
 
 
 def read_pid(path):
@@ -285,6 +277,209 @@ def test_shutdown_without_waiting_lets_the_running_job_finish(executor, host, ne
 
     assert host.outcome_of(run).result == "done"
     await_end(child)
+
+
+@pytest.fixture
+def running(executor, new_run, fifo):
+    """A function that submits a run and returns it and the pid of its process, as the job tells it."""
+
+    def start(func, *args):
+        run = new_run(func, fifo(f"told-{func.__name__}"), *args)
+        executor.submit(run)
+        return run, read_pid(run.job.args[0])
+
+    return start
+
+
+def test_a_cancelled_run_ends_with_its_process_and_the_next_gets_another(running, perform, executor, host, jobs):
+    run, child = running(jobs.tell_pid_and_wait)
+
+    assert executor.cancel(run, "out of time")
+
+    outcome = host.outcome_of(run)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.CANCELLED, "out of time")
+    await_end(child)
+    assert perform(jobs.pid).result != child
+
+
+def test_a_run_that_ignores_the_signal_is_killed_when_it_is_given_up(running, perform, executor, host, jobs, fifo):
+    run, child = running(jobs.ignore_everything, fifo("answer"))
+    executor.cancel(run, "out of time")
+    os.kill(child, 0)
+
+    executor.give_up(run)
+
+    outcome = host.outcome_of(run)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.CANCELLED, "out of time")
+    await_end(child)
+    assert perform(jobs.add, 41).result == 42
+
+
+def test_a_run_that_leaves_when_it_is_asked_to_is_cancelled_and_has_not_failed(running, perform, executor, host, jobs):
+    run, child = running(jobs.leave_when_terminated)
+
+    executor.cancel(run, "out of time")
+
+    outcome = host.outcome_of(run)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.CANCELLED, "out of time")
+    assert perform(jobs.pid).result != child
+
+
+def test_a_run_can_be_cancelled_while_its_process_starts(started, host, new_run, jobs, fifo):
+    path = fifo("told")
+    executor = started(ProcessPoolExecutor(1, {"initializer": jobs.wait_in_initializer, "initargs": (path,)}))
+    run = new_run(jobs.add, 1)
+    executor.submit(run)
+    read_pid(path)
+
+    assert executor.cancel(run, "out of time")
+
+    outcome = host.outcome_of(run)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.CANCELLED, "out of time")
+    assert outcome.started_at is None
+
+
+def test_a_run_that_is_cancelled_before_there_is_a_process_is_never_sent_to_one(started, new_host, new_run, jobs):
+    class Cancelling(new_host):
+        def may_start(self, run):
+            assert executor.cancel(run, "displaced")
+            return True
+
+    host = Cancelling()
+    executor = started(ProcessPoolExecutor(1), host)
+    run = new_run(jobs.add, 1)
+    executor.submit(run)
+
+    outcome = host.outcome_of(run)
+    assert (outcome.kind, outcome.reason, outcome.started_at) == (OutcomeKind.CANCELLED, "displaced", None)
+
+
+def test_a_signal_never_hits_another_run(started, host, new_run, jobs):
+    executor = started(ProcessPoolExecutor(1))
+    run = new_run(jobs.add, 41)
+    executor.submit(run)
+    host.outcome_of(run)
+    for number in range(60):
+        meant, other = new_run(jobs.add, 41), new_run(jobs.add, 41)
+        executor.submit(meant)
+        executor.submit(other)
+        while not executor._pool._slot_of(meant) and len(host.reports) == 1 + 2 * number:
+            pass
+        for _ in range(number * 100):  # so that the signal comes at another moment each time
+            pass
+        executor.cancel(meant, "out of time")
+
+        assert host.outcome_of(other).result == 42
+        assert host.outcome_of(meant).kind in (OutcomeKind.SUCCEEDED, OutcomeKind.CANCELLED)
+    print("KINDS", [o.kind.value for _, o in host.reports].count("cancelled"))
+
+
+def test_children_can_be_cancelled_although_their_parent_ignores_the_signal(started, host, new_run, jobs, fifo):
+    previous = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        executor = started(ProcessPoolExecutor(1))
+        run = new_run(jobs.tell_pid_and_wait, fifo("told"))
+        executor.submit(run)
+        read_pid(run.job.args[0])
+        executor.cancel(run, "out of time")
+
+        assert host.outcome_of(run).kind is OutcomeKind.CANCELLED
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def test_progress_is_seen_while_the_job_goes_on_also_what_had_to_wait_for_its_turn(running, host, jobs, fifo):
+    run, _ = running(jobs.advance_and_wait, fifo("answer"))
+
+    while progress_of(run.id) != (0.5, "half"):
+        pass
+
+    jobs.tell(run.job.args[1])
+    assert host.outcome_of(run).kind is OutcomeKind.SUCCEEDED
+    forget_run(run.id)
+
+
+def test_progress_of_a_run_that_dies_is_kept(running, executor, host, jobs, fifo):
+    run, _ = running(jobs.advance_and_wait, fifo("answer"))
+    while progress_of(run.id) is None:
+        pass
+    executor.give_up(run)
+    host.outcome_of(run)
+
+    assert progress_of(run.id).share in (0.1, 0.5)
+    forget_run(run.id)
+
+
+class Wire:
+    """A pipe that keeps what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send_bytes(self, message):
+        self.sent.append(pickle.loads(message))
+
+
+REPLY = Reply(OutcomeKind.SUCCEEDED, None, None, "", 0.0)
+
+
+def test_a_flood_of_notes_becomes_a_few_and_the_last_one_goes_before_the_answer(monkeypatch, clock):
+    monkeypatch.setattr("goscheduler.executors._child.SYSTEM_CLOCK", clock)
+    wire = Wire()
+    outbox = Outbox(wire)
+    outbox.open_for("r")
+
+    for number in range(1001):
+        outbox.note("r", Progress(number / 1000, ""))
+        clock.move(NOTE_SECONDS / 100)
+    outbox.answer(REPLY)
+
+    *notes, answer = wire.sent
+    assert answer == REPLY
+    assert notes[-1] == Note("r", Progress(1.0, ""))
+    assert 10 <= len(notes) <= 30
+
+
+def test_notes_on_runs_that_are_over_are_not_sent():
+    wire = Wire()
+    outbox = Outbox(wire)
+    outbox.note("earlier", Progress(1.0, ""))
+    outbox.open_for("r")
+    outbox.note("earlier", Progress(1.0, ""))
+    outbox.answer(REPLY)
+    outbox.note("r", Progress(1.0, ""))
+
+    assert wire.sent == [REPLY]
+
+
+def test_a_note_that_cannot_be_sent_costs_the_job_nothing():
+    class Broken:
+        def send_bytes(self, message):
+            raise BrokenPipeError
+
+    outbox = Outbox(Broken())
+    outbox.open_for("r")
+
+    assert outbox.note("r", Progress(0.5, "")) is None
+
+
+def test_a_process_that_the_job_has_forked_sends_no_notes(monkeypatch):
+    wire = Wire()
+    outbox = Outbox(wire)
+    outbox.open_for("r")
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    outbox.note("r", Progress(0.5, ""))
+
+    assert wire.sent == []
+
+
+def test_what_was_told_of_another_run_does_not_count_for_this_one(perform, jobs):
+    record_progress("another", Progress(0.3, ""))
+    perform(jobs.advance, 3)
+
+    assert progress_of("another") == (0.3, "")
+    forget_run("another")
+    forget_run("run-1")
 
 
 SCRIPT = """

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from goscheduler import codec
 from goscheduler.errors import InvalidArgument
 from goscheduler.runs.model import Attempt, DeadLetter, Outcome, OutcomeKind, Run, Source
+from goscheduler.runs.records import record_of
 from goscheduler.runs.retry import (
     LONGEST_DELAY,
     MOST_ATTEMPTS,
@@ -379,7 +380,9 @@ def test_any_policy_ends_and_keeps_its_bounds(attempts, base, factor, room, jitt
 
 def a_run(retry=None, dead_letter=None, **fields):
     wanted = retry is not None if dead_letter is None else dead_letter
-    job = SimpleNamespace(id="job", retry=retry, dead_letter=wanted)
+    job = SimpleNamespace(
+        id="job", retry=retry, dead_letter=wanted, name="job", func_ref=None, tags=(), executor="default"
+    )
     return Run("run", job, START, START, owner="me", fence=4)._replace(**fields)
 
 
@@ -425,7 +428,6 @@ def again(attempt, due_at):
     (a_run(THRICE, attempt=3), Outcome(OutcomeKind.CANCELLED), NOTHING),
     (a_run(THRICE), Outcome(OutcomeKind.MISSED), NOTHING),
     (a_run(THRICE), Outcome(OutcomeKind.SKIPPED), NOTHING),
-    (a_run(THRICE), Outcome(OutcomeKind.LOST), NOTHING),
 ])
 def test_the_end_of_an_attempt_leads_to_nothing_or_another_attempt_or_the_dead_letters(run, outcome, expected):
     settlement = settle(run, outcome, NOW, lambda: 0)
@@ -456,7 +458,8 @@ def test_a_retry_keeps_its_fire_time_and_fence_and_says_that_it_is_one():
 @pytest.mark.parametrize("source", Source)
 def test_a_redriven_run_is_one_more_attempt_at_the_same_firing_whatever_led_to_it(source):
     dead = a_run(THRICE, attempt=3, source=source, crashes=1)
-    letter = DeadLetter(Attempt(dead, Outcome(OutcomeKind.FAILED, error=ERROR), NOW), "attempt 3 of 3 failed")
+    record = record_of(Attempt(dead, Outcome(OutcomeKind.FAILED, error=ERROR), NOW))
+    letter = DeadLetter(dead, record, "attempt 3 of 3 failed")
     assert redriven(letter, at(99)) == dead._replace(owner=None, attempt=4, due_at=at(99), source=Source.REDRIVE)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from goscheduler.jobstores.memory import MemoryJobStore
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing.contract import NOW, SECOND, JobMaker, Requests, StoreContract, succeeded
 
 
@@ -36,7 +37,7 @@ class TestMemoryStore(StoreContract):
             store.add_job(make_job(str(number), due=NOW))
         for number in range(5000):
             store.update_job(make_job(str(number % 10), due=NOW + number * SECOND))
-        assert sum(map(len, store._heaps.values())) < 200
+        assert sum(map(len, store._lanes.values())) < 200
         assert store.get_next_run_time() == NOW + 4990 * SECOND
 
     def test_a_job_that_changes_its_executor_fires_there_and_only_there(
@@ -53,7 +54,7 @@ class TestMemoryStore(StoreContract):
         for number in range(5):
             now = NOW + timedelta(minutes=number)
             store.settle([succeeded(requests.fire(store, now=now).runs[0])])
-        assert len(store.history()) == 3
+        assert len(store.history(HistoryQuery())) == 3
 
     def test_shutdown_forgets_jobs_and_runs(self, make_job: JobMaker, requests: Requests) -> None:
         store = MemoryJobStore()

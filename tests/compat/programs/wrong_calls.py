@@ -11,7 +11,7 @@ def work(a, b=1, *, flag=False):
 
 CALLS = [
     {"func": 5},
-    {"func": "nonsense"},
+    {"func": "non.sense"},
     {"func": "no_such_module:x"},
     {"func": work},
     {"func": work, "args": (1, 2, 3)},

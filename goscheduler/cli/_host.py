@@ -1,0 +1,157 @@
+"""A scheduler of any kind, started on a thread of its own.
+
+``start()`` of a blocking scheduler does not return, that of an asyncio scheduler needs a running event loop. On a
+thread of its own each gets what it needs, and the main thread stays free to hear signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from goscheduler.cli._print import note
+from goscheduler.cli._refusal import FAILED, Refusal, described, errors_told
+from goscheduler.cli._target import find_scheduler
+from goscheduler.errors import SchedulerNotRunningError, shown
+from goscheduler.events import EVENT_SCHEDULER_STARTED
+from goscheduler.schedulers.asyncio import AsyncIOScheduler
+from goscheduler.schedulers.base import BaseScheduler
+
+#: How long signals may go unheard at most.
+LOOK_SECONDS = 0.25
+
+
+class What(Enum):
+    """What the main thread can hear of."""
+
+    STARTED = "started"
+    ENDED = "ended"
+    FAILED = "failed"
+    SIGNAL = "signal"
+
+
+class News(NamedTuple):
+    what: What
+    error: BaseException | None = None
+    signal: int = 0
+
+
+class Host:
+    """Starts and ends one scheduler; what happens is put into ``news``."""
+
+    def __init__(self, scheduler: BaseScheduler) -> None:
+        self.scheduler = scheduler
+        # A simple queue, because a signal may interrupt whoever waits for it, and put something in.
+        self.news: SimpleQueue[News] = SimpleQueue()
+
+    def start(self, paused: bool = False) -> None:
+        """Begin to start the scheduler; news follow."""
+        self.scheduler.add_listener(lambda _: self.news.put(News(What.STARTED)), EVENT_SCHEDULER_STARTED)
+        self._on_a_thread(self._serve, paused)
+
+    def stop(self) -> None:
+        """Begin to end the scheduler: nothing fires any more, and what runs comes to its end."""
+        self._on_a_thread(self._shut_down)
+
+    def next_news(self) -> News:
+        """Wait for news and return them.
+
+        A signal that comes just before the wait begins does not end it: Python calls its handler after the wait. So
+        no wait is long.
+        """
+        while True:
+            try:
+                return self.news.get(timeout=LOOK_SECONDS)
+            except Empty:
+                continue
+
+    def _on_a_thread(self, target: Callable[..., object], *args: object) -> None:
+        threading.Thread(target=self._guarded, args=(target, *args), name="goscheduler-host", daemon=True).start()
+
+    def _guarded(self, target: Callable[..., object], *args: object) -> None:
+        try:
+            target(*args)
+        except BaseException as error:  # handed to the main thread, which decides
+            self.news.put(News(What.FAILED, error))
+
+    def _serve(self, paused: bool) -> None:
+        if isinstance(self.scheduler, AsyncIOScheduler):
+            self._serve_on_a_loop(self.scheduler, paused)
+        else:
+            self.scheduler.start(paused)
+            self.scheduler._stopped.wait()
+        self.news.put(News(What.ENDED))
+
+    def _serve_on_a_loop(self, scheduler: AsyncIOScheduler, paused: bool) -> None:
+        async def serve() -> None:
+            scheduler.start(paused)
+            await asyncio.to_thread(scheduler._stopped.wait)
+
+        if scheduler._given_loop is None:
+            asyncio.run(serve())
+        else:
+            scheduler._given_loop.run_until_complete(serve())
+
+    def _shut_down(self) -> None:
+        try:
+            self.scheduler.shutdown()
+        except SchedulerNotRunningError:
+            return  # it has ended by itself
+
+
+@contextmanager
+def opened(target: str | None, debug: bool, store: str | None = None) -> Iterator[BaseScheduler]:
+    """Give the scheduler, started without firing, and shut it down; errors become one line and an exit code.
+
+    ``store`` is the alias of a job store that it is to have.
+    """
+    with errors_told(debug):
+        scheduler = find_scheduler(target)
+        _forget_additions(scheduler)
+        host = Host(scheduler)
+        host.start(paused=True)
+        _await(host, What.STARTED)
+        try:
+            _require_store(scheduler, store)
+            _tell_of_narrow_sight(scheduler)
+            yield scheduler
+        finally:
+            host.stop()
+            _await(host, What.ENDED)
+
+
+def _forget_additions(scheduler: BaseScheduler) -> None:
+    """Drop the jobs that the module adds, where the store knows them from the worker: looking must change nothing."""
+    for alias, store in scheduler._engine.stores.items():
+        if not store.keeps_objects and scheduler.get_jobs(alias):
+            scheduler.remove_all_jobs(alias)
+
+
+def _await(host: Host, what: What) -> None:
+    news = host.next_news()
+    while news.what is not what:
+        if news.error is not None:
+            raise Refusal(f"the scheduler cannot be used: {described(news.error)}", FAILED) from news.error
+        news = host.next_news()
+
+
+def _require_store(scheduler: BaseScheduler, alias: str | None) -> None:
+    known = scheduler._engine.stores
+    if alias is not None and alias not in known:
+        raise Refusal(f"--store: there is no job store {shown(alias)}; there are: {', '.join(sorted(known))}")
+
+
+def _tell_of_narrow_sight(scheduler: BaseScheduler) -> None:
+    for alias, store in scheduler._engine.stores.items():
+        if store.keeps_objects:
+            note(
+                f'Note: job store "{alias}" lives in memory: only the jobs of this process can be seen, and what is '
+                "changed ends with this command."
+            )
+        elif not store.shared:
+            note(f'Note: job store "{alias}" serves one process: runs of other processes cannot be seen.')

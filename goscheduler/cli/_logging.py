@@ -1,0 +1,49 @@
+"""Log lines of a worker, on stderr, unless the user's module has set up logging itself."""
+
+from __future__ import annotations
+
+import logging
+
+from rich.console import Console
+from rich.highlighter import NullHighlighter
+from rich.logging import RichHandler
+
+from goscheduler.cli._refusal import Refusal
+from goscheduler.cli._text import printable_lines
+from goscheduler.errors import shown
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+class PrintableFormatter(logging.Formatter):
+    """Formats records so that nothing in them can reach a terminal as a command."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable_lines(super().format(record))
+
+
+def read_level(text: str) -> str:
+    """Return the name of a level as the logging package has it."""
+    if text.upper() not in LEVELS:
+        raise Refusal(f"--log-level must be one of {', '.join(LEVELS)}, got {shown(text)}")
+    return text.upper()
+
+
+def set_up_logging(level: str, console: Console) -> None:
+    """Send log lines of this level and above to stderr; logging that is set up already is left as it is."""
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(_handler(console))
+        root.setLevel(level)
+
+
+def _handler(console: Console) -> logging.Handler:
+    handler: logging.Handler
+    if console.is_terminal:
+        # Through the console of the live line, which is then moved below what is logged.
+        handler = RichHandler(console=console, show_path=False, markup=False, highlighter=NullHighlighter())
+        handler.setFormatter(PrintableFormatter("%(message)s"))
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    return handler

@@ -1,0 +1,58 @@
+"""How a command says that it cannot do what was asked: one line on stderr and an exit code.
+
+0 is done, 1 the thing asked for is not there or failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from goscheduler.cli._text import printable, printable_lines
+from goscheduler.errors import InvalidArgument, UnknownOption
+
+FAILED = 1
+WRONG_USAGE = 2
+
+
+class Refusal(Exception):
+    """What a command cannot do, and why, in one line."""
+
+    def __init__(self, message: str, code: int = WRONG_USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def errors_told(debug: bool = False) -> Iterator[None]:
+    """Turn errors into one line on stderr and an exit code; with ``debug`` the traceback goes before it."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as error:
+        if debug:
+            print(printable_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")
+        print(f"Error: {printable(described(error))}", file=sys.stderr)
+        raise typer.Exit(exit_code(error)) from error
+
+
+def exit_code(error: Exception) -> int:
+    """Return the code that tells of an error."""
+    if isinstance(error, Refusal):
+        return error.code
+    return WRONG_USAGE if isinstance(error, (InvalidArgument, UnknownOption)) else FAILED
+
+
+def described(error: BaseException) -> str:
+    """Return an error in one line; our own errors are sentences, others need their type to be understood."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception as second:
+        text = f"<no text: its __str__ raised {type(second).__name__}>"
+    ours = type(error).__module__.startswith("goscheduler.")
+    return text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")

@@ -1,0 +1,91 @@
+"""Finding the scheduler that ``module:scheduler`` names."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from types import ModuleType
+
+from goscheduler.cli._refusal import Refusal, described
+from goscheduler.errors import shown
+from goscheduler.schedulers.base import BaseScheduler
+
+EXAMPLE = "such as myapp.jobs:scheduler"
+
+
+def find_scheduler(target: str | None) -> BaseScheduler:
+    """Return the scheduler, or what the function by this name returns. The current directory can be imported from.
+
+    :raises Refusal: saying what is wrong with the name, the module or what it holds
+    """
+    module_name, path = _parts(target)
+    found = _attribute(_module(module_name), path)
+    scheduler = found if isinstance(found, BaseScheduler) else _made_by(found, f"{module_name}:{path}")
+    if scheduler.running:
+        scheduler.shutdown(wait=False)
+        raise Refusal(
+            f"{module_name}:{path} runs already: importing {module_name!r} has started it. "
+            'Put its start() below: if __name__ == "__main__":'
+        )
+    return scheduler
+
+
+def _parts(target: str | None) -> tuple[str, str]:
+    if not target:
+        raise Refusal(
+            f"which scheduler? Give it as module:scheduler, {EXAMPLE}, with --app or in the variable GOSCHEDULER_APP"
+        )
+    module_name, colon, path = target.partition(":")
+    if not colon or not module_name or not path:
+        raise Refusal(f"expected module:scheduler, {EXAMPLE}, got {shown(target)}")
+    if module_name.endswith(".py") or "/" in module_name or "\\" in module_name:
+        dotted = module_name.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
+        raise Refusal(f"expected the name of a module, not of a file: write {shown(f'{dotted}:{path}')}")
+    return module_name, path
+
+
+def _module(name: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise Refusal(f"there is no module {error.name!r} in {here} or on the Python path") from error
+        raise _import_failed(name, error) from error
+    except (Exception, SystemExit) as error:  # a module may do anything while it is imported
+        raise _import_failed(name, error) from error
+
+
+def _import_failed(name: str, error: BaseException) -> Refusal:
+    return Refusal(f"module {shown(name)} cannot be imported: {described(error)} (--debug shows where)")
+
+
+def _attribute(module: ModuleType, path: str) -> object:
+    found: object = module
+    for name in path.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError as error:
+            known = [key for key, value in vars(module).items() if isinstance(value, BaseScheduler)]
+            hint = f"; its schedulers are: {', '.join(sorted(known))}" if known else "; it has no scheduler"
+            raise Refusal(f"module {module.__name__!r} has no {shown(path)}{hint}") from error
+    return found
+
+
+def _made_by(factory: object, name: str) -> BaseScheduler:
+    if not callable(factory):
+        raise Refusal(f"{name} is neither a scheduler nor a function that returns one, but {shown(factory)}")
+    try:
+        made = factory()
+    except Exception as error:
+        raise Refusal(f"{name}() failed: {described(error)} (--debug shows where)") from error
+    if inspect.iscoroutine(made):
+        made.close()
+        raise Refusal(f"{name} is a coroutine function; give a plain one that returns the scheduler")
+    if not isinstance(made, BaseScheduler):
+        raise Refusal(f"{name}() returned {shown(made)}, expected a scheduler")
+    return made

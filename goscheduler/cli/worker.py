@@ -1,0 +1,160 @@
+"""``goscheduler worker``: a scheduler as a program of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from goscheduler.cli._board import Board
+from goscheduler.cli._host import Host, News, What
+from goscheduler.cli._logging import read_level, set_up_logging
+from goscheduler.cli._options import Debug
+from goscheduler.cli._refusal import FAILED, Refusal, described, errors_told
+from goscheduler.cli._settings import apply_settings, read_settings
+from goscheduler.cli._target import find_scheduler
+from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.schedulers.base import BaseScheduler
+
+#: Seconds that stores are given to take runs back when a worker stops at once.
+GIVE_BACK_SECONDS = 5.0
+#: A signal that follows the first so closely is the same one: some tools tell a process and then its whole group.
+ECHO_SECONDS = 0.25
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_logger = logging.getLogger("goscheduler.worker")
+
+
+def run_worker(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            envvar="GOSCHEDULER_APP", metavar="MODULE:SCHEDULER",
+            help="The scheduler to start, or a function that returns it.",
+        ),
+    ] = None,
+    app: Annotated[
+        str | None, typer.Option("--app", "-a", metavar="MODULE:SCHEDULER", help="The same, as an option.")
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(min=1, envvar="CONCURRENCY", help="How many jobs run at once in the executor “default”."),
+    ] = None,
+    poll_interval: Annotated[
+        str | None,
+        typer.Option(
+            envvar="POLL_INTERVAL", metavar="SECONDS",
+            help="The longest rest between two looks at the job stores: seconds, or a duration such as 5000ms.",
+        ),
+    ] = None,
+    queues: Annotated[
+        str | None,
+        typer.Option(
+            envvar="QUEUES", metavar="NAMES",
+            help="Only run jobs of these executors, separated by commas; others are left to other workers.",
+        ),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="The lowest level that is logged.")] = "INFO",
+    debug: Debug = False,
+) -> None:  # fmt: skip
+    """Start a scheduler and keep it running.
+
+    SIGTERM or Ctrl-C lets running jobs end; a second one stops at once.
+    """
+    with errors_told(debug):
+        settings = read_settings(concurrency, poll_interval, queues)
+        level = read_level(log_level)
+        console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+        scheduler = find_scheduler(app or target)
+        apply_settings(scheduler, settings)
+        set_up_logging(level, console)  # after the import, so that a module that sets up logging itself has its way
+        Worker(scheduler, console).run()
+
+
+class Worker:
+    """Keeps a scheduler running until it ends by itself or a signal ends it."""
+
+    def __init__(self, scheduler: BaseScheduler, console: Console) -> None:
+        self._scheduler = scheduler
+        self._host = Host(scheduler)
+        self._board = Board(scheduler)
+        self._console = console
+        self._started = False
+        self._asked_to_stop_at: float | None = None
+
+    def run(self) -> None:
+        """Start the scheduler and return when it has ended. A second signal ends the process."""
+        previous = {number: signal.signal(number, self._hear) for number in SIGNALS}
+        try:
+            self._host.start()
+            with self._live_line():
+                self._follow()
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+        _logger.info("Worker stopped: %s", self._board.total())
+
+    def _hear(self, number: int, frame: object) -> None:
+        self._host.news.put(News(What.SIGNAL, signal=number))
+
+    def _live_line(self) -> AbstractContextManager[None]:
+        on_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
+        return self._board.shown_on(self._console) if on_terminal else nullcontext()
+
+    def _follow(self) -> None:
+        while True:
+            news = self._host.next_news()
+            if news.what is What.ENDED:
+                return
+            if news.what is What.FAILED:
+                assert news.error is not None
+                raise Refusal(f"the scheduler failed: {described(news.error)}", FAILED) from news.error
+            if news.what is What.STARTED:
+                self._begin()
+            else:
+                self._stop(news.signal)
+
+    def _begin(self) -> None:
+        self._started = True
+        _logger.info("Worker started; SIGTERM or Ctrl-C lets running jobs end and stops it")
+        if self._asked_to_stop_at is not None:
+            self._host.stop()
+
+    def _stop(self, number: int) -> None:
+        """Drain at the first signal; at the second one, give back what runs and end the process."""
+        now = SYSTEM_CLOCK.monotonic()
+        if self._asked_to_stop_at is not None:
+            if now - self._asked_to_stop_at >= ECHO_SECONDS:
+                self._stop_at_once(number)
+            return
+        self._asked_to_stop_at = now
+        _logger.info("Draining: nothing is fired any more, running jobs come to their end; once more to stop at once")
+        if self._started:
+            self._host.stop()
+
+    def _stop_at_once(self, number: int) -> None:
+        _logger.warning("Stopped at once, with jobs running; their runs are given back")
+        giving = threading.Thread(target=give_back_runs, args=(self._scheduler,), daemon=True)
+        giving.start()
+        giving.join(GIVE_BACK_SECONDS)
+        self._console.show_cursor()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(128 + number)  # threads cannot be ended, and an orderly exit would wait for them
+
+
+def give_back_runs(scheduler: BaseScheduler) -> None:
+    """Let other processes have the runs of this one without waiting until its lease has lapsed."""
+    engine = scheduler._engine
+    for alias, store in engine.stores.items():
+        try:
+            store.retire_owner(engine.leases.owner_of(alias))
+        except Exception as error:
+            _logger.error('Job store "%s" did not take runs back: %s', alias, described(error))

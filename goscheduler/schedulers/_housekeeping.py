@@ -1,0 +1,82 @@
+"""What a scheduler does now and then beside firing: it looks after the stores.
+
+It settles the runs of owners that were lost, and forgets records that nobody wants any more.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from goscheduler.errors import survivable
+from goscheduler.runs.transitions import crashed
+from goscheduler.schedulers._announce import announce_settlements
+from goscheduler.schedulers._lease import RENEW_AFTER
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.schedulers._engine import Engine
+
+#: How often old records are looked for, in seconds.
+PRUNE_INTERVAL = 60.0
+#: At most so many records are forgotten in one write.
+BATCH = 500
+#: A store with more to forget is asked again, for at most so many seconds; the rest waits for the next time.
+LONGEST = 0.05
+
+
+def look_after_stores(engine: Engine) -> float:
+    """Do what is due, and return the seconds until the next time."""
+    now = engine.clock.monotonic()
+    wait = engine.chores_due_at - now
+    if wait > 0:
+        return wait
+    recover(engine)
+    if engine.prune_due_at <= now:
+        prune(engine)
+        engine.prune_due_at = now + PRUNE_INTERVAL
+    shared = any(store.shared for store in engine.stores.values())
+    interval = engine.leases.length * RENEW_AFTER if shared else PRUNE_INTERVAL
+    engine.chores_due_at = now + interval
+    return interval
+
+
+def recover(engine: Engine) -> None:
+    """Settle the runs of owners whose lease has lapsed, in every shared store that answers and that we may use."""
+    now = engine.clock.now()
+    for alias, store in engine.stores.items():
+        if not store.shared or alias in engine.outages or not engine.leases.may_claim(alias, store):
+            continue
+        try:
+            settlements = store.recover_runs(now, partial(crashed, now=now, draw=engine.draw))
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            engine.logger.warning('Job store "%s" could not look for lost runs: %s', alias, error, exc_info=error)
+            continue
+        for settlement in settlements:
+            run = settlement.attempt.run
+            engine.logger.warning('Run %s of job "%s" had lost its owner %s', run.id, run.job.id, run.owner)
+        announce_settlements(engine, alias, settlements)
+        if settlements:
+            engine.wake()
+
+
+def prune(engine: Engine) -> None:
+    """Forget records that the retention does not keep, in every store that answers."""
+    for alias, store in engine.stores.items():
+        if alias in engine.outages:
+            continue
+        try:
+            _prune_store(engine, store)
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            engine.logger.warning('Job store "%s" could not forget old records: %s', alias, error, exc_info=error)
+
+
+def _prune_store(engine: Engine, store: BaseJobStore) -> None:
+    end = engine.clock.monotonic() + LONGEST
+    while store.prune_history(engine.retention, engine.clock.now(), BATCH) >= BATCH:
+        if engine.clock.monotonic() >= end:
+            return

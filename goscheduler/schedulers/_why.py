@@ -1,0 +1,142 @@
+"""Where a job stands, and why it is not running now: facts, and rules that make a state or a sentence of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from goscheduler.runs.model import JobState, OutcomeKind, Run
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Owner
+    from goscheduler.schedulers._engine import Engine
+
+
+class Inquiry(NamedTuple):
+    """What is known about one job at one moment."""
+
+    job: Job
+    now: datetime
+    firing: bool
+    """Whether this scheduler fires at all."""
+    started: Sequence[Run] = ()
+    """Runs of the job that go on."""
+    queued: Sequence[Run] = ()
+    """Runs that wait in an executor for their turn."""
+    pending: Sequence[Run] = ()
+    room: int | None = None
+    """How many runs its executor can take now; None if there is no such executor here."""
+    outage: bool = False
+    others: Sequence[Owner] = ()
+    """The processes that share the store, this one included; none are known if it is not shared."""
+
+
+def inquire(engine: Engine, job: Job, firing: bool) -> Inquiry:
+    """Ask everybody who knows something about a job."""
+    now = engine.clock.now()
+    alias = job._jobstore_alias
+    store = None if alias is None else engine.stores.get(alias)
+    if alias is None or store is None:
+        return Inquiry(job, now, firing)
+    live = store.live_runs(job.id)
+    queued = [run for run in live if engine.leases.is_ours(run.owner) and not engine.endings.started_at(run.id)]
+    return Inquiry(
+        job, now, firing,
+        [run for run in live if run not in queued], queued, store.pending_runs(job.id),
+        engine.room().get(job.executor), alias in engine.outages,
+        store.owners(now) if store.shared else (),
+    )
+
+
+def state_of(found: Inquiry) -> JobState:
+    """Return the state of a job, the most telling one first."""
+    job, life = found.job, found.job.life
+    if job.pending:
+        return JobState.PENDING
+    if found.started:
+        return JobState.RUNNING
+    if job.suspended is not None:
+        return JobState.SUSPENDED
+    if found.queued or any(run.due_at <= found.now for run in found.pending):
+        return JobState.QUEUED
+    if found.pending or job.next_run_time is not None:
+        return JobState.SCHEDULED
+    if life.finished_at is None:
+        return JobState.PAUSED
+    return JobState.COMPLETED if life.last_outcome in (OutcomeKind.SUCCEEDED, None) else JobState.FAILED
+
+
+def why_not_running(found: Inquiry) -> str:
+    """Return in a sentence why a job is not running now."""
+    state = state_of(found)
+    if state is JobState.PENDING:
+        return "It waits for the scheduler to be started."
+    if state is JobState.RUNNING:
+        return f"It is running: {_counted(len(found.started), 'run')}."
+    if state is JobState.SUSPENDED:
+        return f"It is suspended: {found.job.suspended}."
+    if state is JobState.PAUSED:
+        by = found.job.life.paused_by
+        return f"It was paused by {by}." if by else "It is paused: it was added or left without a next run time."
+    if state in (JobState.COMPLETED, JobState.FAILED):
+        return f"It has fired for the last time, at {_shown(found.job.life.finished_at)}, and {state.value}."
+    return _why_not_started(found)
+
+
+def _why_not_started(found: Inquiry) -> str:
+    """Say what a job waits for that could run."""
+    time = _earliest(found)
+    if time is not None and time > found.now:
+        retry = found.job.next_run_time is None or time < found.job.next_run_time
+        return f"It is not due until {_shown(time)}" + (", when it is tried again." if retry else ".")
+    hindrance = _hindrance(found)
+    if hindrance:
+        return hindrance
+    if found.pending:
+        return _why_held(found, found.pending[0])
+    return "It is due, and about to be started."
+
+
+def _hindrance(found: Inquiry) -> str:
+    """Say what keeps this scheduler, or all, from starting anything of the job; nothing if nothing does."""
+    job = found.job
+    able = [owner for owner in found.others if job.executor in owner.executors]
+    if found.room is None and not able:
+        return f'It is due, but no process that is known here has its executor "{job.executor}".'
+    if found.outage:
+        return f'It is due, but its job store "{job._jobstore_alias}" does not answer.'
+    if not found.firing and len(found.others) <= 1:
+        return "It is due, but the scheduler is paused."
+    if found.queued:
+        return f'It is queued in the executor "{job.executor}", whose workers are busy.'
+    if found.room == 0 and len(able) <= 1:
+        return f'It is due, but the executor "{job.executor}" is full.'
+    return ""
+
+
+def _why_held(found: Inquiry, run: Run) -> str:
+    job = found.job
+    live = len(found.started) + len(found.queued)
+    if live >= job.max_instances and job.overlap != "allow":
+        return f"It waits for an earlier run of it to end: {live} of {job.max_instances} are going on."
+    if job.limits:
+        names = ", ".join(f'"{limit.name}"' for limit in job.limits)
+        return f"It has been due since {_shown(run.scheduled_at)} and waits for a limit: {names}."
+    return "It is due, and about to be started."
+
+
+def _earliest(found: Inquiry) -> datetime | None:
+    times = [run.due_at for run in (*found.pending, *found.queued)]
+    if found.job.next_run_time is not None:
+        times.append(found.job.next_run_time)
+    return min(times, default=None)
+
+
+def _shown(time: datetime | None) -> str:
+    return "an unknown time" if time is None else time.strftime("%Y-%m-%d %H:%M:%S %Z").strip()
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
