@@ -1,5 +1,6 @@
 # make demo    a scheduler at work, for about ten seconds
-# make test    every test
+# make test    every test, on real servers
+# make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd and ZooKeeper; make test does it too
 # make check   lint, types, architecture
 # make bench   speed, side by side with APScheduler 3
 # make clean   remove what the others made
@@ -13,13 +14,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 JOBS ?= auto
 PYTEST_ARGS ?=
 
-.PHONY: demo test check bench clean
+.PHONY: demo test servers check bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev servers
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+
+servers:
+	@sh tests/servers/install.sh
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from goscheduler._version import __version__
 
 if TYPE_CHECKING:
-    from goscheduler.executors.context import CurrentRun, current_run
+    from goscheduler.executors.context import CurrentRun, RunCancelled, current_run
     from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
     from goscheduler.job import Job
     from goscheduler.jobstores.memory import MemoryJobStore
+    from goscheduler.runs.limits import Limit
     from goscheduler.runs.retry import GiveUp, Retry, RetryLater, Snooze, exponential, fixed, linear
     from goscheduler.schedulers.asyncio import AsyncIOScheduler
     from goscheduler.schedulers.background import BackgroundScheduler
@@ -38,11 +39,13 @@ __all__ = [
     "GiveUp",
     "IntervalTrigger",
     "Job",
+    "Limit",
     "MemoryJobStore",
     "OrTrigger",
     "ProcessPoolExecutor",
     "Retry",
     "RetryLater",
+    "RunCancelled",
     "Snooze",
     "ThreadPoolExecutor",
     "__version__",
@@ -70,9 +73,11 @@ _HOMES = {
     "DateTrigger": "triggers.date",
     "IntervalTrigger": "triggers.interval",
     "Job": "job",
+    "Limit": "runs.limits",
     "MemoryJobStore": "jobstores.memory",
     "OrTrigger": "triggers.combining",
     "ProcessPoolExecutor": "executors.pool",
+    "RunCancelled": "executors.context",
     "ThreadPoolExecutor": "executors.pool",
     "linear": "runs.retry",
     "fixed": "runs.retry",

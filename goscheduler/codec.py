@@ -189,13 +189,14 @@ def _encode_float(value: float, _room: int) -> Any:
 def _encode_moment(name: str, value: datetime | time) -> dict[str, Any]:
     encoded: dict[str, Any] = {_TAG: name, "value": value.replace(tzinfo=None).isoformat()}
     if value.tzinfo is not None:
-        encoded["zone"] = _zone_text(value.tzinfo)
+        encoded["zone"] = zone_text(value.tzinfo)
     if value.fold:
         encoded["fold"] = value.fold
     return encoded
 
 
-def _zone_text(zone: tzinfo) -> str:
+def zone_text(zone: tzinfo) -> str:
+    """Return the name under which :func:`read_zone` finds a zone again."""
     if zone is timezone.utc:
         return "Z"
     if type(zone) is ZoneInfo and zone.key is not None:
@@ -226,8 +227,8 @@ _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
     time: lambda value, _room: _encode_moment("time", value),
     date: lambda value, _room: {_TAG: "date", "value": value.isoformat()},
     timedelta: lambda value, _room: {_TAG: "timedelta", "value": [value.days, value.seconds, value.microseconds]},
-    timezone: lambda value, _room: {_TAG: "zone", "value": _zone_text(value)},
-    ZoneInfo: lambda value, _room: {_TAG: "zone", "value": _zone_text(value)},
+    timezone: lambda value, _room: {_TAG: "zone", "value": zone_text(value)},
+    ZoneInfo: lambda value, _room: {_TAG: "zone", "value": zone_text(value)},
     Decimal: lambda value, _room: {_TAG: "decimal", "value": str(value)},
     UUID: lambda value, _room: {_TAG: "uuid", "value": str(value)},
     bytes: lambda value, _room: {_TAG: "bytes", "value": base64.b64encode(value).decode()},
@@ -319,11 +320,12 @@ def _decode_time(data: dict[str, Any], _room: int) -> time:
 def _with_zone(naive: _Moment, data: dict[str, Any]) -> _Moment:
     if naive.tzinfo is not None:
         raise CodecError(f"Malformed {data[_TAG]} {shown(data['value'])}: its zone must stand beside it")
-    zone = _read_zone(data["zone"]) if "zone" in data else None
+    zone = read_zone(data["zone"]) if "zone" in data else None
     return naive.replace(tzinfo=zone, fold=data.get("fold", 0))
 
 
-def _read_zone(text: str) -> tzinfo:
+def read_zone(text: str) -> tzinfo:
+    """Return the zone that :func:`zone_text` named."""
     if text == "Z":
         return timezone.utc
     if text == "UTC":
@@ -349,7 +351,7 @@ _DECODERS: Mapping[str, Callable[[dict[str, Any], int], Any]] = {
     "time": _decode_time,
     "date": lambda data, _room: date.fromisoformat(data["value"]),
     "timedelta": _decode_timedelta,
-    "zone": lambda data, _room: _read_zone(data["value"]),
+    "zone": lambda data, _room: read_zone(data["value"]),
     "decimal": lambda data, _room: Decimal(data["value"]),
     "uuid": lambda data, _room: UUID(data["value"]),
     "bytes": lambda data, _room: base64.b64decode(data["value"], validate=True),

@@ -285,6 +285,11 @@ class Job:
         check_callable_args(target.func, args, kwargs)
         approved.update(target._asdict(), args=args, kwargs=kwargs)
 
+    @property
+    def stored_args(self) -> tuple[Any, ...]:
+        """The arguments as they are stored: those of a bound method have its object first, if that is needed."""
+        return self.args if self.func_ref is None else _args_with_self(self.func, self.func_ref, self.args)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the definition as plain values, with the function as a reference.
 

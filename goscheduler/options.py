@@ -169,16 +169,23 @@ def _check_misfire_grace_time(value: object) -> float | None:
 
 def _check_timeout_option(value: object) -> float | None:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
-    return _seconds_or_none("timeout", seconds, "None or a number of seconds above 0")
+    expected = "None or a number of seconds above 0"
+    if isinstance(value, bool):
+        raise _unfit("timeout", expected, value)
+    return _seconds_or_none("timeout", seconds, expected)
 
 
 def _seconds_or_none(field: str, value: object, expected: str) -> float | None:
-    if value is None or value == "None":
+    if value is None or (isinstance(value, str) and value == "None"):
         return None
     number = _as_number(value)
     if number is None or number <= 0:
-        raise InvalidOption(f"{field} must be {expected}, got {shown(value)}", field=field, value=value)
+        raise _unfit(field, expected, value)
     return number
+
+
+def _unfit(field: str, expected: str, value: object) -> InvalidOption:
+    return InvalidOption(f"{field} must be {expected}, got {shown(value)}", field=field, value=value)
 
 
 def _check_max_instances(value: object) -> int:
@@ -186,6 +193,8 @@ def _check_max_instances(value: object) -> int:
 
 
 def _check_max_crashes(value: object) -> int:
+    if isinstance(value, bool):
+        raise _unfit("max_crashes", "a positive integer", value)
     return _positive("max_crashes", value)
 
 
@@ -216,10 +225,9 @@ def _check_on_crash(value: object) -> str:
 
 
 def _one_of(field: str, value: object, known: tuple[str, ...]) -> str:
-    for name in known:
-        if value == name:
-            return name
-    raise InvalidOption(f"{field} must be one of {', '.join(known)}, got {shown(value)}", field=field, value=value)
+    if isinstance(value, str) and value in known:
+        return value
+    raise _unfit(field, f"one of {', '.join(known)}", value)
 
 
 def _check_limits(value: object) -> tuple[Limit, ...]:

@@ -140,6 +140,24 @@ class UnknownTask:
         return f"<unknown task {self.name!r}>"
 
 
+class MissingFunction:
+    """Stands for a function that a stored job refers to and that cannot be found; to call it raises LookupError."""
+
+    __slots__ = ("reason", "ref", "unreadable")
+
+    def __init__(self, ref: str, reason: str, *, unreadable: bool = False) -> None:
+        self.ref = ref
+        self.reason = reason
+        self.unreadable = unreadable
+        """Whether it is not the function but the whole job that could not be read."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise LookupError(self.reason)
+
+    def __repr__(self) -> str:
+        return f"<missing function {self.ref!r}>"
+
+
 def unknown_task(name: str) -> str:
     """Return the reason why a job of an unregistered task cannot be run."""
     return f'no task named "{name}" is registered here'

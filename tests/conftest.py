@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+sys.path.insert(0, str(Path(__file__).parent / "servers"))
+pytest_plugins = ["server_fixtures"]
 
 settings.register_profile("default", max_examples=60, deadline=None)
 settings.register_profile(

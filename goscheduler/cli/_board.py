@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from goscheduler.cli._refusal import one_line
 from goscheduler.events import EventCode, SchedulerEvent
 from goscheduler.schedulers.base import BaseScheduler
 from goscheduler.times import EPOCH, local_timezone
@@ -24,6 +26,8 @@ COUNTED = {
     EventCode.JOB_DEAD_LETTERED: "dead",
 }
 REFRESH_SECONDS = 0.5
+
+_logger = logging.getLogger("goscheduler.worker")
 
 
 class Board:
@@ -53,6 +57,12 @@ class Board:
         is_ours = self._scheduler._engine.leases.is_ours
         self._in_hand = Counter(run.state for run in self._scheduler.live_runs() if is_ours(run.owner))
 
+    def _look_or_wait(self) -> None:
+        try:
+            self.look()
+        except Exception as error:  # the scheduler says itself that a store is out; the old numbers stay
+            _logger.debug("The live runs cannot be counted: %s", one_line(error))
+
     def _next_due(self) -> str:
         due = next_due(self._scheduler)
         if due is None:
@@ -66,7 +76,7 @@ class Board:
 
         def keep_looking() -> None:
             while not ended.wait(REFRESH_SECONDS):
-                self.look()
+                self._look_or_wait()
 
         # On a thread of its own, so that a store that hangs keeps neither the line nor signals waiting.
         threading.Thread(target=keep_looking, name="goscheduler-board", daemon=True).start()
@@ -74,8 +84,10 @@ class Board:
             get_renderable=lambda: Text(self.line()), console=console, refresh_per_second=1 / REFRESH_SECONDS,
             transient=True,
         ):  # fmt: skip
-            yield
-        ended.set()
+            try:
+                yield
+            finally:
+                ended.set()
 
 
 def next_due(scheduler: BaseScheduler) -> datetime | None:

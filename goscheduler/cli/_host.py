@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from goscheduler.cli._print import note
-from goscheduler.cli._refusal import FAILED, Refusal, described, errors_told
+from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._target import find_scheduler
 from goscheduler.errors import SchedulerNotRunningError, shown
 from goscheduler.events import EVENT_SCHEDULER_STARTED
@@ -136,7 +136,7 @@ def _await(host: Host, what: What) -> None:
     news = host.next_news()
     while news.what is not what:
         if news.error is not None:
-            raise Refusal(f"the scheduler cannot be used: {described(news.error)}", FAILED) from news.error
+            raise Refusal(f"the scheduler cannot be used: {one_line(news.error)}", FAILED) from news.error
         news = host.next_news()
 
 

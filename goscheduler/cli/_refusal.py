@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import typer
 
 from goscheduler.cli._text import printable, printable_lines
-from goscheduler.errors import InvalidArgument, UnknownOption
+from goscheduler.errors import GoSchedulerError, InvalidArgument, UnknownOption, described
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -37,7 +37,7 @@ def errors_told(debug: bool = False) -> Iterator[None]:
     except Exception as error:
         if debug:
             print(printable_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")
-        print(f"Error: {printable(described(error))}", file=sys.stderr)
+        print(f"Error: {printable(one_line(error))}", file=sys.stderr)
         raise typer.Exit(exit_code(error)) from error
 
 
@@ -48,11 +48,7 @@ def exit_code(error: Exception) -> int:
     return WRONG_USAGE if isinstance(error, (InvalidArgument, UnknownOption)) else FAILED
 
 
-def described(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return an error in one line; our own errors are sentences, others need their type to be understood."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception as second:
-        text = f"<no text: its __str__ raised {type(second).__name__}>"
-    ours = type(error).__module__.startswith("goscheduler.")
-    return text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
+    text = str(error) if isinstance(error, (Refusal, GoSchedulerError)) else described(error)
+    return " ".join(text.split())

@@ -8,7 +8,7 @@ import os
 import sys
 from types import ModuleType
 
-from goscheduler.cli._refusal import Refusal, described
+from goscheduler.cli._refusal import Refusal, one_line
 from goscheduler.errors import shown
 from goscheduler.schedulers.base import BaseScheduler
 
@@ -61,7 +61,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _import_failed(name: str, error: BaseException) -> Refusal:
-    return Refusal(f"module {shown(name)} cannot be imported: {described(error)} (--debug shows where)")
+    return Refusal(f"module {shown(name)} cannot be imported: {one_line(error)} (--debug shows where)")
 
 
 def _attribute(module: ModuleType, path: str) -> object:
@@ -82,7 +82,7 @@ def _made_by(factory: object, name: str) -> BaseScheduler:
     try:
         made = factory()
     except Exception as error:
-        raise Refusal(f"{name}() failed: {described(error)} (--debug shows where)") from error
+        raise Refusal(f"{name}() failed: {one_line(error)} (--debug shows where)") from error
     if inspect.iscoroutine(made):
         made.close()
         raise Refusal(f"{name} is a coroutine function; give a plain one that returns the scheduler")

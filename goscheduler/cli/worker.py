@@ -17,7 +17,7 @@ from goscheduler.cli._board import Board
 from goscheduler.cli._host import Host, News, What
 from goscheduler.cli._logging import read_level, set_up_logging
 from goscheduler.cli._options import Debug
-from goscheduler.cli._refusal import FAILED, Refusal, described, errors_told
+from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._settings import apply_settings, read_settings
 from goscheduler.cli._target import find_scheduler
 from goscheduler.clock import SYSTEM_CLOCK
@@ -45,7 +45,7 @@ def run_worker(
     ] = None,
     concurrency: Annotated[
         int | None,
-        typer.Option(min=1, envvar="CONCURRENCY", help="How many jobs run at once in the executor “default”."),
+        typer.Option(min=1, envvar="CONCURRENCY", help="How many jobs run at once in the executor 'default'."),
     ] = None,
     poll_interval: Annotated[
         str | None,
@@ -115,7 +115,7 @@ class Worker:
                 return
             if news.what is What.FAILED:
                 assert news.error is not None
-                raise Refusal(f"the scheduler failed: {described(news.error)}", FAILED) from news.error
+                raise Refusal(f"the scheduler failed: {one_line(news.error)}", FAILED) from news.error
             if news.what is What.STARTED:
                 self._begin()
             else:
@@ -157,4 +157,4 @@ def give_back_runs(scheduler: BaseScheduler) -> None:
         try:
             store.retire_owner(engine.leases.owner_of(alias))
         except Exception as error:
-            _logger.error('Job store "%s" did not take runs back: %s', alias, described(error))
+            _logger.error('Job store "%s" did not take runs back: %s', alias, one_line(error))

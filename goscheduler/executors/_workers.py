@@ -3,9 +3,9 @@
 There is no future and no lock per run. Only one thread submits, so it alone counts what was submitted; each worker
 counts in a slot of its own what it has finished; the difference is what is queued or running.
 
-A run that does not end can be given up: its worker leaves the pool, another one may take its place, and its thread
-ends when the function does. Either the worker or :meth:`WorkerPool.give_up` accounts for the run: the one that takes
-it out of ``slot.held``, which is one atomic operation.
+A run that does not end can be given up: its worker leaves the pool, another one may take its place, and when the
+function ends at last its thread reports that and ends. Either the worker or :meth:`WorkerPool.give_up` accounts for
+the run: the one that takes it out of ``slot.held``, which is one atomic operation.
 
 How a pool ends: ``None`` in the queue tells a worker to go, which puts it back for the next one, so one is enough
 for any number of workers. A run can slip in behind it while the pool is closed from another thread. Therefore the
@@ -278,6 +278,8 @@ class WorkerPool:
             try:
                 del held[run_id]
             except KeyError:
+                unmark_given_up(run)
+                self._tell(run, outcome)
                 break
             # Counted before it is told of: who hears of it may look for room at once.
             slot.seconds += seconds
@@ -286,8 +288,6 @@ class WorkerPool:
             del run, outcome
         if run is None:
             queue.put(None)
-        else:
-            unmark_given_up(run)
         slot.worker.close()
 
     def _tell(self, run: Run, outcome: Outcome) -> None:

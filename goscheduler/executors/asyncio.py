@@ -160,7 +160,8 @@ class AsyncIOExecutor(BaseExecutor):
 
     def _start_task(self, handed: _Handed) -> None:
         if handed not in self._handed:
-            self._outlived(handed)  # given up before the loop came round to it
+            # Given up before the loop came round to it, and maybe reported by a shutdown.
+            self._end(handed, cancelled("the run was given up before it was started"))
             return
         if self._stopped:
             self._end(handed, snoozed(SHUT_DOWN))
@@ -178,10 +179,13 @@ class AsyncIOExecutor(BaseExecutor):
     def _end(self, handed: _Handed, outcome: Outcome) -> None:
         """Report a run, unless somebody else was quicker, and only then strike it off: a shutdown waits for that."""
         with self._changed:
-            if handed.ended:
-                self._outlived(handed)
+            given_up = handed in self._given_up
+            if handed.ended and not given_up:
                 return
             handed.ended = True
+            if given_up:
+                self._given_up.discard(handed)
+                unmark_given_up(handed.run)
         self._report(handed.run, outcome)
         with self._changed:
             self._handed.discard(handed)
@@ -195,7 +199,7 @@ class AsyncIOExecutor(BaseExecutor):
             return next((handed for handed in self._handed if attempt_key(handed.run) == key), None)
 
     def _strike_off(self, handed: _Handed) -> None:
-        """Go on without a run that was given up; its task, if it ever ends, has nobody to report to."""
+        """Go on without a run that was given up; its task may end one day or never."""
         with self._changed:
             if handed.ended:
                 return
@@ -204,11 +208,6 @@ class AsyncIOExecutor(BaseExecutor):
             self._given_up.add(handed)
             self._handed.discard(handed)
             self._changed.notify_all()
-
-    def _outlived(self, handed: _Handed) -> None:
-        if handed in self._given_up:
-            self._given_up.discard(handed)
-            unmark_given_up(handed.run)
 
     def _wait_for_tasks(self, deadline: float | None) -> bool:
         """Wait until the loop has nothing of ours left; False if time ran out or the loop stopped.

@@ -21,7 +21,7 @@ from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.errors import MaxInstancesReachedError
 from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
 from goscheduler.executors._log import log_outcome, log_start
-from goscheduler.executors.call import cancelled, execute, execute_coroutine, failed, snoozed
+from goscheduler.executors.call import cancelled, execute, execute_coroutine, failed, judged, snoozed
 from goscheduler.executors.context import (
     attempt_key,
     mark_given_up,
@@ -135,7 +135,7 @@ class BaseExecutor:
     def give_up(self, run: Run) -> None:
         """Wait no longer for a run that was asked to end and goes on, and give its room back. Must not block.
 
-        If it is reported nevertheless, that is ignored.
+        If it ends one day it is reported as any other; the scheduler takes note and does no more.
         """
         with self._guard:
             for each in self._seen_by_job(run):
@@ -341,4 +341,4 @@ def _outcome_of(event: JobExecutionEvent) -> Outcome:
         return Outcome(OutcomeKind.SUCCEEDED, event.retval)
     if event.code == EVENT_JOB_MISSED:
         return Outcome(OutcomeKind.MISSED)
-    return Outcome(OutcomeKind.FAILED, error=event.exception, traceback=event.traceback or "")
+    return judged(event.exception, event.traceback or "")

@@ -114,6 +114,13 @@ def failed(error: BaseException, started_at: datetime | None = None, seconds: fl
     text = format_frames(_forget_earlier_raises(error.__traceback__))
     for link in _chain(error):
         traceback.clear_frames(link.__traceback__)
+    return judged(error, text, started_at, seconds, reason)
+
+
+def judged(
+    error: BaseException | None, text: str, started_at: datetime | None = None, seconds: float = 0.0, reason: str = ""
+) -> Outcome:
+    """Return what it means that a job raised ``error``, whose frames are ``text``."""
     if isinstance(error, Snooze):
         return Outcome(OutcomeKind.SNOOZED, None, error, "", started_at, seconds, _reason_of(error))
     if isinstance(error, RunCancelled):

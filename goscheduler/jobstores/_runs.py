@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from goscheduler.jobstores._lanes import Entry, Lane
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.model import NEWBORN, DeadLetter, make
+from goscheduler.runs.model import DeadLetter, Source, make
 from goscheduler.runs.plan import Standing, keys_of, rank_of
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.runs.transitions import claimed, lived, put_back
@@ -24,6 +24,7 @@ from goscheduler.times import instant
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.jobstores.base import FireRequest
+    from goscheduler.runs.limits import Limit
     from goscheduler.runs.model import Attempt, JobLife, Owner, Run, Settlement
     from goscheduler.runs.plan import Refusal
 
@@ -34,8 +35,9 @@ HISTORY_KEPT = 50_000
 class LocalRuns:
     """The runs of one store."""
 
-    def __init__(self, history_kept: int = HISTORY_KEPT, notes_lives: bool = True) -> None:
-        self._notes_lives = notes_lives
+    def __init__(self, history_kept: int = HISTORY_KEPT, find_job: Callable[[str], Job | None] | None = None) -> None:
+        self._find_job = find_job
+        """Returns the job that carries its life itself, in a store that keeps objects."""
         self.suspended: dict[str, str] = {}
         """Job id → reason, of jobs that are not to be fired for now."""
         self.write_failures: Counter[str] = Counter()
@@ -47,7 +49,11 @@ class LocalRuns:
         self._ledger = Ledger()
         self._live: dict[str, Run] = {}
         self._live_of_job: dict[str, int] = {}
+        self._limits: dict[str, tuple[Limit, ...]] = {}
+        """Id of a live run → the limits that it counts under, which those of its job need not be any more."""
         self._waiting_of_job: dict[str, int] = {}
+        self._firings_of_job: dict[str, int] = {}
+        """How many of the waiting ones are fire times, and not retries or runs that somebody asked for."""
         self._lanes: dict[str, Lane[Run]] = {}
         """The pending runs that nothing holds, by executor."""
         self._held: dict[str, deque[Entry[Run]]] = {}
@@ -60,6 +66,10 @@ class LocalRuns:
         self._history: deque[Record] = deque(maxlen=history_kept)
         self._dead: dict[str, DeadLetter] = {}
         self._leases: dict[str, tuple[Owner, datetime]] = {}
+        self.finished: set[str] | None = None if find_job is None else set()
+        """Ids of jobs that were kept after they had fired for the last time; None if nobody has looked for them yet."""
+        self._gone: dict[str, bool] = {}
+        """Ids of jobs that are gone but for some runs → whether these may be tried again."""
         self._given_up: deque[str] = deque(maxlen=1000)
         """Owners whose lease lapsed, so that they are told when they come back."""
         self._order = itertools.count()
@@ -67,11 +77,13 @@ class LocalRuns:
 
     def without_owners(self) -> LocalRuns:
         """Return the same without live runs: these belonged to an earlier start, or to the parent of a fork."""
-        heir = LocalRuns(self._kept, self._notes_lives)
+        self.lock = threading.RLock()  # a thread that the parent of a fork kept may have held the old one
+        heir = LocalRuns(self._kept, self._find_job)
         heir.suspended = dict(self.suspended)
         heir._history.extend(self._history)
         heir._dead.update(self._dead)
         heir.lives = self.lives
+        heir.finished = self.finished
         heir._ledger = Ledger(rates=self._ledger.rates)
         for run in self.pending():
             heir.add_pending(run)
@@ -84,7 +96,7 @@ class LocalRuns:
 
     def standing(self, job_id: str) -> Standing:
         """Return how a job stands, with a new fence."""
-        live, waiting = self._live_of_job.get(job_id, 0), self._waiting_of_job.get(job_id, 0)
+        live, waiting = self._live_of_job.get(job_id, 0), self._firings_of_job.get(job_id, 0)
         return make(Standing, (live, waiting, next(self._fences), self._ledger))
 
     def pending(self, job_id: str | None = None) -> list[Run]:
@@ -125,15 +137,25 @@ class LocalRuns:
         with self.lock:
             for run in started:
                 self._take(run)
+                self._is_there(run.job.id)
             for run in waiting:
                 self.add_pending(run)
+                self._is_there(run.job.id)
             self._history.extend(map(record_of, records))
+
+    def ask_for(self, run: Run) -> None:
+        """Take a pending run of a job that is there."""
+        with self.lock:
+            self._is_there(run.job.id)
+            self.add_pending(run)
 
     def add_pending(self, run: Run) -> None:
         """Take a run that waits for its due time and an owner."""
         with self.lock:
             job_id = run.job.id
             self._waiting_of_job[job_id] = self._waiting_of_job.get(job_id, 0) + 1
+            if run.source is Source.SCHEDULE:
+                self._firings_of_job[job_id] = self._firings_of_job.get(job_id, 0) + 1
             self._line_up(run, next(self._order))
 
     def claim(self, request: FireRequest) -> tuple[list[Run], datetime | None, bool]:
@@ -142,15 +164,17 @@ class LocalRuns:
             return [], None, False
         with self.lock:
             runs: list[Run] = []
-            heads: list[Entry[Run]] = []
-            more = False
-            for executor, lane in list(self._lanes.items()):
-                more = self._claim_from(lane, request.room.get(executor, 0), request, runs) or more
-                upcoming = lane.upcoming()
-                if upcoming is not None:
-                    heads.append(upcoming)
-            next_due = min(heads)[2].due_at if heads else None
-            return runs, next_due, more or bool(self._held)
+            full = [
+                lane
+                for executor, lane in list(self._lanes.items())
+                if self._claim_from(lane, request.room.get(executor, 0), request, runs)
+            ]
+            if full and self._let_try:
+                self._let_others_try()
+            # Looked for at last: by then a lane that was empty may have got one that is let try.
+            heads = [lane.upcoming() for lane in self._lanes.values() if lane not in full]
+            next_due = min((head for head in heads if head is not None), default=None)
+            return runs, None if next_due is None else next_due[2].due_at, bool(full or self._held)
 
     def _claim_from(self, lane: Lane[Run], room: int, request: FireRequest, runs: list[Run]) -> bool:
         """Add to ``runs`` what can be claimed from one lane; true if due ones are left for want of room."""
@@ -175,7 +199,7 @@ class LocalRuns:
         """Hold a pending run, or put it off. The next one under the key that let it try may try in its stead."""
         run = entry[2]
         if refusal.until is not None:
-            self._line_up(run._replace(due_at=max(refusal.until, run.due_at)), entry[1])
+            self._line_up(run._replace(due_at=max(refusal.until, run.due_at)), entry[1], entry[3])
         elif refusal.key is not None:
             self._held.setdefault(refusal.key, deque()).append(entry)
         key = self._let_try.pop(run.id, None)
@@ -193,19 +217,22 @@ class LocalRuns:
                 if current is None or current.fence != run.fence:
                     refused.append(settlement)
                     continue
-                self._let_go(current)
+                may_follow = self._gone.get(run.job.id, True) and run.id not in self._to_end
                 self._live_on(run.job, settlement.attempt)
+                if settlement.follow_up is not None and may_follow:
+                    self.add_pending(settlement.follow_up)
+                self._let_go(current)
                 self._history.append(record)
                 if settlement.dead is not None:
                     self._bury(DeadLetter(run, record, settlement.dead))
-                if settlement.follow_up is not None:
-                    self.add_pending(settlement.follow_up)
         return refused
 
     def _live_on(self, job: Job, attempt: Attempt) -> None:
-        job.life = lived(job.life, attempt)
-        if self._notes_lives:
-            self.lives[job.id] = lived(self.lives.get(job.id, NEWBORN), attempt)
+        if self._find_job is not None:
+            stored = self._find_job(job.id) or job
+            stored.life = lived(stored.life, attempt)
+        elif job.id not in self._gone:
+            self.lives[job.id] = lived(self.lives.get(job.id, job.life), attempt)
 
     def _bury(self, letter: DeadLetter) -> None:
         self._dead[letter.run.id] = letter
@@ -260,8 +287,8 @@ class LocalRuns:
         if not self._to_end:
             return []
         with self.lock:
-            asked = [(self._live[run_id], reason) for run_id, reason in self._to_end.items()]
-            return [(run, reason) for run, reason in asked if run.owner == owner]
+            asked = [(self._live.get(run_id), reason) for run_id, reason in self._to_end.items()]
+            return [(run, reason) for run, reason in asked if run is not None and run.owner == owner]
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
         """Note that ``owner`` lives until ``now + lease``; false if it was given up before."""
@@ -280,32 +307,48 @@ class LocalRuns:
         with self.lock:
             self._leases.pop(owner, None)
             for run in [run for run in self._live.values() if run.owner == owner]:
+                reason = self._to_end.get(run.id)
+                may_follow = self._gone.get(run.job.id, True)
+                if may_follow:
+                    self.add_pending(put_back(run))
                 self._let_go(run)
-                self.add_pending(put_back(run))
+                if may_follow and reason is not None:
+                    self._to_end[run.id] = reason
 
-    def recover(self, now: datetime, decide: Callable[[Run], Settlement]) -> list[Settlement]:
-        """Settle, as ``decide`` says, the runs of all owners whose lease has lapsed, and give these up."""
+    def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
+        """Settle, as ``decide`` says, the runs of all owners that have no lease any more, and give these up."""
         with self.lock:
-            lapsed = {owner.id for owner, until in self._leases.values() if until <= now}
-            settlements = [decide(run) for run in self._live.values() if run.owner in lapsed]
+            hosts = {owner.id: owner.host for owner, _ in self._leases.values()}
+            alive = {owner.id for owner, until in self._leases.values() if until > now}
+            lost = [run for run in self._live.values() if run.owner not in alive]
+            settlements = [decide(run, hosts.get(run.owner or "", "")) for run in lost]
             self.settle(settlements)
-            for owner in lapsed:
-                del self._leases[owner]
+            for owner in (hosts.keys() - alive) | {run.owner or "" for run in lost}:
+                self._leases.pop(owner, None)
                 self._given_up.append(owner)
             return settlements
 
-    def forget_job(self, job_id: str) -> None:
-        """Forget what is known about a job that is gone."""
+    def forget_job(self, job_id: str, may_follow: bool = False) -> None:
+        """Forget what is known about a job that is gone; ``may_follow`` says whether its runs may be tried again."""
         self.suspended.pop(job_id, None)
-        self.lives.pop(job_id, None)
+        with self.lock:
+            self.lives.pop(job_id, None)
+            if job_id in self._live_of_job or job_id in self._waiting_of_job:
+                self._gone[job_id] = may_follow
 
-    def _line_up(self, run: Run, order: int) -> None:
+    def _is_there(self, job_id: str) -> None:
+        """Take note that there is a job by this id, perhaps again."""
+        if self._gone:
+            self._gone.pop(job_id, None)
+
+    def _line_up(self, run: Run, order: int, rank: int | None = None) -> None:
+        """Let a run wait for its time. One that was put off keeps its rank, so that it gets older."""
         job = run.job
         due = instant(run.due_at)
         lane = self._lanes.get(job.executor)
         if lane is None:
             lane = self._lanes[job.executor] = Lane()
-        lane.push((due, order, run, rank_of(job, due)))
+        lane.push((due, order, run, rank_of(job, due) if rank is None else rank))
 
     def _drop_pending(self, runs: Sequence[Run]) -> None:
         gone = {run.id for run in runs}
@@ -317,28 +360,52 @@ class LocalRuns:
                 self._held[key] = left
             else:
                 del self._held[key]
+        turns = [self._let_try[run.id] for run in runs if run.id in self._let_try]
         for run in runs:
             self._stop_waiting(run)
+            self._to_end.pop(run.id, None)
+            self._part_with(run.job.id)
+        for key in turns:
+            self._let_one_try(key)
 
     def _stop_waiting(self, run: Run) -> None:
         _count_down(self._waiting_of_job, run.job.id)
+        if run.source is Source.SCHEDULE:
+            _count_down(self._firings_of_job, run.job.id)
         self._let_try.pop(run.id, None)
 
     def _take(self, run: Run) -> None:
         self._live[run.id] = run
         job_id = run.job.id
         self._live_of_job[job_id] = self._live_of_job.get(job_id, 0) + 1
+        limits = run.job.limits
+        if limits:
+            self._limits[run.id] = limits
 
     def _let_go(self, run: Run) -> None:
         del self._live[run.id]
         _count_down(self._live_of_job, run.job.id)
-        if run.job.limits:
-            self._ledger.give_back(run.job.limits)
+        limits = self._limits.pop(run.id, ()) if self._limits else ()
+        if limits:
+            self._ledger.give_back(limits)
         if self._to_end:
             self._to_end.pop(run.id, None)
+        if self._gone:
+            self._part_with(run.job.id)
         if self._held:
-            for key in keys_of(run):
+            for key in keys_of(run, limits):
                 self._let_one_try(key)
+
+    def _part_with(self, job_id: str) -> None:
+        """Forget that a job is gone when the last run of it is over."""
+        if job_id not in self._live_of_job and job_id not in self._waiting_of_job:
+            self._gone.pop(job_id, None)
+
+    def _let_others_try(self) -> None:
+        """Pass on the turns of those that did not come to it, because their executor has no room."""
+        turns, self._let_try = self._let_try, {}
+        for key in turns.values():
+            self._let_one_try(key)
 
     def _let_one_try(self, key: str) -> None:
         held = self._held.get(key)

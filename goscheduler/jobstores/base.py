@@ -29,6 +29,7 @@ and quick function. ``goscheduler.testing.StoreContract`` is the test suite that
 from __future__ import annotations
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, TransientJobError
 from goscheduler.jobstores._runs import LocalRuns
+from goscheduler.runs.plan import rank_of
 from goscheduler.times import instant
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ class FireRequest(NamedTuple):
     """``plan(job, standing, now)`` says what to write for a due job; ``now`` by the store's clock."""
     admit: Callable[[Run, Standing, datetime], Refusal | None]
     """``admit(run, standing, now)`` says what a pending run has to wait for, or None if it may start."""
+    tasks: Sequence[str] = ()
+    """Names of the tasks that are known here. In a shared store, jobs of other tasks are left to other processes."""
 
 
 class Suspended(NamedTuple):
@@ -184,6 +188,7 @@ class BaseJobStore(ABC):
                 raise JobLookupError(job_id)
             edited = edit(job)
             self.update_job(edited)
+            self._note_whether_finished(edited)
             return edited
 
     def fire_due(self, request: FireRequest) -> Fired:
@@ -202,7 +207,7 @@ class BaseJobStore(ABC):
 
     def add_run(self, run: Run) -> None:
         """Add a pending run that did not come from a firing."""
-        self._runs.add_pending(run)
+        self._runs.ask_for(run)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         """Remove the pending runs of one job or of all; false if there were none."""
@@ -252,8 +257,12 @@ class BaseJobStore(ABC):
         """Return the owners whose lease has not lapsed."""
         return self._runs.owners(now)
 
-    def recover_runs(self, now: datetime, decide: Callable[[Run], Settlement]) -> Sequence[Settlement]:
-        """Give up the owners whose lease has lapsed, and settle what they had as ``decide``, a pure function, says."""
+    def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
+        """Give up the owners whose lease has lapsed, and settle what they had as ``decide``, a pure function, says.
+
+        It is asked ``decide(run, host)``, with the host of the owner, empty where that is not known. An owner that has
+        no lease at all, though it has runs, counts as lapsed.
+        """
         return self._runs.recover(now, decide)
 
     def suspensions(self) -> Mapping[str, str]:
@@ -272,12 +281,48 @@ class BaseJobStore(ABC):
         self._runs.discard_pending(job_id)
         self._runs.forget_job(job_id)
 
+    def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
+        """Remove at most ``limit`` jobs that have fired for the last time and that ``retention`` keeps no longer.
+
+        Return their ids. A job that has runs which wait or go on is not over yet.
+        """
+        runs = self._runs
+        with runs.lock:
+            removed: list[str] = []
+            for job_id in list(self._finished_jobs()):
+                job = self.lookup_job(job_id)
+                if job is None or job.life.finished_at is None:
+                    self._finished_jobs().discard(job_id)
+                elif retention.has_outlived(self.life_of(job), now) and not runs.live(job_id) + runs.pending(job_id):
+                    self.remove_job(job_id)
+                    runs.forget_job(job_id)
+                    removed.append(job_id)
+                if len(removed) >= limit:
+                    break
+            self._finished_jobs().difference_update(removed)
+            return removed
+
+    def _finished_jobs(self) -> set[str]:
+        """Return the ids of the jobs that have fired for the last time and were kept."""
+        if self._runs.finished is None:
+            self._runs.finished = {job.id for job in self.get_all_jobs() if job.life.finished_at is not None}
+        return self._runs.finished
+
+    def _note_whether_finished(self, job: Job) -> None:
+        finished = self._runs.finished
+        if finished is not None and job.life.finished_at is not None:
+            finished.add(job.id)
+
     def release(self, job_id: str) -> bool:
         """Let a suspended job fire again; false if it was not suspended."""
         return self._runs.suspended.pop(job_id, None) is not None
 
     def subscribe(self, wake: Callable[[], None]) -> None:  # noqa: B027 - a local store has nobody to hear from
         """Call ``wake`` from now on whenever another process has changed what is due."""
+
+    def poll_after(self) -> float:
+        """Return after how many seconds another look is worth while although nothing is due: others may have come."""
+        return math.inf
 
     def forget_live_runs(self) -> None:
         """Let go of runs that belong to an earlier start of the scheduler, or to the parent of a forked child."""
@@ -323,7 +368,7 @@ class _Firing:
     def fire(self) -> Fired:
         error, next_due = None, None
         try:
-            for job in self._hopeful_first(self._store.get_due_jobs(self._request.now)):
+            for job in self._in_order(self._store.get_due_jobs(self._request.now)):
                 self._fire_one(job)
                 if len(self._unwritable) > UNWRITABLE_ENDURED:
                     break
@@ -356,14 +401,21 @@ class _Firing:
         if plan.displace:
             self._runs.displace(job.id)
         self._runs.fired(plan.start, plan.wait, plan.records)
+        if plan.next_run_time is None and not plan.keep:
+            self._runs.forget_job(job.id, may_follow=True)
         self._started.extend(plan.start)
         self._records.extend(plan.records)
         self._room[job.executor] = self._room.get(job.executor, 0) - len(plan.start)
 
-    def _hopeful_first(self, jobs: list[Job]) -> list[Job]:
-        """Put those that could not be written the last time behind the others, which else might never be reached."""
+    def _in_order(self, jobs: list[Job]) -> list[Job]:
+        """Put the more urgent first; but those that could not be written the last time behind all others.
+
+        Else these others might never be reached.
+        """
         failures = self._runs.write_failures
-        return sorted(jobs, key=lambda job: failures[job.id]) if failures else jobs
+        return sorted(
+            jobs, key=lambda job: (failures[job.id], rank_of(job, instant(job.next_run_time or self._request.now)))
+        )
 
     def _judge_unwritable(self) -> None:
         """Suspend a job that could not be written round after round while others could; else the store is out."""
@@ -386,9 +438,11 @@ class _Firing:
             self._finished.append(job)
             return
         job._modify(next_run_time=plan.next_run_time)
+        job.life = self._store.life_of(job)
         if plan.next_run_time is None:
             job.life = job.life._replace(finished_at=self._request.now)
         self._store.update_job(job)
+        self._store._note_whether_finished(job)
 
     def _next_due(self) -> datetime | None:
         """Return the earliest next run time of the jobs that wait for nothing else, or the loop would never rest."""

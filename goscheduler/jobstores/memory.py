@@ -22,7 +22,8 @@ from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Attempt, Run
+    from goscheduler.runs.model import Attempt, JobLife, Run
+    from goscheduler.runs.records import Retention
 
 _Entry = Entry["Job"]
 #: The due time of a job that is not scheduled.
@@ -36,7 +37,7 @@ class MemoryJobStore(BaseJobStore):
 
     def __init__(self, history: int = HISTORY_KEPT) -> None:
         self._history_kept = int(history)
-        self._local_runs = LocalRuns(self._history_kept, notes_lives=False)
+        self._local_runs = LocalRuns(self._history_kept, self.lookup_job)
         self._lock = threading.RLock()
         self._entries: dict[str, _Entry] = {}
         self._lanes: dict[str, Lane[Job]] = {}
@@ -45,7 +46,7 @@ class MemoryJobStore(BaseJobStore):
 
     def shutdown(self) -> None:
         self.remove_all_jobs()
-        self._local_runs = LocalRuns(self._history_kept, notes_lives=False)
+        self._local_runs = LocalRuns(self._history_kept, self.lookup_job)
 
     def lookup_job(self, job_id: str) -> Job | None:
         entry = self._entries.get(job_id)
@@ -86,9 +87,13 @@ class MemoryJobStore(BaseJobStore):
             if stored is None:
                 raise JobLookupError(job_id)
             edited = edit(stored)
-            # What the user holds stays what is stored: the old object, or the new one that replaces it.
-            kept = edited if edited.pending else stored._adopt(edited)
-            self.update_job(kept)
+            with self._runs.lock:
+                # A run may have ended since the edit began.
+                edited.life = _merged(stored.life, edited.life)
+                # What the user holds stays what is stored: the old object, or the new one that replaces it.
+                kept = edited if edited.pending else stored._adopt(edited)
+                self.update_job(kept)
+            self._note_whether_finished(kept)
             return kept
 
     def remove_job(self, job_id: str) -> None:
@@ -104,6 +109,10 @@ class MemoryJobStore(BaseJobStore):
     def fire_due(self, request: FireRequest) -> Fired:
         with self._lock:
             return _Firing(self, request).fire()
+
+    def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
+        with self._lock:
+            return super().prune_finished_jobs(retention, now, limit)
 
     def forget_live_runs(self) -> None:
         self._lock = threading.RLock()  # the parent of a fork may have held the old one
@@ -165,6 +174,10 @@ class MemoryJobStore(BaseJobStore):
         return None
 
 
+def _merged(lived: JobLife, edited: JobLife) -> JobLife:
+    return lived._replace(paused_by=edited.paused_by, finished_at=edited.finished_at)
+
+
 class _Firing:
     """One round of ``fire_due``; the store's lock is held."""
 
@@ -183,8 +196,9 @@ class _Firing:
 
     def fire(self) -> Fired:
         for executor, lane in list(self._store._lanes.items()):
-            # An executor that nobody has takes nothing; planning its jobs suspends them.
-            self._fire_lane(lane, self._request.room.get(executor, len(lane)))
+            # An executor that nobody has takes nothing; planning its jobs suspends them. Another process may have it.
+            without = 0 if self._store.shared else len(lane)
+            self._fire_lane(lane, self._request.room.get(executor, without))
         self._runs.fired(self._started, self._waiting, self._records)
         next_due = min(self._heads)[2].next_run_time if self._heads else None
         return Fired(self._started, self._records, self._finished, self._suspended, next_due, self._more)
@@ -223,8 +237,10 @@ class _Firing:
     def _finish(self, job: Job, keep: bool) -> None:
         del self._store._entries[job.id]
         if keep:
-            job.next_run_time, job.life = None, job.life._replace(finished_at=self._request.now)
+            with self._runs.lock:
+                job.next_run_time, job.life = None, job.life._replace(finished_at=self._request.now)
             self._store._schedule(job)
+            self._store._note_whether_finished(job)
         else:
             self._finished.append(job)
 

@@ -34,7 +34,7 @@ from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.limits import Ledger
+    from goscheduler.runs.limits import Ledger, Limit
 
 #: How many gathered fire times are run one by one, at most, when a job does not coalesce; and how many runs of a job
 #: that queues may wait.
@@ -53,7 +53,7 @@ class Standing(NamedTuple):
     live: int
     """Runs of the job that an owner has."""
     waiting: int
-    """Runs of the job that are pending."""
+    """Fire times of the job that are pending runs; retries and runs that somebody asked for do not count."""
     fence: int
     """For the runs that start."""
     ledger: Ledger
@@ -179,9 +179,9 @@ def _overlapping(job: Job, times: Sequence[datetime], live: int, waiting: int) -
         room = max(0, CATCH_UP - waiting)
         return _Places((), times[:room], times[room:], f"{waiting} runs of it wait already")
     if job.overlap == "cancel_running":
-        room = 0 if waiting else 1
-        newest = times[len(times) - room :]
-        return _Places((), newest, times[: len(times) - room], "a newer run takes its place", displace=live > 0)
+        count = len(times) - (0 if waiting else 1)
+        reason = "a run of it waits already" if waiting else "a newer run takes its place"
+        return _Places((), times[count:], times[:count], reason, displace=live > 0)
     return _Places((), (), times, f"maximum number of running instances reached ({job.max_instances})")
 
 
@@ -199,9 +199,13 @@ def admit(run: Run, standing: Standing, now: datetime) -> Refusal | None:
     return Refusal(None if obstacle.until else _limit_key(obstacle.limit), obstacle.until)
 
 
-def keys_of(run: Run) -> list[str]:
-    """Return what the run counts under while it is live: when it ends, a run that is held under one of them may go."""
-    return [_job_key(run.job.id), *(_limit_key(limit.name) for limit in run.job.limits)]
+def keys_of(run: Run, limits: Sequence[Limit] | None = None) -> list[str]:
+    """Return what the run counts under while it is live: when it ends, a run that is held under one of them may go.
+
+    ``limits`` are those under which it was started, if its job may have got others since.
+    """
+    limits = run.job.limits if limits is None else limits
+    return [_job_key(run.job.id), *(_limit_key(limit.name) for limit in limits)]
 
 
 def _job_key(job_id: str) -> str:

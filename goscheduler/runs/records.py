@@ -16,8 +16,10 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from goscheduler.errors import InvalidArgument, UnknownOption, shown, survivable
-from goscheduler.runs.model import Attempt, OutcomeKind, Source, make
+from goscheduler.runs.model import Attempt, JobLife, OutcomeKind, Source, make
 from goscheduler.times import UTC, from_instant, instant, parse_duration
+
+DEFAULT_EXECUTOR = "default"
 
 MAX_RESULT = 1000
 MAX_REASON = 2000
@@ -128,20 +130,26 @@ def record_of(attempt: Attempt, host: str = "") -> Record:
     ``host`` is the machine of the owner, if the attempt itself does not say.
     """
     run, outcome, finished_at, fire_times, progress, ran_on = attempt
-    job, error, result = run.job, outcome.error, outcome.result
+    run_id, job, scheduled_at, _, owner, fence, number, source, coalesced, crashes = run
+    kind, result, error, traceback, started_at, seconds, reason = outcome
+    options = job.options
     if finished_at.tzinfo is not UTC:
         finished_at = finished_at.astimezone(UTC)  # or a repeated hour would be out of order
-    # One for every attempt, so it is made from all fields in order, which costs a third of the constructor.
+    if result is not None:
+        result = _bounded(_result_text(result), MAX_RESULT)
+    if reason:
+        reason = _bounded(reason, MAX_REASON)
+    error_type, message = None, ""
+    if error is not None:
+        error_type, message = error_type_of(error), _bounded(_told(str, error), MAX_MESSAGE)
+    if traceback:
+        traceback = _bounded(traceback, MAX_TRACEBACK)
+    share, note = progress or (None, "")
+    # On the path of every firing: fields in order, and options without the properties of the job.
     return make(Record, (
-        run.id, job.id, job.name, job.func_ref, job.tags, job.executor, run.source, run.attempt, run.scheduled_at,
-        outcome.started_at, finished_at, outcome.seconds, outcome.kind,
-        outcome.reason and _bounded(outcome.reason, MAX_REASON),
-        None if error is None else error_type_of(error),
-        "" if error is None else _bounded(_told(str, error), MAX_MESSAGE),
-        outcome.traceback and _bounded(outcome.traceback, MAX_TRACEBACK),
-        None if result is None else _bounded(_result_text(result), MAX_RESULT),
-        None if progress is None else progress.share, "" if progress is None else progress.note,
-        run.owner, ran_on or host, run.fence, run.coalesced, fire_times, run.crashes,
+        run_id, job.id, job.name, job.func_ref, options.tags or (), options.executor or DEFAULT_EXECUTOR, source,
+        number, scheduled_at, started_at, finished_at, seconds, kind, reason, error_type, message, traceback, result,
+        share, note, owner, ran_on or host, fence, coalesced, fire_times, crashes,
     ))  # fmt: skip
 
 
@@ -254,6 +262,13 @@ class Retention:
             if name not in names:
                 raise UnknownOption(str(name), names, where="retention")
         return cls(**value)
+
+    def has_outlived(self, life: JobLife, now: datetime) -> bool:
+        """Tell whether a job with this life has fired for the last time and is not to be kept any longer."""
+        if life.finished_at is None:
+            return False
+        ended = max(time for time in (life.finished_at, life.last_run, life.last_success) if time is not None)
+        return ended < _before(now, self.succeeded if life.last_outcome is _SUCCEEDED else self.others)
 
     def outlived(self, records: Iterable[Record], now: datetime, limit: int) -> list[Record]:
         """Return those of ``records`` that are not to be kept any longer, at most ``limit`` of them, oldest first."""

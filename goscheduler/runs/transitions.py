@@ -99,9 +99,10 @@ def called_off(run: Run, reason: str, now: datetime) -> Settlement:
     return Settlement(Attempt(run, Outcome(OutcomeKind.CANCELLED, reason=reason), now))
 
 
-def crashed(run: Run, now: datetime, draw: Callable[[], float] = random.random) -> Settlement:
-    """Return what becomes of a run whose owner was lost: by the job's ``on_crash`` and ``max_crashes``."""
-    return settle(run, Outcome(OutcomeKind.LOST, reason="the process that had it was lost"), now, draw)
+def crashed(run: Run, now: datetime, draw: Callable[[], float] = random.random, host: str = "") -> Settlement:
+    """Return what becomes of a run whose owner, on ``host``, was lost, by the job's ``on_crash``, ``max_crashes``."""
+    outcome = Outcome(OutcomeKind.LOST, reason="the process that had it was lost")
+    return settle(run, outcome, now, draw, host=host)
 
 
 def settle(
@@ -137,8 +138,10 @@ def _after_crash(attempt: Attempt, draw: Callable[[], float]) -> Settlement:
         return _after_failure(attempt, draw)
     if job.on_crash == "dead":
         return Settlement(attempt, None, f"crashed: {attempt.outcome.reason}")
-    if run.crashes + 1 >= job.max_crashes:
-        return Settlement(attempt, None, f"crashed {run.crashes + 1} times: {attempt.outcome.reason}")
+    crashes = run.crashes + 1
+    if crashes >= job.max_crashes:
+        times = "1 time" if crashes == 1 else f"{crashes} times"
+        return Settlement(attempt, None, f"crashed {times}: {attempt.outcome.reason}")
     return Settlement(attempt, recovered(run))
 
 
@@ -157,7 +160,9 @@ def lived(life: JobLife, attempt: Attempt) -> JobLife:
     outcome = attempt.outcome
     started_at = outcome.started_at
     if started_at is None:
-        return life
+        if outcome.kind is not OutcomeKind.LOST:
+            return life
+        return life._replace(last_outcome=outcome.kind, last_error=outcome.reason)  # nobody knows whether it began
     if outcome.kind is _SUCCEEDED:
         count, finished_at = life.run_count + 1, attempt.finished_at
         return make(JobLife, (count, started_at, finished_at, life.last_error, _SUCCEEDED, *life[5:]))

@@ -59,6 +59,7 @@ class Components:
         store = self._engine.put_store(alias, None)
         if store is None:
             raise KeyError(f"No such job store: {alias}")
+        self._engine.leases.leave(alias, store)
         if shutdown and self._running:
             store.shutdown()
         self._engine.tell_of_scheduler(EventCode.JOBSTORE_REMOVED, alias)
@@ -118,7 +119,8 @@ class Components:
         self._lock = threading.Lock()
         self._being_added = set()
         for store in self._engine.stores.values():
-            store.forget_live_runs()
+            if not store.shared:
+                store.forget_live_runs()
 
     def _guard(self, what: str, action: Callable[[], object]) -> None:
         try:

@@ -27,7 +27,7 @@ from goscheduler.runs.records import Retention
 from goscheduler.schedulers._endings import Endings
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._outages import Outages
-from goscheduler.tasks import PROCESS_TASKS, TaskRegistry, unknown_task
+from goscheduler.tasks import PROCESS_TASKS, MissingFunction, TaskRegistry, unknown_task
 
 #: A wall clock that moves more than this against the monotonic one has been set.
 CLOCK_TOLERANCE = timedelta(seconds=5)
@@ -79,6 +79,8 @@ class Engine:
         self._run_numbers = itertools.count(1)
         self._run_prefix = f"{self.owner[:16]}-"
         self.outages = Outages()
+        self.left_waiting: set[str] = set()
+        """Aliases of the stores whose pending runs have the next turn, because firings went before them."""
         self.endings = Endings(self)
         self.leases.begin()
         self.chores_due_at = self.prune_due_at = 0.0
@@ -128,6 +130,8 @@ class Engine:
         if job.executor not in self.executors:
             return f'there is no executor named "{job.executor}"'
         if job.task is None:
+            if type(job.func) is MissingFunction:
+                return job.func.reason
             return NOT_REGISTERED if self.tasks.registered_only else None
         func = self.tasks.find(job.task)
         if func is None:

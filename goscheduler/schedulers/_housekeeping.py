@@ -5,16 +5,17 @@ It settles the runs of owners that were lost, and forgets records that nobody wa
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import survivable
+from goscheduler.events import EventCode, JobEvent
 from goscheduler.runs.transitions import crashed
 from goscheduler.schedulers._announce import announce_settlements
 from goscheduler.schedulers._lease import RENEW_AFTER
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.runs.model import Run, Settlement
     from goscheduler.schedulers._engine import Engine
 
 #: How often old records are looked for, in seconds.
@@ -44,11 +45,15 @@ def look_after_stores(engine: Engine) -> float:
 def recover(engine: Engine) -> None:
     """Settle the runs of owners whose lease has lapsed, in every shared store that answers and that we may use."""
     now = engine.clock.now()
+
+    def decide(run: Run, host: str = "") -> Settlement:
+        return crashed(run, now, engine.draw, host)
+
     for alias, store in engine.stores.items():
         if not store.shared or alias in engine.outages or not engine.leases.may_claim(alias, store):
             continue
         try:
-            settlements = store.recover_runs(now, partial(crashed, now=now, draw=engine.draw))
+            settlements = store.recover_runs(now, decide)
         except BaseException as error:
             if not survivable(error):
                 raise
@@ -63,16 +68,25 @@ def recover(engine: Engine) -> None:
 
 
 def prune(engine: Engine) -> None:
-    """Forget records that the retention does not keep, in every store that answers."""
+    """Forget jobs that are over and records that the retention does not keep, in every store that answers."""
     for alias, store in engine.stores.items():
         if alias in engine.outages:
             continue
         try:
+            _prune_jobs(engine, alias, store)
             _prune_store(engine, store)
         except BaseException as error:
             if not survivable(error):
                 raise
             engine.logger.warning('Job store "%s" could not forget old records: %s', alias, error, exc_info=error)
+
+
+def _prune_jobs(engine: Engine, alias: str, store: BaseJobStore) -> None:
+    removed = store.prune_finished_jobs(engine.retention, engine.clock.now(), BATCH)
+    for job_id in removed:
+        engine.logger.info("Removed job %s, which has fired for the last time and was kept for long enough", job_id)
+    if engine.bus.wants(EventCode.JOB_REMOVED):
+        engine.tell([JobEvent(EventCode.JOB_REMOVED, job_id, alias) for job_id in removed])
 
 
 def _prune_store(engine: Engine, store: BaseJobStore) -> None:

@@ -153,6 +153,7 @@ class Jobs:
             running = getattr(job, "next_run_time", None) is not None
             if changes.get("next_run_time") is not None:
                 edited.trigger = edited.trigger.starting_at(cast(datetime, edited.next_run_time))
+                edited.life = job.life._replace(paused_by=None, finished_at=None)
             elif "trigger" in changes and "next_run_time" not in changes and running:
                 self._anchor(edited)
                 edited.next_run_time = self._first_fire_time(edited)
@@ -188,18 +189,23 @@ class Jobs:
         return self._edit(job_id, jobstore, edit)
 
     def resume(self, job_id: str, jobstore: str | None) -> Job | None:
-        """Compute the next run time from now; a job whose trigger has ended is removed, and None returned."""
-
-        def edit(job: Job) -> Job:
-            edited = job._edited()
-            self._start_over(edited)
-            return edited
-
+        """Compute the next run time from now. A job whose trigger has ended is over: removed, unless it is to be kept."""
         try:
-            return self._edit(job_id, jobstore, edit)
+            return self._edit(job_id, jobstore, self._resumed)
         except NeverFires:
             self.remove(job_id, jobstore)
             return None
+
+    def _resumed(self, job: Job) -> Job:
+        edited = job._edited()
+        try:
+            self._start_over(edited)
+        except NeverFires:
+            if not self.started or edited.auto_remove:
+                raise
+            edited.next_run_time = None
+            edited.life = edited.life._replace(finished_at=job.life.finished_at or self._engine.clock.now())
+        return edited
 
     def remove(self, job_id: str, jobstore: str | None) -> None:
         """Remove a job. What it has in the queues of this process is not started any more."""
@@ -269,6 +275,7 @@ class Jobs:
             same = existing.trigger.same_schedule_as(trigger) and not addition.time_given
             job.trigger = existing.trigger if same else trigger
             job.next_run_time = existing.next_run_time if same else next_run_time
+            job.life = existing.life if same else existing.life._replace(paused_by=None, finished_at=None)
             replaced[:] = [existing._edited()]
             return job
 

@@ -1,15 +1,17 @@
 """Leases: what lets a scheduler have runs in a store that others share.
 
-An owner, one start of a scheduler, tells each shared store every quarter of a lease that it lives, on a thread that
-does nothing else. Who has not been heard of for a lease is given up by the others, who settle its runs by what their
-jobs say about crashes. So an owner that cannot renew has to stop in time by itself:
+An owner, one start of a scheduler, tells each shared store every quarter of a lease that it lives, on a thread for each
+store that does nothing else, so that neither a busy job nor another store that hangs is in the way. Who has not been
+heard of for a lease is given up by the others, who settle its runs by what their jobs say about crashes. So an owner
+that cannot renew has to stop in time by itself:
 
 =====================================  ============================================================================
 what happens                           what the scheduler does
 =====================================  ============================================================================
 a renewal fails                        says that it is degraded; goes on trying
 no renewal for half a lease            claims and fires nothing from that store
-no renewal for three quarters of it    gives its runs up: they are told to end, and nothing that waits is started
+no renewal for three quarters of it    gives its runs up, also while a renewal hangs: they are told to end, and what was
+                                       not started goes back
 the store says that we were given up   the same
 a renewal works again                  goes on, as somebody new if the runs were given up
 =====================================  ============================================================================
@@ -20,6 +22,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -37,6 +40,8 @@ RENEW_AFTER = 1 / 4
 CLAIM_WITHIN = 1 / 2
 GIVE_UP_AFTER = 3 / 4
 
+NOT_RENEWED = "its lease could not be renewed"
+
 
 class Lease:
     """Who this scheduler is to one shared store."""
@@ -45,6 +50,8 @@ class Lease:
         self.owner = owner
         self.since = since
         """When the last renewal that worked was begun, or else when the lease was first wanted (monotonic)."""
+        self.tried = since
+        """When the last renewal was begun, whatever came of it (monotonic)."""
         self.held = False
         self.failing = False
 
@@ -59,32 +66,46 @@ class Leases:
         self._leases: dict[str, Lease] = {}
         self._lost: set[str] = set()
         self._started_at: datetime | None = None
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._stopping: dict[str, threading.Event] = {}
+        """Alias of a store → what ends the thread that renews its lease."""
 
     def begin(self) -> None:
         """Be nobody to any store, at the start of a scheduler."""
         self._leases, self._lost = {}, set()
-        self._stopping, self._thread = threading.Event(), None
+        self._lock, self._stopping = threading.Lock(), {}
         self._started_at = self._engine.clock.now()
 
     def start(self) -> None:
-        """Take the leases, and renew them on a thread of our own from now on, if there is a shared store."""
-        self.renew_all()
-        if self._thread is None and any(store.shared for store in self._engine.stores.values()):
-            self._thread = threading.Thread(
-                target=self._keep_renewing, args=(self._stopping,), name="goscheduler-lease", daemon=True
-            )
-            self._thread.start()
+        """Take the leases of the shared stores that are new, and renew each on a thread of its own from now on."""
+        for alias, store in self._engine.stores.items():
+            if store.shared and alias not in self._stopping:
+                stopping = self._stopping[alias] = threading.Event()
+                self._renew(alias, store)
+                threading.Thread(
+                    target=self._keep_renewing, args=(alias, store, stopping), name="goscheduler-lease", daemon=True
+                ).start()
 
-    def stop(self) -> None:
-        """Renew no more, and leave each store in good order unless runs of ours still go on."""
-        self._stopping.set()
-        busy = {run.owner for run in self._engine.endings.going_on()}
-        for alias, lease in self._leases.items():
-            store = self._engine.stores.get(alias)
-            if store is not None and lease.owner not in busy:
-                self._retire(alias, store, lease.owner)
+    def stop(self, untold: Collection[str] = ()) -> None:
+        """Renew no more, and leave each store in good order, unless runs of ours still go on.
+
+        ``untold`` names the stores that have not learnt how some of our runs ended. What becomes of these runs is left
+        to the end of the lease: they are not to be run again as if they had never begun.
+        """
+        for alias, store in self._engine.stores.items():
+            self.leave(alias, store, retire=alias not in untold)
+
+    def leave(self, alias: str, store: BaseJobStore, retire: bool = True) -> None:
+        """Be nobody to a store any more; what was claimed from it and not started is not started here."""
+        stopping = self._stopping.pop(alias, None)
+        if stopping is not None:
+            stopping.set()
+        lease = self._leases.pop(alias, None)
+        if lease is None:
+            return
+        self._lost.add(lease.owner)
+        if retire and not any(run.owner == lease.owner for run in self._engine.endings.going_on()):
+            self._retire(alias, store, lease.owner)
 
     def owner_of(self, alias: str) -> str:
         """Return who we are to a store."""
@@ -107,13 +128,27 @@ class Leases:
         return owner is not None and (
             owner == self._engine.owner
             or owner in self._lost
-            or any(owner == lease.owner for lease in self._leases.values())
+            or any(owner == lease.owner for lease in list(self._leases.values()))
         )
 
     def seconds_until_due(self) -> float:
         """Return when the next renewal is due."""
-        ages = [self._age(lease) for lease in self._leases.values()]
-        return max(0.0, RENEW_AFTER * self.length - max(ages)) if ages else math.inf
+        tried = [lease.tried for lease in list(self._leases.values())]
+        if not tried:
+            return math.inf
+        return max(0.0, RENEW_AFTER * self.length - (self._engine.clock.monotonic() - min(tried)))
+
+    def look(self) -> float:
+        """Give up what is too old, a renewal may be hanging; return the seconds until that could be the next time."""
+        wait = math.inf
+        for alias, lease in list(self._leases.items()):
+            left = GIVE_UP_AFTER * self.length - self._age(lease)
+            if not lease.held or alias not in self._engine.stores:
+                continue
+            if left <= 0:
+                self._lose(alias, lease, NOT_RENEWED)
+            wait = min(wait, max(0.0, left))
+        return wait
 
     def renew_all(self) -> None:
         """Renew the lease of every shared store."""
@@ -121,33 +156,43 @@ class Leases:
             if store.shared:
                 self._renew(alias, store)
 
-    def _keep_renewing(self, stopping: threading.Event) -> None:
+    def _keep_renewing(self, alias: str, store: BaseJobStore, stopping: threading.Event) -> None:
         while not stopping.wait(RENEW_AFTER * self.length):
             try:
-                self.renew_all()
+                self._renew(alias, store)
             except BaseException:
-                self._engine.logger.exception("A round of renewals failed")
+                self._engine.logger.exception('The renewal of the lease in job store "%s" failed', alias)
 
     def _renew(self, alias: str, store: BaseJobStore) -> None:
+        if not self._try_to_renew(alias, store):
+            self._try_to_renew(alias, store)  # as somebody new
+
+    def _try_to_renew(self, alias: str, store: BaseJobStore) -> bool:
+        """Renew if the store answers; false if it says that we were given up."""
         now = self._engine.clock.monotonic()
-        lease = self._leases.get(alias)
-        if lease is None:
-            lease = self._leases[alias] = Lease(uuid4().hex, now)
+        lease = self._leases.setdefault(alias, Lease(uuid4().hex, now))
+        lease.tried = now
         try:
             alive = store.renew_owner(self._account_of(lease), self._engine.clock.now(), timedelta(seconds=self.length))
         except BaseException as error:
             if not survivable(error):
                 raise
             self._could_not(alias, lease, error)
-            return
+            return True
         if not alive:
             self._lose(alias, lease, "its lease had lapsed and it was given to somebody else")
-            return
-        lease.since, lease.held = now, True
+            return False
+        if self._leases.get(alias) is lease:  # else it came too late: we are somebody else by now
+            self._renewed(alias, lease, now)
+        return True
+
+    def _renewed(self, alias: str, lease: Lease, since: float) -> None:
+        new, lease.since, lease.held = not lease.held, since, True
         if lease.failing:
             lease.failing = False
             self._engine.logger.info('The lease in job store "%s" is renewed again', alias)
             self._engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
+        if new:
             self._engine.wake()
 
     def _could_not(self, alias: str, lease: Lease, error: BaseException) -> None:
@@ -159,18 +204,21 @@ class Leases:
             lease.failing = True
             self._engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
         if lease.held and self._age(lease) >= GIVE_UP_AFTER * self.length:
-            self._lose(alias, lease, "its lease could not be renewed")
+            self._lose(alias, lease, NOT_RENEWED)
 
     def _lose(self, alias: str, lease: Lease, reason: str) -> None:
         """Stop being who we were to a store."""
+        with self._lock:
+            if self._leases.get(alias) is not lease:
+                return  # lost already, or left
+            self._lost.add(lease.owner)
+            replacement = self._leases[alias] = Lease(uuid4().hex, self._engine.clock.monotonic())
+            replacement.failing = lease.failing
         self._engine.logger.error('Lease lost in job store "%s": what was claimed from it is given up', alias)
-        self._lost.add(lease.owner)
-        replacement = Lease(uuid4().hex, self._engine.clock.monotonic())
-        replacement.failing = lease.failing
-        self._leases[alias] = replacement
         for run in self._engine.endings.going_on():
             if run.owner == lease.owner:
                 self._engine.endings.end(run, OutcomeKind.LOST, reason)
+        self._engine.wake()  # the loop watches that they end
 
     def _retire(self, alias: str, store: BaseJobStore, owner: str) -> None:
         try:

@@ -226,7 +226,10 @@ class SchedulerLife(ABC):
 
     def _wait_while_paused(self) -> float | None:
         """Have runs that are out of time end also while nothing is fired."""
-        wait = self._engine.endings.look()
+        engine = self._engine
+        engine.sleeping_until = math.inf  # first, so that a run that starts meanwhile is not overlooked
+        wait = min(engine.leases.look(), engine.endings.look())
+        engine.sleeping_until = engine.clock.now().timestamp() + wait
         return None if math.isinf(wait) else wait
 
     def _prepare_loop(self) -> None:  # noqa: B027 - not every way of waiting needs it
@@ -279,7 +282,7 @@ class SchedulerLife(ABC):
             self._components.stop_executors(wait, deadline)
         self._settler.stop(deadline.left(at_least=LAST_WORDS))
         self._jobs.end()
-        self._engine.leases.stop()
+        self._engine.leases.stop(self._settler.untold())
         self._components.stop_stores()
 
     def _is_called_from_inside(self) -> bool:

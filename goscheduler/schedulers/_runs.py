@@ -78,6 +78,7 @@ class Runs:
                 continue
             if run.owner is None:
                 announce_settlements(self._engine, alias, ends)
+                self._wake()  # others may have waited behind it
             elif self._engine.leases.is_ours(run.owner):
                 self._engine.endings.end(run, OutcomeKind.CANCELLED, reason)
                 self._engine.wake()

@@ -37,6 +37,7 @@ class Settler:
         self._queue: SimpleQueue[tuple[Run, Outcome] | None] = SimpleQueue()
         self._unwritten: dict[str, list[Settlement]] = {}
         self._thread: threading.Thread | None = None
+        self._hangs = False
 
     def report(self, run: Run, outcome: Outcome) -> None:
         """Take an outcome. Never blocks; callable from any thread."""
@@ -45,7 +46,7 @@ class Settler:
     def start(self) -> None:
         """Settle on a thread of our own from now on."""
         # A queue of its own for each start: a thread that was left behind in a store keeps its old one.
-        self._queue = SimpleQueue()
+        self._queue, self._hangs = SimpleQueue(), False
         self._thread = threading.Thread(
             target=self._run, args=(self._queue,), name="goscheduler-settler", daemon=True
         )
@@ -59,12 +60,17 @@ class Settler:
             thread.join(timeout)
             if thread.is_alive():
                 self._engine.logger.error("A job store hangs; the outcomes of some runs may not be written")
+                self._hangs = True
                 return
         self.settle_reported()
         for alias, settlements in self._unwritten.items():
             self._engine.logger.error(
                 'Job store "%s" did not answer: the outcomes of %d runs could not be written', alias, len(settlements)
             )
+
+    def untold(self) -> set[str]:
+        """Return the stores that have not learnt, or may not have, how some runs ended."""
+        return set(self._engine.stores if self._hangs else self._unwritten)
 
     def is_current_thread(self) -> bool:
         """Tell whether the caller runs on the settling thread."""
@@ -157,6 +163,8 @@ class Settler:
         announce_settlements(engine, alias, settlements)
 
     def _tell_of_refused(self, alias: str, refused: Sequence[Settlement]) -> None:
+        endings = self._engine.endings
+        refused = [settlement for settlement in refused if not endings.was_given_up(settlement.attempt.run)]
         for settlement in refused:
             run = settlement.attempt.run
             self._engine.logger.warning(

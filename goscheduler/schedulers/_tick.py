@@ -41,7 +41,7 @@ def process_due(engine: Engine, retry_interval: float) -> float:
     # Set before looking, so that neither the end of a run nor a new job that comes meanwhile is overlooked.
     engine.hungry, engine.sleeping_until = True, math.inf
     engine.watch_clock()
-    wait, more = math.inf, False
+    wait, more = engine.leases.look(), False
     for alias, store in engine.stores.items():
         store_wait, store_more = process_store_safely(engine, alias, store, retry_interval)
         wait, more = min(wait, store_wait), more or store_more
@@ -59,6 +59,8 @@ def process_store_safely(
     pause = engine.outages.remaining(alias, engine.clock.monotonic())
     if pause:
         return pause, False
+    if not engine.leases.may_claim(alias, store):  # not asked, so nothing can be said about its answering
+        return engine.leases.length * RENEW_AFTER, False
     try:
         answer = process_store(engine, alias, store)
     except BaseException as error:
@@ -82,24 +84,35 @@ def process_store_safely(
 def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[float, bool]:
     """Fire and claim, announce, hand over."""
     engine.release_known_tasks(alias, store)
-    if not engine.leases.may_claim(alias, store):
-        return engine.leases.length * RENEW_AFTER, False
     now = engine.clock.now()
     room = engine.room()
     owner = engine.leases.owner_of(alias)
-    request = FireRequest(now, owner, room, FiringPlanner(owner, engine.obstacle, engine.new_run_id), admit)
+    planner = FiringPlanner(owner, engine.obstacle, engine.new_run_id)
+    request = FireRequest(now, owner, room, planner, admit, engine.tasks.names() if store.shared else ())
+    if alias in engine.left_waiting:
+        claimed = claim(engine, alias, store, request)
+        request = request._replace(room=left_over(request.room, claimed.runs))
+        if claimed.runs:
+            engine.left_waiting.discard(alias)
     fired = store.fire_due(request)
     announce_firing(engine, alias, fired)
     hand_over(engine, alias, fired.runs)
     if fired.error is not None:
         raise fired.error
-    claimed = store.claim_runs(request._replace(room=left_over(room, fired.runs)))
-    announce_submissions(engine, alias, claimed.runs)
-    hand_over(engine, alias, claimed.runs)
+    claimed = claim(engine, alias, store, request._replace(room=left_over(request.room, fired.runs)))
+    if fired.runs and claimed.more:
+        engine.left_waiting.add(alias)  # they have the next turn, or firings might take all the room for ever
+    return min(seconds_until_next(now, fired, claimed), store.poll_after()), fired.more or claimed.more
+
+
+def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:
+    """Claim pending runs, announce, hand over; tell those that are to end."""
+    claimed = store.claim_runs(request)
     for run, reason in claimed.to_end:
         engine.endings.end(run, OutcomeKind.CANCELLED, reason)
-    more = fired.more or claimed.more
-    return seconds_until_next(now, fired, claimed), more
+    announce_submissions(engine, alias, claimed.runs)
+    hand_over(engine, alias, claimed.runs)
+    return claimed
 
 
 def left_over(room: Mapping[str, int], runs: Sequence[Run]) -> Mapping[str, int]:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from goscheduler.runs.model import JobState, OutcomeKind, Run
+from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
+    from goscheduler.runs.limits import Limit
     from goscheduler.runs.model import Owner
     from goscheduler.schedulers._engine import Engine
 
@@ -65,7 +66,7 @@ def state_of(found: Inquiry) -> JobState:
         return JobState.SCHEDULED
     if life.finished_at is None:
         return JobState.PAUSED
-    return JobState.COMPLETED if life.last_outcome in (OutcomeKind.SUCCEEDED, None) else JobState.FAILED
+    return JobState.COMPLETED if life.last_outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
 
 
 def why_not_running(found: Inquiry) -> str:
@@ -74,7 +75,7 @@ def why_not_running(found: Inquiry) -> str:
     if state is JobState.PENDING:
         return "It waits for the scheduler to be started."
     if state is JobState.RUNNING:
-        return f"It is running: {_counted(len(found.started), 'run')}."
+        return f"It is running: {_counted(len(found.started), 'run')}{_and_waiting(found)}."
     if state is JobState.SUSPENDED:
         return f"It is suspended: {found.job.suspended}."
     if state is JobState.PAUSED:
@@ -85,12 +86,17 @@ def why_not_running(found: Inquiry) -> str:
     return _why_not_started(found)
 
 
+def _and_waiting(found: Inquiry) -> str:
+    due = [run for run in found.pending if run.due_at <= found.now]
+    return f", and {len(due)} more to follow when one has ended" if due else ""
+
+
 def _why_not_started(found: Inquiry) -> str:
     """Say what a job waits for that could run."""
     time = _earliest(found)
     if time is not None and time > found.now:
-        retry = found.job.next_run_time is None or time < found.job.next_run_time
-        return f"It is not due until {_shown(time)}" + (", when it is tried again." if retry else ".")
+        put_off = [run for run in found.pending if run.due_at == time]
+        return _why_put_off(found, put_off[0]) if put_off else f"It is not due until {_shown(time)}."
     hindrance = _hindrance(found)
     if hindrance:
         return hindrance
@@ -116,15 +122,27 @@ def _hindrance(found: Inquiry) -> str:
     return ""
 
 
+def _why_put_off(found: Inquiry, run: Run) -> str:
+    """Say why a pending run is not due yet."""
+    time = _shown(run.due_at)
+    if run.source is Source.RETRY:
+        return f"It is not due until {time}, when it is tried again."
+    rates = [limit for limit in found.job.limits if limit.rate is not None]
+    if rates and found.job.life.last_outcome is not OutcomeKind.SNOOZED:
+        return f"It waits until {time} for a limit: {_names_of(rates)}."
+    return f"It was put off until {time}."
+
+
 def _why_held(found: Inquiry, run: Run) -> str:
-    job = found.job
-    live = len(found.started) + len(found.queued)
-    if live >= job.max_instances and job.overlap != "allow":
-        return f"It waits for an earlier run of it to end: {live} of {job.max_instances} are going on."
-    if job.limits:
-        names = ", ".join(f'"{limit.name}"' for limit in job.limits)
+    limits = found.job.limits
+    if limits:
+        names = _names_of(limits)
         return f"It has been due since {_shown(run.scheduled_at)} and waits for a limit: {names}."
     return "It is due, and about to be started."
+
+
+def _names_of(limits: Sequence[Limit]) -> str:
+    return ", ".join(f'"{limit.name}"' for limit in limits)
 
 
 def _earliest(found: Inquiry) -> datetime | None:

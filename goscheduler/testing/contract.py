@@ -27,7 +27,7 @@ from goscheduler.runs.model import Outcome, OutcomeKind, Owner, Run, Settlement,
 from goscheduler.runs.plan import FiringPlanner, admit
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.retry import Retry, fixed
-from goscheduler.runs.transitions import asked_for, crashed, settle
+from goscheduler.runs.transitions import asked_for, called_off, crashed, settle
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract_history import HistoryContract
 from goscheduler.testing.scheduler import ManualScheduler
@@ -451,6 +451,56 @@ class StoreContract(HistoryContract):
         assert not store.settle([succeeded(again)])
         assert not store.renew_owner(Owner("owner-1"), NOW + 2 * LEASE, LEASE)
 
+    def test_the_record_of_a_lost_run_names_the_host_of_its_owner(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1", "host-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        requests.fire(store)
+        store.recover_runs(NOW + LEASE, lost)
+        (record,) = store.history(HistoryQuery("a"))
+        assert (record.outcome, record.owner, record.host) == (OutcomeKind.LOST, "owner-1", "host-1")
+
+    def test_the_runs_of_an_owner_that_has_no_lease_are_lost(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store, owner="owner-9").runs
+        (settlement,) = store.recover_runs(NOW, lost)
+        assert settlement.attempt.run == run
+        assert not store.renew_owner(Owner("owner-9"), NOW, LEASE)
+
+    def test_a_run_that_was_cancelled_is_not_run_again_when_its_owner_is_lost(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        store.cancel_run(run.id, "enough", lambda pending: called_off(pending, "enough", NOW))
+        store.recover_runs(NOW + LEASE, lost)
+        assert store.pending_runs("a") == []
+
+    def test_a_run_that_was_cancelled_is_ended_by_who_takes_it_from_a_retired_owner(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        store.cancel_run(run.id, "enough", lambda pending: called_off(pending, "enough", NOW))
+        store.retire_owner("owner-1")
+        claimed = requests.claim(store, owner="owner-2")
+        assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, "enough")]
+
+    def test_a_run_of_a_removed_job_is_not_run_again_when_its_owner_is_lost(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        requests.fire(store)
+        store.remove_job("a")
+        store.forget_job("a")
+        store.recover_runs(NOW + LEASE, lost)
+        assert store.pending_runs("a") == []
+
     def test_a_finish_between_lapse_and_new_claim_is_refused(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
@@ -524,9 +574,9 @@ def succeeded(run: Run, at: datetime = NOW + SECOND) -> Settlement:
     return settle(run, Outcome(OutcomeKind.SUCCEEDED, started_at=NOW), at)
 
 
-def lost(run: Run) -> Settlement:
+def lost(run: Run, host: str = "") -> Settlement:
     """Return the settlement of a run whose owner was lost."""
-    return crashed(run, NOW + LEASE)
+    return crashed(run, NOW + LEASE, host=host)
 
 
 def failed(run: Run, at: datetime = NOW) -> Settlement:

@@ -40,8 +40,8 @@ class ManualScheduler(BaseScheduler):
         for rounds in range(MAX_ROUNDS):
             if self._engine.leases.seconds_until_due() <= 0:
                 self._engine.leases.renew_all()
-            wait = self._process_jobs()
             self._woken = False
+            wait = self._process_jobs()
             settled = self._settler.settle_reported()
             if wait is None or (wait > 0 and not self._woken and not (self._engine.hungry and settled)):
                 return rounds + 1

@@ -190,20 +190,18 @@ def go_on_until_told_to_end(path):
     tell(path)
     while True:
         current_run().check()
-        time.sleep(0.001)
 
 
 async def go_on_until_told_to_end_later(path):
     tell(path)
     while True:
         current_run().check()
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
 
 
 def ignore_everything(told, answer):
     """Write the own pid to one named pipe, and go on until something comes through another."""
-    signal_is_ignored = threading.current_thread() is threading.main_thread()
-    if signal_is_ignored:
+    if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     return tell_and_wait_for_answer(told, answer)
 

@@ -12,9 +12,12 @@ from datetime import timedelta
 import pytest
 
 from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED
+from goscheduler.executors import context
 from goscheduler.executors.base import BaseExecutor, MaxInstancesReachedError, run_coroutine_job, run_job, stop
+from goscheduler.executors.context import current_run, forget_run
 from goscheduler.executors.pool import BasePoolExecutor
 from goscheduler.runs.model import OutcomeKind, Source
+from goscheduler.runs.retry import Snooze
 
 
 class OwnPoolExecutor(BaseExecutor):
@@ -341,3 +344,82 @@ def test_the_error_of_too_many_instances_can_still_be_imported_from_here(new_job
     job.max_instances = 3
 
     assert str(MaxInstancesReachedError(job)) == ('Job "job-1" has already reached its maximum number of instances (3)')
+
+
+def go_on_until_told(begun):
+    begun.set()
+    while True:
+        current_run().check()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: OwnPoolExecutor(1), lambda: BasePoolExecutor(concurrent.futures.ThreadPoolExecutor(1))],
+    ids=["own", "base class"],
+)
+def test_a_run_is_told_to_end_and_then_cancelled(make, host, new_run):
+    executor = make()
+    executor.start(host, "own")
+    begun = threading.Event()
+    run = new_run(go_on_until_told, begun)
+    executor.submit(run)
+    assert begun.wait(30)
+
+    assert executor.cancel(run, "out of time")
+
+    outcome = host.outcome_of(run)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.CANCELLED, "out of time")
+    assert not executor.cancel(run, "again")
+    assert context._told == {}
+    executor.shutdown()
+
+
+def test_a_snooze_in_such_an_executor_is_no_failure(host, new_run):
+    def work():
+        raise Snooze(5, "not now")
+
+    executor = InlineExecutor()
+    executor.start(host, "own")
+    run = new_run(work)
+    executor.submit(run)
+
+    outcome = host.outcome_of(run)
+    assert (outcome.kind, outcome.reason, outcome.error.seconds) == (OutcomeKind.SNOOZED, "not now", 5)
+
+
+def test_the_late_end_of_a_run_that_was_given_up_is_not_taken_for_the_end_of_another(keeping, host, new_run, new_job):
+    job = new_job(int)
+    first = new_run(None, job=job)
+    second = new_run(None, job=job, at=first.scheduled_at + timedelta(seconds=60))
+    keeping.submit(first)
+    keeping.submit(second)
+
+    keeping.cancel(first, "out of time")
+    keeping.give_up(first)
+    forget_run(first.id)
+    keeping._run_job_success(job.id, run_job(job, "default", [first.scheduled_at], "log"))
+
+    assert [run.id for run, _ in host.reports] == [first.id]  # which the scheduler ignores
+    keeping._run_job_success(job.id, run_job(job, "default", [second.scheduled_at], "log"))
+    assert host.outcome_of(second).kind is OutcomeKind.SUCCEEDED
+    assert context._given_up == {}
+    assert context._told == {}
+
+
+def test_a_run_that_ends_while_it_is_told_leaves_nothing_behind(host, new_run, monkeypatch):
+    executor = KeepingExecutor()
+    executor.start(host, "own")
+    run = new_run(int)
+    executor._running[run.id] = run
+    tell = context.tell_to_end
+
+    def end_and_tell(run_id, reason):
+        executor._running.clear()
+        tell(run_id, reason)
+
+    monkeypatch.setattr("goscheduler.executors.base.tell_to_end", end_and_tell)
+
+    assert executor.cancel(run, "out of time")
+    assert context._told == {}
+    executor.give_up(run)
+    assert context._given_up == {}

@@ -11,7 +11,6 @@ import pytest
 
 from goscheduler.errors import InvalidArgument
 from goscheduler.executors import context
-
 from goscheduler.executors.call import execute
 from goscheduler.executors.context import (
     RunCancelled,

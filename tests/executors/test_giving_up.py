@@ -88,18 +88,19 @@ def test_a_queued_run_is_started_at_once_when_the_one_before_it_is_given_up(exec
     assert host.outcome_of(queued).result is not stubborn.thread
 
 
-def test_what_is_given_up_counts_as_ended_and_is_not_reported(executor, host, stuck, stubborn):
+def test_what_is_given_up_counts_as_ended_and_is_reported_when_it_ends(executor, host, stuck, stubborn):
     assert (executor._pool.live(), executor.room()) == (1, 0)
 
     give_up(executor, stuck)
 
     assert (executor._pool.live(), executor.room()) == (0, 1)
     assert executor._pool.busy() == []
+    assert host.reports == []
     stubborn.opened.set()
     stubborn.thread.join(PATIENCE)
     assert not stubborn.thread.is_alive()
     assert (executor._pool.live(), executor.room()) == (0, 1)
-    assert host.reports == []
+    assert host.outcome_of(stuck).kind is OutcomeKind.SUCCEEDED
 
 
 def test_the_thread_of_a_given_up_run_takes_no_other_run(executor, host, stuck, stubborn, new_run):
@@ -208,8 +209,8 @@ def test_a_hung_initializer_can_be_given_up(started, host, new_run, stubborn):
 
     assert host.outcome_of(queued).kind is OutcomeKind.SUCCEEDED
     stubborn.opened.set()
-    await_the_end_of_what_was_given_up()
-    assert len(host.reports) == 1
+    host.wait_for(2)
+    assert host.reports[1][0] is stuck
 
 
 def test_the_pace_is_not_taken_from_runs_that_were_given_up(executor, stuck):
@@ -220,9 +221,7 @@ def test_the_pace_is_not_taken_from_runs_that_were_given_up(executor, stuck):
     assert executor._pool._pace.average_seconds == pytest.approx(before)
 
 
-def test_runs_that_end_in_the_moment_in_which_they_are_given_up_are_counted_once(
-    started, host, new_run, hectic
-):
+def test_runs_that_end_in_the_moment_in_which_they_are_given_up_are_counted_once(started, host, new_run, hectic):
     rounds, workers = 1500, 3
     executor = started(ThreadPoolExecutor(workers))
     pool = executor._pool
@@ -240,20 +239,18 @@ def test_runs_that_end_in_the_moment_in_which_they_are_given_up_are_counted_once
         forget_run(run.id)
         assert pool.live() <= workers
 
-    given_up = pool._hired - len(pool._staff.slots)
-    host.wait_for(rounds - given_up)
+    host.wait_for(rounds)
     executor.shutdown()
-    assert len(host.reports) == rounds - given_up
-    assert pool.live() == 0
+    assert len({run.id for run, _ in host.reports}) == len(host.reports) == rounds
+    assert pool._hired > workers, "none was given up"
+    assert pool._staff.finished + sum(slot.finished for slot in pool._staff.slots) == rounds
     assert pool._submitted == rounds
     assert len(pool._staff.slots) <= workers
     await_the_end_of_what_was_given_up()
     assert context._told == {}
 
 
-def test_runs_given_up_by_one_thread_while_another_submits_are_all_accounted_for(
-    started, host, new_run, hectic
-):
+def test_runs_given_up_by_one_thread_while_another_submits_are_all_accounted_for(started, host, new_run, hectic):
     executor = started(ThreadPoolExecutor(4))
     pool = executor._pool
     end = threading.Event()
@@ -276,10 +273,9 @@ def test_runs_given_up_by_one_thread_while_another_submits_are_all_accounted_for
     assert host.outcome_of(last).kind is OutcomeKind.SUCCEEDED
     assert pool.live() == 0
     assert len(pool._staff.slots) <= 4
-    given_up = pool._hired - len(pool._staff.slots)
-    assert len(host.reports) == 5001 - given_up
+    host.wait_for(5001)
+    assert len({run.id for run, _ in host.reports}) == len(host.reports) == 5001
     assert pool.busy() == []
-    await_the_end_of_what_was_given_up()
 
 
 SCRIPT = """

@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 
 from goscheduler.errors import InvalidArgument, UnknownOption
 from goscheduler.executors._failures import RemoteError
+from goscheduler.options import JobOptions
 from goscheduler.runs.filters import MOST_AT_ONCE, Filters, history_query
 from goscheduler.runs.model import Attempt, DeadLetter, Outcome, OutcomeKind, Progress, Run, Source
 from goscheduler.runs.records import HistoryQuery, Position, Record, Retention, record_of, type_name
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 BERLIN = ZoneInfo("Europe/Berlin")
-JOB = SimpleNamespace(id="job", name="the job", func_ref="shop:bill", tags=("shop",), executor="heavy")
+JOB = SimpleNamespace(
+    id="job", name="the job", func_ref="shop:bill", options=JobOptions(tags=("shop",), executor="heavy")
+)
 RUN = Run("run", JOB, NOW, NOW, "owner", 7, 2, Source.RETRY, 3, 1)
 
 

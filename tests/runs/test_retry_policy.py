@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from goscheduler import codec
 from goscheduler.errors import InvalidArgument
+from goscheduler.options import JobOptions
 from goscheduler.runs.model import Attempt, DeadLetter, Outcome, OutcomeKind, Run, Source
 from goscheduler.runs.records import record_of
 from goscheduler.runs.retry import (
@@ -381,7 +382,7 @@ def test_any_policy_ends_and_keeps_its_bounds(attempts, base, factor, room, jitt
 def a_run(retry=None, dead_letter=None, **fields):
     wanted = retry is not None if dead_letter is None else dead_letter
     job = SimpleNamespace(
-        id="job", retry=retry, dead_letter=wanted, name="job", func_ref=None, tags=(), executor="default"
+        id="job", retry=retry, dead_letter=wanted, name="job", func_ref=None, options=JobOptions()
     )
     return Run("run", job, START, START, owner="me", fence=4)._replace(**fields)
 

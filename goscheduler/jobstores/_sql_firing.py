@@ -1,0 +1,314 @@
+"""Firing and claiming in the SQL store: each is one transaction, in which the rows at hand belong to us."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import case, delete, func, select, update
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import IntegrityError
+
+from goscheduler.codec import CodecError
+from goscheduler.jobstores._records import zone_text
+from goscheduler.jobstores._sql_dialects import Dialect
+from goscheduler.jobstores._sql_looking import Looking, known_task
+from goscheduler.jobstores._sql_rows import Rows, limit_names, quoted
+from goscheduler.jobstores._sql_tables import Tables
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
+from goscheduler.runs.limits import Ledger
+from goscheduler.runs.plan import AGEING, Standing
+from goscheduler.runs.records import record_of
+from goscheduler.runs.transitions import claimed
+from goscheduler.times import instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Attempt, Run
+    from goscheduler.runs.plan import FiringPlan, Refusal
+
+
+class Work(NamedTuple):
+    """What the steps below work with."""
+
+    connection: Connection
+    tables: Tables
+    dialect: Dialect
+    rows: Rows
+    looking: Looking
+
+
+class Firing:
+    """One transaction of ``fire_due``."""
+
+    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
+        self._work = work
+        self._request = request
+        self._now = now
+        self._started: list[Run] = []
+        self._run_rows: list[dict[str, Any]] = []
+        self._records: list[Attempt] = []
+        self._gone: list[str] = []
+        self._finished: list[Job] = []
+        self._moved: list[dict[str, Any]] = []
+        self._suspended: list[Suspended] = []
+        self._displaced: list[str] = []
+
+    def fire(self) -> Fired:
+        """Fire what is due, and write all of it."""
+        rows = self._due_rows()
+        if rows:
+            ledger = load_ledger(self._work, [name for row in rows for name in limit_names(row.limits)])
+            standing = self._standings([row.id for row in rows])
+            for row in rows:
+                self._fire_one(row, *standing.get(row.id, (0, 0)), ledger)
+            self._write(ledger)
+        return Fired(self._started, self._records, self._finished, self._suspended)
+
+    def _due_rows(self) -> list[Any]:
+        """Return the rows of due jobs, the lowest rank first, no more than there is room for; they are locked."""
+        jobs = self._work.tables.jobs
+        found: list[Any] = []
+        for executor, room in self._request.room.items():
+            if room <= 0:
+                continue
+            rows: list[Any] = []
+            for priority in self._work.looking.priorities(self._work.connection, jobs, executor):
+                query = (
+                    select(jobs)
+                    .where(jobs.c.executor == executor, jobs.c.priority == priority, jobs.c.due <= instant(self._now))
+                    .where(known_task(jobs, self._request))
+                    .order_by(jobs.c.due)
+                    .limit(room)
+                )
+                if self._work.dialect.skips_locked:
+                    query = query.with_for_update(skip_locked=True)
+                rows += self._work.connection.execute(query)
+            found += sorted(rows, key=_rank)[:room]
+        return found
+
+    def _standings(self, job_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Return job id → (live runs, fire times that wait), of the jobs that have any runs."""
+        runs = self._work.tables.runs
+        live = func.sum(case((runs.c.owner.is_(None), 0), else_=1))
+        waiting = func.sum(case((runs.c.owner.is_(None), runs.c.firing), else_=0))
+        query = select(runs.c.job_id, live, waiting).where(runs.c.job_id.in_(job_ids)).group_by(runs.c.job_id)
+        found = self._work.connection.execute(query)
+        return {job_id: (int(live), int(waiting)) for job_id, live, waiting in found}
+
+    def _fire_one(self, row: Any, live: int, waiting: int, ledger: Ledger) -> None:
+        job = self._work.rows.job(row)
+        if job.suspended is not None:
+            self._suspended.append(Suspended(job, job.suspended))
+            return
+        fence = max(row.fence + 1, instant(self._now))
+        plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self._now)
+        if plan.suspended is not None:
+            self._suspended.append(Suspended(job, plan.suspended))
+            return
+        self._advance(job, plan, fence)
+        self._started += plan.start
+        self._records += plan.records
+        if plan.displace:
+            self._displaced.append(job.id)
+        self._run_rows += [self._work.rows.run_row(run, row.definition) for run in (*plan.start, *plan.wait)]
+
+    def _advance(self, job: Job, plan: FiringPlan, fence: int) -> None:
+        following = plan.next_run_time
+        if following is None and not plan.keep:
+            self._gone.append(job.id)
+            self._finished.append(job)
+            job.next_run_time = None
+            return
+        time = None if following is None else instant(following)
+        self._moved.append({
+            "id": job.id, "due": time, "next_run": time, "fence": fence,
+            "zone": "Z" if following is None else zone_text(following.tzinfo),
+            "finished": instant(self._now) if following is None else None,
+        })  # fmt: skip
+        job.next_run_time = following
+
+    def _write(self, ledger: Ledger) -> None:
+        connection, tables, dialect, rows, _ = self._work
+        if self._gone:
+            connection.execute(delete(tables.jobs).where(tables.jobs.c.id.in_(self._gone)))
+        dialect.update_rows(connection, tables.jobs, "id", self._moved)
+        if self._displaced:
+            tell_to_end(self._work, tables.runs.c.job_id.in_(self._displaced), "a newer run of its job takes its place")
+        dialect.insert_rows(connection, tables.runs, self._run_rows)
+        history = [rows.history_row(record_of(attempt)) for attempt in self._records]
+        dialect.insert_rows(connection, tables.history, history)
+        for job, reason in self._suspended:
+            connection.execute(
+                update(tables.jobs).where(tables.jobs.c.id == job.id).values(suspended=quoted(reason), due=None)
+            )
+        save_ledger(self._work, ledger)
+
+
+class Claiming:
+    """One transaction of ``claim_runs``."""
+
+    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
+        self._work = work
+        self._request = request
+        self._now = now
+        self._claimed: list[Run] = []
+        self._refused: list[tuple[Any, Refusal]] = []
+        self._unreadable: list[tuple[str, str]] = []
+
+    def claim(self) -> Claimed:
+        """Claim what is pending and due."""
+        rows = self._ready_rows()
+        if rows:
+            names = [name for row in rows for name in limit_names(row.limits)]
+            ledger = load_ledger(self._work, names)
+            live = self._live_counts({row.job_id for row in rows})
+            for row in rows:
+                self._claim_one(row, live, ledger)
+            self._write(ledger)
+        return Claimed(self._claimed, None, bool(self._refused))
+
+    def _ready_rows(self) -> list[Any]:
+        runs = self._work.tables.runs
+        found: list[Any] = []
+        for executor, room in self._request.room.items():
+            if room <= 0:
+                continue
+            rows: list[Any] = []
+            for priority in self._work.looking.priorities(self._work.connection, runs, executor):
+                query = (
+                    select(runs)
+                    .where(runs.c.executor == executor, runs.c.priority == priority, runs.c.ready <= instant(self._now))
+                    .where(known_task(runs, self._request))
+                    .order_by(runs.c.ready)
+                    .limit(room)
+                )
+                if self._work.dialect.skips_locked:
+                    query = query.with_for_update(skip_locked=True)
+                rows += self._work.connection.execute(query)
+            found += sorted(rows, key=_rank)[:room]
+        return found
+
+    def _live_counts(self, job_ids: Iterable[str]) -> Counter[str]:
+        runs = self._work.tables.runs
+        query = (
+            select(runs.c.job_id, func.count())
+            .where(runs.c.job_id.in_(list(job_ids)), runs.c.owner.is_not(None))
+            .group_by(runs.c.job_id)
+        )
+        return Counter(dict(self._work.connection.execute(query).all()))
+
+    def _claim_one(self, row: Any, live: Counter[str], ledger: Ledger) -> None:
+        try:
+            run = self._work.rows.run(row)
+        except CodecError as error:
+            self._unreadable.append((row.id, str(error)))
+            return
+        fence = max(row.fence + 1, instant(self._now))
+        refusal = self._request.admit(run, Standing(live[run.job.id], 0, fence, ledger), self._now)
+        if refusal is not None:
+            self._refused.append((row, refusal))
+            return
+        live[run.job.id] += 1
+        self._claimed.append(claimed(run, self._request.owner, fence))
+
+    def _write(self, ledger: Ledger) -> None:
+        connection, tables, dialect, _, _ = self._work
+        dialect.update_rows(connection, tables.runs, "id", [
+            {"id": run.id, "owner": run.owner, "fence": run.fence, "ready": None, "freed": None}
+            for run in self._claimed
+        ])  # fmt: skip
+        for row, refusal in self._refused:
+            self._refuse(row, refusal)
+        for run_id, reason in self._unreadable:
+            put_aside(self._work, run_id, reason)
+        save_ledger(self._work, ledger)
+
+    def _refuse(self, row: Any, refusal: Refusal) -> None:
+        runs = self._work.tables.runs
+        if refusal.until is not None:
+            until = max(instant(refusal.until), row.due)
+            changes: dict[str, Any] = {"due": until, "ready": until, "freed": None}
+        else:
+            changes = {"held": refusal.key, "ready": None, "freed": None}
+        self._work.connection.execute(update(runs).where(runs.c.id == row.id).values(changes))
+        if row.freed is not None and row.freed != refusal.key:
+            free_held(self._work, Counter([row.freed]))
+
+
+def load_ledger(work: Work, names: Iterable[str]) -> Ledger:
+    """Return how limits stand. Nobody else can start something under them until the transaction has ended."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return Ledger()
+    connection, tables, dialect, _, _ = work
+    limits, runs = tables.limits, tables.runs
+    known = set(connection.execute(select(limits.c.name).where(limits.c.name.in_(wanted))).scalars())
+    for name in wanted:
+        if name not in known:
+            _add_limit(work, name)
+    query = select(limits.c.name, limits.c.state).where(limits.c.name.in_(wanted)).order_by(limits.c.name)
+    if dialect.skips_locked:
+        query = query.with_for_update()
+    rates = {name: json.loads(state) for name, state in connection.execute(query)}
+    live: Counter[str] = Counter()
+    for (text,) in connection.execute(select(runs.c.limits).where(runs.c.owner.is_not(None), runs.c.limits != "")):
+        live.update(limit_names(text))
+    return Ledger(live, {name: state for name, state in rates.items() if state})
+
+
+def _add_limit(work: Work, name: str) -> None:
+    try:
+        with work.connection.begin_nested():
+            work.connection.execute(work.tables.limits.insert().values(name=name, state="[]"))
+    except IntegrityError:
+        return  # somebody else was quicker
+
+
+def save_ledger(work: Work, ledger: Ledger) -> None:
+    """Write what was started under limits with a rate."""
+    limits = work.tables.limits
+    for name, state in ledger.changed.items():
+        work.connection.execute(update(limits).where(limits.c.name == name).values(state=json.dumps(state)))
+
+
+def tell_to_end(work: Work, which: Any, reason: str) -> int:
+    """Have the owners of live runs told to end them; return how many there are."""
+    runs = work.tables.runs
+    statement = update(runs).where(which, runs.c.owner.is_not(None), runs.c.cancel.is_(None)).values(cancel=quoted(reason))
+    return work.connection.execute(statement).rowcount
+
+
+def put_aside(work: Work, run_id: str, reason: str) -> None:
+    """Keep a run that cannot be read, where nobody claims it."""
+    runs = work.tables.runs
+    work.connection.execute(
+        update(runs).where(runs.c.id == run_id).values(owner=None, ready=None, held="unreadable", cancel=quoted(reason))
+    )
+
+
+def free_held(work: Work, keys: Counter[str]) -> bool:
+    """Let as many runs that are held under each key try again as the key is counted; true if there were any."""
+    runs = work.tables.runs
+    if not keys or work.connection.execute(select(runs.c.id).where(runs.c.held.is_not(None)).limit(1)).first() is None:
+        return False
+    freed = False
+    for key, count in keys.items():
+        query = select(runs.c.id).where(runs.c.held == key).order_by(runs.c.due).limit(count)
+        if work.dialect.skips_locked:
+            query = query.with_for_update(skip_locked=True)
+        ids = list(work.connection.execute(query).scalars())
+        if ids:
+            work.connection.execute(
+                update(runs).where(runs.c.id.in_(ids)).values(held=None, freed=key, ready=runs.c.due)
+            )
+            freed = True
+    return freed
+
+
+def _rank(row: Any) -> tuple[int, int]:
+    return row.due + row.priority * AGEING, row.due
+

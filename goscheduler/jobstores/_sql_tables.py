@@ -1,0 +1,158 @@
+"""The tables of the SQL store, and the steps that lead from one version of them to the next.
+
+Moments are whole microseconds since 1970. Texts are what :mod:`goscheduler.jobstores._records` writes; what people and
+programs have to say (reasons, errors) is written as JSON, because not every database takes every character.
+
+===========  =====================================================================================================
+``jobs``     one row a job; ``due`` is its next time while it can fire, null while it is paused, suspended or finished
+``runs``     one row for each run that has not ended; ``ready`` is its due time while it can be claimed, null while it
+             is held under a key or an owner has it
+``history``  one row an attempt that has ended, ordered by (finished, run_id, fence)
+``dead``     one row a dead letter
+``owners``   one row for each start of a scheduler that is alive
+``limits``   what was started under limits that have a rate
+``meta``     the version of the tables
+===========  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, SmallInteger, String, Table, Text
+from sqlalchemy.dialects import mysql
+from sqlalchemy.engine import Connection
+
+from goscheduler.errors import InvalidArgument, shown
+
+VERSION = 1
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
+
+
+def check_table_name(field: str, value: Any) -> str:
+    """Return a name that needs no quoting anywhere, or raise."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidArgument(
+            f"{field} must be a name of letters, digits and underscores, at most 48 characters, got {shown(value)}",
+            field=field,
+            value=value,
+        )
+    return value
+
+
+def _text(length: int) -> Any:
+    """Return a type for names that are compared byte by byte, on every database."""
+    exact = mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin")
+    return String(length).with_variant(exact, "mysql", "mariadb")
+
+
+def _long_text() -> Any:
+    return Text().with_variant(mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+
+
+ID = 255
+REASON = 2000
+
+
+class Tables:
+    """The tables of one store."""
+
+    def __init__(self, prefix: str, schema: str | None) -> None:
+        self.metadata = MetaData(schema=schema)
+        self.jobs = self._table(
+            prefix, "jobs",
+            Column("id", _text(ID), primary_key=True),
+            Column("executor", _text(ID), nullable=False),
+            Column("task", _text(ID)),
+            Column("priority", SmallInteger, nullable=False),
+            Column("due", BigInteger),
+            Column("next_run", BigInteger),
+            Column("zone", _text(64), nullable=False),
+            Column("fence", BigInteger, nullable=False),
+            Column("suspended", _long_text()),
+            Column("definition", _long_text(), nullable=False),
+            Column("limits", _long_text(), nullable=False),
+            Column("run_count", BigInteger, nullable=False),
+            Column("last_run", BigInteger),
+            Column("last_success", BigInteger),
+            Column("last_error", _long_text()),
+            Column("last_outcome", _text(16)),
+            Column("paused_by", _text(ID)),
+            Column("finished", BigInteger),
+        )  # fmt: skip
+        self.runs = self._table(
+            prefix, "runs",
+            Column("id", _text(64), primary_key=True),
+            Column("job_id", _text(ID), nullable=False),
+            Column("executor", _text(ID), nullable=False),
+            Column("task", _text(ID)),
+            Column("priority", SmallInteger, nullable=False),
+            Column("due", BigInteger, nullable=False),
+            Column("ready", BigInteger),
+            Column("owner", _text(64)),
+            Column("fence", BigInteger, nullable=False),
+            Column("held", _text(300)),
+            Column("freed", _text(300)),
+            Column("cancel", _long_text()),
+            Column("firing", SmallInteger, nullable=False),
+            Column("revoked", SmallInteger, nullable=False),
+            Column("limits", _long_text(), nullable=False),
+            Column("run", _long_text(), nullable=False),
+        )  # fmt: skip
+        self.history = self._table(
+            prefix, "history",
+            Column("finished", BigInteger, primary_key=True, autoincrement=False),
+            Column("run_id", _text(64), primary_key=True),
+            Column("fence", BigInteger, primary_key=True, autoincrement=False),
+            Column("job_id", _text(ID), nullable=False),
+            Column("outcome", _text(16), nullable=False),
+            Column("error_type", _text(ID)),
+            Column("tags", _long_text(), nullable=False),
+            Column("record", _long_text(), nullable=False),
+        )  # fmt: skip
+        self.dead = self._table(
+            prefix, "dead",
+            Column("run_id", _text(64), primary_key=True),
+            Column("finished", BigInteger, nullable=False),
+            Column("fence", BigInteger, nullable=False),
+            Column("job_id", _text(ID), nullable=False),
+            Column("outcome", _text(16), nullable=False),
+            Column("error_type", _text(ID)),
+            Column("tags", _long_text(), nullable=False),
+            Column("record", _long_text(), nullable=False),
+            Column("run", _long_text(), nullable=False),
+            Column("reason", _long_text(), nullable=False),
+        )  # fmt: skip
+        self.owners = self._table(
+            prefix, "owners",
+            Column("id", _text(64), primary_key=True),
+            Column("expires", BigInteger, nullable=False),
+            Column("account", _long_text(), nullable=False),
+        )  # fmt: skip
+        self.limits = self._table(
+            prefix, "limits",
+            Column("name", _text(ID), primary_key=True),
+            Column("state", _long_text(), nullable=False),
+        )  # fmt: skip
+        self.meta = self._table(prefix, "meta", Column("name", _text(64), primary_key=True), Column("value", Integer))
+        self._add_indexes(prefix)
+
+    def _table(self, prefix: str, name: str, *columns: Any) -> Table:
+        return Table(f"{prefix}_{name}", self.metadata, *columns)
+
+    def _add_indexes(self, prefix: str) -> None:
+        jobs, runs, history, dead = self.jobs.c, self.runs.c, self.history.c, self.dead.c
+        Index(f"{prefix}_jobs_due", jobs.executor, jobs.priority, jobs.due)
+        Index(f"{prefix}_jobs_next", jobs.next_run)
+        Index(f"{prefix}_runs_ready", runs.executor, runs.priority, runs.ready)
+        Index(f"{prefix}_runs_job", runs.job_id)
+        Index(f"{prefix}_runs_owner", runs.owner)
+        Index(f"{prefix}_runs_held", runs.held)
+        Index(f"{prefix}_history_job", history.job_id, history.finished)
+        Index(f"{prefix}_dead_finished", dead.finished)
+
+
+def create(tables: Tables, connection: Connection) -> None:
+    """Make the tables that are not there, and bring older ones to this version."""
+    tables.metadata.create_all(connection, checkfirst=True)
