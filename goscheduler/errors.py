@@ -106,6 +106,10 @@ class ConflictingIdError(GoSchedulerError, KeyError):
         return f"Job identifier ({_shown_id(self.job_id)}) conflicts with an existing job"
 
 
+class StoreUnavailable(GoSchedulerError, ConnectionError):
+    """A job store's server cannot be reached at the moment. What is wrong for good raises another error."""
+
+
 class TransientJobError(GoSchedulerError, ValueError):
     """The job cannot be put into a persistent store: there is no way to find its function again."""
 

@@ -8,15 +8,20 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from goscheduler.clock import Deadline
+from goscheduler.clock import SYSTEM_CLOCK, Deadline
+from goscheduler.errors import StoreUnavailable
 from goscheduler.events import EventCode
 from goscheduler.executors.base import BaseExecutor, stop
 from goscheduler.options import check_alias
 from goscheduler.plugins import Kind, base_class, create_plugin
+from goscheduler.schedulers._outages import Outages
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.schedulers._engine import Engine
+
+#: The longest pause, in seconds, between two attempts to reach a store's server when a scheduler starts.
+LONGEST_PAUSE = 5.0
 
 
 class Components:
@@ -94,13 +99,35 @@ class Components:
         self._running = True
 
     def _start_store(self, alias: str, store: BaseJobStore) -> None:
-        store.start(self._scheduler, alias)
+        self._await_store(alias, store)
         if not store.shared:
             store.forget_live_runs()
         if store.shared:
             store.subscribe(self._engine.wake)
         if not store.shared and not store.keeps_objects:
             self._engine.logger.info('Job store "%s" is not shared: let only one scheduler at a time use it', alias)
+
+    def _await_store(self, alias: str, store: BaseJobStore) -> None:
+        """Start a store; one whose server is down is waited for."""
+        outages = Outages()
+        while True:
+            try:
+                store.start(self._scheduler, alias)
+            except StoreUnavailable as error:
+                first = alias not in outages
+                pause = outages.failed(alias, SYSTEM_CLOCK.monotonic(), LONGEST_PAUSE)
+                self._engine.logger.warning(
+                    'Job store "%s" cannot be reached; waiting for it, trying again in %.1f seconds: %s',
+                    alias, pause, error,
+                )
+                if first:
+                    self._engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
+                threading.Event().wait(pause)
+                continue
+            if outages.ended(alias):
+                self._engine.logger.info('Job store "%s" can be reached now', alias)
+                self._engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
+            return
 
     def stop_executors(self, wait: bool, deadline: Deadline) -> None:
         """Shut the executors down, all of them before the deadline."""

@@ -24,6 +24,7 @@ from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.runs.records import Retention
+from goscheduler.schedulers._doubts import Doubts
 from goscheduler.schedulers._endings import Endings
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._outages import Outages
@@ -82,6 +83,7 @@ class Engine:
         self.left_waiting: set[str] = set()
         """Aliases of the stores whose pending runs have the next turn, because firings went before them."""
         self.endings = Endings(self)
+        self.doubts = Doubts(self)
         self.leases.begin()
         self.chores_due_at = self.prune_due_at = 0.0
         """When the loop looks after the stores again (monotonic); see ``_housekeeping``."""

@@ -312,7 +312,7 @@ class Jobs:
             self._tell(EventCode.JOB_MODIFIED, job_id, alias)
             store.release(job_id)
             self._wake_for(job)
-            return job
+            return self._with_suspension(store, job)
         raise JobLookupError(job_id)
 
     def _revoke(self, store: BaseJobStore, job_id: str) -> None:

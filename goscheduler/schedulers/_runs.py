@@ -51,7 +51,7 @@ class Runs:
         return found
 
     def _view(self, run: Run) -> LiveRun:
-        started_at = self._engine.endings.started_at(run.id)
+        started_at = self._engine.endings.started_at(run)
         ours = self._engine.leases.is_ours(run.owner)
         state = "pending" if run.owner is None else "running" if started_at or not ours else "queued"
         progress = progress_of(run.id)

@@ -18,8 +18,10 @@ from goscheduler.executors.context import last_progress
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
 from goscheduler.schedulers._announce import announce_settlements
+from goscheduler.schedulers._doubts import ends_found
 
 if TYPE_CHECKING:
+    from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.runs.model import Run, Settlement
     from goscheduler.schedulers._engine import Engine
 
@@ -36,6 +38,8 @@ class Settler:
         self._wake = wake
         self._queue: SimpleQueue[tuple[Run, Outcome] | None] = SimpleQueue()
         self._unwritten: dict[str, list[Settlement]] = {}
+        self._in_doubt: set[int] = set()
+        """Which of them may have been written all the same, by identity."""
         self._thread: threading.Thread | None = None
         self._hangs = False
 
@@ -155,12 +159,30 @@ class Settler:
                 alias, len(settlements), error, exc_info=error,
             )
             self._unwritten[alias] = settlements
+            self._in_doubt.update(id(settlement) for settlement in settlements)
             return
+        if store.shared:
+            engine.doubts.let_go(alias, settlements)
+        refused = self._really_refused(alias, store, refused)
         if refused:
             self._tell_of_refused(alias, refused)
             refused_ids = {id(settlement) for settlement in refused}
             settlements = [settlement for settlement in settlements if id(settlement) not in refused_ids]
         announce_settlements(engine, alias, settlements)
+
+    def _really_refused(self, alias: str, store: BaseJobStore, refused: Sequence[Settlement]) -> Sequence[Settlement]:
+        """Return what was refused, without what was written at the first try although that seemed to fail."""
+        tried_twice = [settlement for settlement in refused if id(settlement) in self._in_doubt]
+        self._in_doubt.difference_update(map(id, refused))
+        if not tried_twice:
+            return refused
+        try:
+            written = {id(settlement) for settlement in ends_found(store, tried_twice)}
+        except Exception as error:
+            self._engine.logger.warning('Job store "%s" cannot tell whether %d ends were written: %s',
+                                        alias, len(tried_twice), error)
+            return refused
+        return [settlement for settlement in refused if id(settlement) not in written]
 
     def _tell_of_refused(self, alias: str, refused: Sequence[Settlement]) -> None:
         endings = self._engine.endings

@@ -66,6 +66,7 @@ def process_store_safely(
     except BaseException as error:
         if not survivable(error):
             raise
+        engine.doubts.arise(alias)
         first = alias not in engine.outages
         pause = engine.outages.failed(alias, engine.clock.monotonic(), retry_interval)
         engine.logger.warning(
@@ -83,6 +84,7 @@ def process_store_safely(
 
 def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[float, bool]:
     """Fire and claim, announce, hand over."""
+    engine.doubts.resolve(alias, store)
     engine.release_known_tasks(alias, store)
     now = engine.clock.now()
     room = engine.room()
@@ -96,13 +98,14 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[floa
             engine.left_waiting.discard(alias)
     fired = store.fire_due(request)
     announce_firing(engine, alias, fired)
-    hand_over(engine, alias, fired.runs)
+    take_over(engine, alias, store, fired.runs)
+    hand_over(engine, alias, fired.runs, planned=True)
     if fired.error is not None:
         raise fired.error
     claimed = claim(engine, alias, store, request._replace(room=left_over(request.room, fired.runs)))
     if fired.runs and claimed.more:
         engine.left_waiting.add(alias)  # they have the next turn, or firings might take all the room for ever
-    return min(seconds_until_next(now, fired, claimed), store.poll_after()), fired.more or claimed.more
+    return min(seconds_until_next(fired.now or now, fired, claimed), store.poll_after()), fired.more or claimed.more
 
 
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:
@@ -111,6 +114,7 @@ def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest)
     for run, reason in claimed.to_end:
         engine.endings.end(run, OutcomeKind.CANCELLED, reason)
     announce_submissions(engine, alias, claimed.runs)
+    take_over(engine, alias, store, claimed.runs)
     hand_over(engine, alias, claimed.runs)
     return claimed
 
@@ -121,17 +125,27 @@ def left_over(room: Mapping[str, int], runs: Sequence[Run]) -> Mapping[str, int]
     return {alias: free - taken[alias] for alias, free in room.items()}
 
 
-def hand_over(engine: Engine, alias: str, runs: Sequence[Run]) -> None:
-    """Give each run to its executor; one that cannot take it gives an outcome, not a loss."""
+def take_over(engine: Engine, alias: str, store: BaseJobStore, runs: Sequence[Run]) -> None:
+    """Note that these runs are ours, in a store where that matters to others."""
+    if store.shared and runs:
+        engine.doubts.take(alias, runs)
+
+
+def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = False) -> None:
+    """Give each run to its executor; one that cannot take it gives an outcome, not a loss.
+
+    Those that were ``planned`` a moment ago can be run here, unless their executor was removed since.
+    """
     for run in runs:
         run.job._jobstore_alias = alias
-        obstacle = engine.obstacle(run.job)
-        if obstacle is not None:
+        executor = engine.executors.get(run.job.executor)
+        obstacle = None if planned and executor is not None else engine.obstacle(run.job)
+        if executor is None or obstacle is not None:
             # Where its executor is gone nothing hands the run out until there is one again.
-            engine.report(run, snoozed(obstacle, OBSTACLE_WAIT if run.job.executor in engine.executors else 0.0))
+            engine.report(run, snoozed(obstacle or "", 0.0 if executor is None else OBSTACLE_WAIT))
             continue
         try:
-            engine.executors[run.job.executor].submit(run)
+            executor.submit(run)
         except BaseException as error:
             if not survivable(error):
                 raise  # from a signal: the executor may well have taken the run

@@ -42,7 +42,7 @@ def inquire(engine: Engine, job: Job, firing: bool) -> Inquiry:
     if alias is None or store is None:
         return Inquiry(job, now, firing)
     live = store.live_runs(job.id)
-    queued = [run for run in live if engine.leases.is_ours(run.owner) and not engine.endings.started_at(run.id)]
+    queued = [run for run in live if engine.leases.is_ours(run.owner) and not engine.endings.started_at(run)]
     return Inquiry(
         job, now, firing,
         [run for run in live if run not in queued], queued, store.pending_runs(job.id),

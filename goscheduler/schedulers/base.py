@@ -4,7 +4,7 @@
 - ``_jobs``: what can be done to jobs; ``_pending``: jobs added before the start; ``_why``: where a job stands
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
 - ``_endings``: timeouts and cancellation; ``_lease``: who we are to shared stores; ``_housekeeping``: lost runs
-- ``_runs``: history and dead letters
+- ``_runs``: history and dead letters; ``_doubts``: what a store may have done unheard
 - ``_engine``: what the parts share; ``_components``: executors and stores; ``_outages``: stores that do not answer
 """
 
@@ -310,7 +310,8 @@ class BaseScheduler(SchedulerLife):
 
     def job_state(self, job: Job) -> JobState:
         """Return where a job stands at this moment; the same as ``job.state``."""
-        return state_of(self._inquiry(job))
+        current = None if job.pending else self.get_job(job.id, job._jobstore_alias)
+        return state_of(self._inquiry(current or job))
 
     def why(self, job_id: str, jobstore: str | None = None) -> str:
         """Return why a job is not running now, in a sentence.
