@@ -1,0 +1,129 @@
+"""A cluster for tests: processes on one store, and the pipe in which they tell what happens."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from goscheduler import BackgroundScheduler
+from goscheduler.clock import SYSTEM_CLOCK
+
+HERE = Path(__file__).parent
+#: How long something may take before a test fails, in seconds.
+PATIENCE = 50.0
+
+
+class Node:
+    """One process."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.pid = process.pid
+
+    def stop(self) -> None:
+        """Let it end in an orderly way."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(PATIENCE) == 0
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+
+class Cluster:
+    """Processes on the store of a URL."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.nodes: list[Node] = []
+        self.lines: list[list[str]] = []
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        self._rest = b""
+
+    def start(self, *options: str) -> Node:
+        """Start one process."""
+        command = [sys.executable, str(HERE / "cluster_node.py"), self.url, "--pipe", str(self._writing), *options]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[self._writing], cwd=HERE)
+        node = Node(process)
+        self.nodes.append(node)
+        return node
+
+    def wait_for(self, done: Callable[[list[list[str]]], bool], seconds: float = PATIENCE) -> list[list[str]]:
+        """Read what the processes tell until ``done`` says that it is enough."""
+        deadline = SYSTEM_CLOCK.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._reading, selectors.EVENT_READ)
+            while not done(self.lines):
+                left = deadline - SYSTEM_CLOCK.monotonic()
+                assert left > 0, f"waited {seconds} seconds in vain; {len(self.lines)} lines, last {self.lines[-5:]}"
+                if selector.select(left):
+                    self._read()
+        return self.lines
+
+    def said(self, word: str) -> list[list[str]]:
+        """Return what has been told so far under a first word."""
+        self._read()
+        return [line for line in self.lines if line[0] == word]
+
+    def wait_until(self, word: str, count: int, seconds: float = PATIENCE) -> list[list[str]]:
+        """Wait until a word has been told so often."""
+        self.wait_for(lambda lines: sum(line[0] == word for line in lines) >= count, seconds)
+        return self.said(word)
+
+    def add_jobs(self, jobs: Iterable[dict[str, Any]]) -> None:
+        """Add jobs from a process that fires nothing."""
+        with self.scheduler() as scheduler:
+            for job in jobs:
+                scheduler.add_job(**job)
+
+    def scheduler(self) -> Onlooker:
+        """Return a scheduler on the store that fires nothing, for a ``with`` statement."""
+        store = {"class": "goscheduler.jobstores.sqlalchemy:SQLAlchemyJobStore", "url": self.url}
+        return Onlooker({"jobstores": {"default": store}, "timezone": "UTC"})
+
+    def close(self) -> None:
+        for node in self.nodes:
+            if node.process.poll() is None:
+                node.thaw()
+                node.kill()
+            if node.process.stdin is not None:
+                node.process.stdin.close()
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def _read(self) -> None:
+        try:
+            while chunk := os.read(self._reading, 65536):
+                *lines, self._rest = (self._rest + chunk).split(b"\n")
+                self.lines += [line.decode().split(" ") for line in lines]
+        except BlockingIOError:
+            return
+
+
+class Onlooker:
+    """A paused scheduler."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    def __enter__(self) -> BackgroundScheduler:
+        self._scheduler = BackgroundScheduler(**self._options)
+        self._scheduler.start(paused=True)
+        return self._scheduler
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._scheduler.shutdown()

@@ -1,0 +1,38 @@
+"""A cluster on each of the stores that processes can share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from cluster import Cluster
+
+#: The stores whose servers are quick, and those that write every step to a log on several machines.
+QUICK = ["sqlite", "postgresql", "mariadb"]
+SLOW: list[str] = []
+STORES = [*QUICK, *SLOW]
+
+
+@pytest.fixture
+def url_of(tmp_path, shared_server, fresh):
+    """Return the URL of an empty store of some kind."""
+
+    def url(kind):
+        if kind == "sqlite":
+            return f"sqlite:///{tmp_path}/jobs.db"
+        space = fresh(shared_server(kind))
+        return f"{space.url}/{space.name}" if kind in ("etcd", "zookeeper") else space.url
+
+    return url
+
+
+@pytest.fixture
+def cluster(request, url_of):
+    """Return a cluster on an empty store of the kind that the test is parametrised with."""
+    cluster = Cluster(url_of(request.param))
+    yield cluster
+    cluster.close()

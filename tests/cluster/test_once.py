@@ -1,0 +1,38 @@
+"""A firing happens once, whatever the number of processes and the skew of their clocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from conftest import QUICK, STORES
+
+from goscheduler.runs.model import OutcomeKind
+
+FIRINGS = {**dict.fromkeys(STORES, 1000), **dict.fromkeys(QUICK, 10_000)}
+
+
+@pytest.mark.serial
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("cluster", "firings"), FIRINGS.items(), ids=FIRINGS, indirect=["cluster"])
+def test_eight_processes_with_wrong_clocks_run_every_firing_once(cluster, firings):
+    due = datetime.now(timezone.utc) + timedelta(seconds=1)
+    cluster.add_jobs(
+        {"func": "cluster_jobs:work", "trigger": "date", "run_date": due, "id": f"job-{number}"}
+        for number in range(firings)
+    )
+    for skew in (-5, -3, -1, 0, 0, 1, 3, 5):
+        cluster.start("--skew", str(skew))
+    ran = cluster.wait_until("ran", firings, 100)
+    for node in cluster.nodes:
+        node.stop()
+    ran = cluster.said("ran")
+    assert Counter(line[1] for line in ran) == Counter(f"job-{number}" for number in range(firings))
+    assert len({line[4] for line in ran}) > 1, "one process did everything; that proves little"
+    with cluster.scheduler() as scheduler:
+        assert scheduler.get_jobs() == []
+        assert scheduler.live_runs() == []
+        records = scheduler.runs(limit=100_000)
+    assert Counter(record.outcome for record in records) == {OutcomeKind.SUCCEEDED: min(firings, len(records))}
+    assert len(records) == firings
