@@ -255,6 +255,8 @@ def _check_coalesce(value: object) -> bool:
 
 
 def _check_auto_remove(value: object) -> bool:
+    if not isinstance(value, (bool, str)):
+        raise _unfit("auto_remove", "a boolean", value)
     return _boolean("auto_remove", value)
 
 

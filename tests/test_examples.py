@@ -86,12 +86,37 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
         r"  attempt 2 by redrive: succeeded\n"
         r"  attempt 1 by schedule: failed\n",
     ),
+    "timeouts.py": (
+        [],
+        r"crawled at attempt 2\n"
+        r"  attempt 1: timed out\n"
+        r"  attempt 2: succeeded\n"
+        r"copy is running, at row something\n"
+        r"told to end: True\n"
+        r"copy cancelled: the disk is full\n",
+    ),
+    "limits.py": (
+        [],
+        r"00:00:00 storm warning\n00:00:00 weather of Berlin\n00:00:00 weather of Paris\n"
+        r"00:01:01 weather of Rome\n00:01:01 weather of Oslo\n"
+        r"00:03:00 copy\n00:04:00 copy\n",
+    ),
     "tasks_by_name.py": (
         [],
         r"sent 'hello' to ada@example\.org\n"
         r"sent 'hello again' to bob@example\.org\n"
         r'suspended: no task named "resize" is registered here\n'
         r"resized cat\.jpg\n",
+    ),
+    "why.py": (
+        [],
+        r"first   scheduled  It is not due until 2026-01-01 02:00:00 UTC\.\nmail    paused     It was paused by Ada\.\n"
+        r"once    failed     It has fired for the last time, at 2026-01-01 00:00:00 UTC, and failed\.\n"
+        r'render  suspended  It is suspended: there is no executor named "gpu"\.\n'
+        r"report  scheduled  It is not due until 2026-01-01 09:00:00 UTC\.\n"
+        r'second  scheduled  It waits until 2026-01-01 01:1.:.. UTC for a limit: "api"\.\n'
+        r"sync    scheduled  It is not due until 2026-01-01 01:00:01 UTC, when it is tried again\.\n"
+        r"once has run 1 time: ConnectionError: the server does not answer\n",
     ),
     "worker.py": (
         [],

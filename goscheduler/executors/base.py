@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseExecutor", "ExecutorHost", "MaxInstancesReachedError", "run_coroutine_job", "run_job", "stop"]
 
+NOT_STARTED = "its job was removed before the run was started"
+
 #: How many runs an executor that cannot tell its capacity is given at a time.
 UNKNOWN_ROOM = 1000
 
@@ -103,6 +105,9 @@ class BaseExecutor:
     def submit(self, run: Run) -> None:
         """Take a run, and report its outcome to the scheduler once, now or later."""
         host = self._host
+        if not host.may_start(run):  # the moment of its start, as far as such an executor lets us know
+            self._report(run, cancelled(told_reason(run.id) or NOT_STARTED))
+            return
         # A function that checks the grace time itself would call every retry too late, going by the fire time.
         run_time = run.scheduled_at if run.source is Source.SCHEDULE else run.due_at
         taken = _Taken(run, run_time, host.clock.now(), host.clock.monotonic())
@@ -182,7 +187,7 @@ class BaseExecutor:
     def _begin(self, run: Run) -> Outcome | None:
         """Return the outcome of a run that is not to be started after all, or None, having logged the start."""
         if not self._host.may_start(run):
-            return cancelled(told_reason(run.id) or "its job was removed before the run was started")
+            return cancelled(told_reason(run.id) or NOT_STARTED)
         log_start(self._logger, run)
         return None
 

@@ -221,7 +221,7 @@ def rank_of(job: Job, due: int) -> int:
 
     The more urgent one goes first, then the one that is due longer; but nobody waits for ever behind more urgent ones.
     """
-    return due + job.priority * AGEING
+    return due + job.options.priority * AGEING
 
 
 def _gathered(job: Job, due: datetime, now: datetime) -> tuple[Sequence[datetime], int, datetime | None]:

@@ -20,6 +20,7 @@ from goscheduler.clock import Clock
 from goscheduler.errors import survivable
 from goscheduler.events import EventCode, JobSuspensionEvent, SchedulerEvent
 from goscheduler.executors.base import BaseExecutor
+from goscheduler.executors.context import attempt_key
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
@@ -66,8 +67,8 @@ class Engine:
         self.host = platform.node()
         self.hungry = False
         """Whether work was left for want of room; the next end of a run then calls for another round."""
-        self.revoked: set[str] = set()
-        """Ids of runs that are not to be started any more, because their job was removed."""
+        self.revoked: set[tuple[str, int]] = set()
+        """Ids and fences of runs of ours that are not to be started any more, because their job was removed."""
         self.idle_seconds = math.inf
         """How long, as of the last round, nothing is due."""
         self.sleeping_until = 0.0
@@ -162,7 +163,7 @@ class Engine:
 
     def may_start(self, run: Run) -> bool:
         """Tell whether a run that was handed over may still be started."""
-        return (not self.revoked or run.id not in self.revoked) and self.endings.begin(run)
+        return (not self.revoked or attempt_key(run) not in self.revoked) and self.endings.begin(run)
 
     def room(self) -> dict[str, int]:
         """Return executor alias → how many runs it can take now."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, TransientJobError, shown
 from goscheduler.events import EventCode, JobEvent, SchedulerEvent
+from goscheduler.executors.context import attempt_key
 from goscheduler.options import DEFAULTS, JobOptions, check_name_of, filled_in
 from goscheduler.schedulers._pending import Addition, WaitingRoom
 from goscheduler.tasks import UnknownTask
@@ -189,7 +190,7 @@ class Jobs:
         return self._edit(job_id, jobstore, edit)
 
     def resume(self, job_id: str, jobstore: str | None) -> Job | None:
-        """Compute the next run time from now. A job whose trigger has ended is over: removed, unless it is to be kept."""
+        """Compute the next run time from now. A job whose trigger has ended is removed, unless it is to be kept."""
         try:
             return self._edit(job_id, jobstore, self._resumed)
         except NeverFires:
@@ -318,7 +319,8 @@ class Jobs:
     def _revoke(self, store: BaseJobStore, job_id: str) -> None:
         if self.started:
             store.forget_job(job_id)
-            self._engine.revoked.update(run.id for run in store.live_runs(job_id))
+            live = store.live_runs(job_id)
+            self._engine.revoked.update(attempt_key(run) for run in live if self._engine.leases.is_ours(run.owner))
 
     def _start_over(self, job: Job) -> None:
         """Let a job fire from now on or, before the start, from then on."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from goscheduler.errors import shown
 from goscheduler.events import EventCode, JobExecutionEvent
-from goscheduler.executors.context import last_progress
+from goscheduler.executors.context import attempt_key, last_progress
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
 from goscheduler.schedulers._announce import announce_settlements
@@ -128,7 +128,7 @@ class Settler:
             if any(map(_brings_work, settlements)):
                 self._engine.hungry = True
         if revoked:
-            revoked.difference_update(run.id for run, _ in batch)
+            revoked.difference_update(attempt_key(run) for run, _ in batch)
         if batch and self._engine.hungry:
             self._wake()
 
@@ -140,7 +140,7 @@ class Settler:
             if outcome is None:
                 return None
             settlement = settle(run, outcome, now, engine.draw, last_progress(run.id), engine.host)
-            return _last_of(settlement) if run.id in engine.revoked else settlement
+            return _last_of(settlement) if attempt_key(run) in engine.revoked else settlement
         except Exception:
             engine.logger.exception("An executor reported %s of %s; that is ignored", shown(reported), shown(run))
             return None

@@ -105,7 +105,10 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[floa
     claimed = claim(engine, alias, store, request._replace(room=left_over(request.room, fired.runs)))
     if fired.runs and claimed.more:
         engine.left_waiting.add(alias)  # they have the next turn, or firings might take all the room for ever
-    return min(seconds_until_next(fired.now or now, fired, claimed), store.poll_after()), fired.more or claimed.more
+    # A round may take its time: a slow store, or an executor that runs jobs on the thread of the loop.
+    passed = max(0.0, (engine.clock.now() - now).total_seconds())
+    wait = max(0.0, seconds_until_next(fired.now or now, fired, claimed) - passed)
+    return min(wait, store.poll_after()), fired.more or claimed.more
 
 
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:

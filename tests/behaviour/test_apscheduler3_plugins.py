@@ -235,3 +235,24 @@ def test_a_store_that_leaves_out_what_it_cannot_read_does_not_stop_the_rest(sche
     scheduler.advance(20)
     assert len(jobcalls) == 2
     assert "broken" in store.rows
+
+
+def test_a_run_on_an_executor_in_the_manner_of_apscheduler3_is_ended_by_its_timeout(schedulers):
+    class Silent(BaseExecutor):
+        """Takes jobs and never tells of them."""
+
+        grace_seconds = 1.0
+
+        def _do_submit_job(self, job, run_times):
+            """Nothing comes of it."""
+
+    executor = Silent()
+    scheduler = schedulers(ManualScheduler, executors={"default": executor})
+    scheduler.start()
+    scheduler.add_job(note, "date", run_date=START + timedelta(seconds=1), id="job", timeout=5)
+    scheduler.advance(2)
+    assert [run.state for run in scheduler.live_runs("job")] == ["running"]
+    scheduler.advance(10)
+    executor._run_job_success("job", [])
+    scheduler.run_due()
+    assert [record.outcome.value for record in scheduler.runs("job")] == ["timed out"]

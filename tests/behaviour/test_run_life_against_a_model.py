@@ -1,0 +1,40 @@
+"""The life of runs, in any order of steps, against a model: two schedulers on one store, and one on a store of its own."""
+
+from __future__ import annotations
+
+from behaviour_doubles import PickledStore
+
+from goscheduler.jobstores.memory import MemoryJobStore
+from goscheduler.testing.model import StoreMachine, against_the_model
+
+
+class SharedMemoryStore(MemoryJobStore):
+    """A memory store that several schedulers of this process use."""
+
+    shared = True
+
+    def shutdown(self) -> None:
+        """Stay as it is: the others go on."""
+
+
+class SharedPickledStore(PickledStore):
+    """The base class's runs, shared in the same way."""
+
+    shared = True
+
+
+class SharedMemoryMachine(StoreMachine):
+    def make_store(self):
+        return SharedMemoryStore()
+
+    def make_peer(self, store):
+        return store
+
+
+class SharedPickleMachine(SharedMemoryMachine):
+    def make_store(self):
+        return SharedPickledStore()
+
+
+TestTwoSchedulersOnAMemoryStore = against_the_model(SharedMemoryMachine)
+TestTwoSchedulersOnASimpleStore = against_the_model(SharedPickleMachine)
