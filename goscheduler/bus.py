@@ -141,7 +141,7 @@ class EventBus:
     def _call(self, callback: Listener, event: SchedulerEvent) -> None:
         try:
             result = callback(event)
-            if inspect.iscoroutine(result):
+            if result is not None and inspect.iscoroutine(result):
                 self.run_coroutine(result)
         except BaseException:
             self._logger.exception("Error notifying listener %r of %r; the other listeners are told", callback, event)

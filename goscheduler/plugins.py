@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
 from difflib import get_close_matches
@@ -48,7 +49,29 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
         },
         "jobstore": {
             "memory": BuiltIn("goscheduler.jobstores.memory:MemoryJobStore"),
+            "sqlalchemy": BuiltIn("goscheduler.jobstores.sqlalchemy:SQLAlchemyJobStore", "sqlalchemy"),
+            "etcd": BuiltIn("goscheduler.jobstores.etcd:EtcdJobStore", "etcd"),
+            "zookeeper": BuiltIn("goscheduler.jobstores.zookeeper:ZooKeeperJobStore", "zookeeper"),
         },
+    }
+)
+
+#: What a job store's URL begins with → the plug-in, and the extra that brings its driver.
+STORE_URLS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "sqlite": ("sqlalchemy", "sqlalchemy"),
+        "postgresql": ("sqlalchemy", "postgresql"),
+        "mysql": ("sqlalchemy", "mysql"),
+        "mariadb": ("sqlalchemy", "mysql"),
+        "oracle": ("sqlalchemy", "sqlalchemy"),
+        "mssql": ("sqlalchemy", "sqlalchemy"),
+        "redis": ("redis", "redis"),
+        "rediss": ("redis", "redis"),
+        "mongodb": ("mongodb", "mongodb"),
+        "mongodb+srv": ("mongodb", "mongodb"),
+        "etcd": ("etcd", "etcd"),
+        "etcds": ("etcd", "etcd"),
+        "zookeeper": ("zookeeper", "zookeeper"),
     }
 )
 
@@ -57,24 +80,28 @@ _BASES: Mapping[str, str] = {
     "executor": "goscheduler.executors.base:BaseExecutor",
     "jobstore": "goscheduler.jobstores.base:BaseJobStore",
 }
+_PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*@")
 _NOUNS: Mapping[str, str] = {"trigger": "trigger", "executor": "executor", "jobstore": "job store"}
 
 
 def create_plugin(kind: Kind, alias: str, value: Any) -> Any:
-    """Return the executor or job store that a configuration describes: an instance, or a dict to make one from."""
+    """Return the executor or job store that a configuration describes: an instance, a dict to make one from, or the
+    URL of a job store."""
     if isinstance(value, base_class(kind)):
         return value
-    cls, options = read_plugin(kind, alias, value)
-    return cls(**options)
+    make, options = read_plugin(kind, alias, value)
+    return make(**options)
 
 
-def read_plugin(kind: Kind, alias: str, value: Any) -> tuple[type[Any], dict[str, Any]]:
-    """Return the class and the constructor arguments that the dict of a configuration names, checked.
+def read_plugin(kind: Kind, alias: str, value: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Return what makes the plug-in that a configuration describes, and the arguments for that, checked.
 
-    The dict has ``type``, a plug-in name, or ``class``, a class or a reference to one; the rest are arguments. It is
-    not changed.
+    A dict has ``type``, a plug-in name or the URL of a job store, or ``class``, a class or a reference to one; the rest
+    are arguments. It is not changed.
     """
-    where = f"{kind}s[{alias!r}]"
+    where = f"{kind}s[{masked(alias)!r}]"
+    if kind == "jobstore" and isinstance(value, str):
+        value = {"type": value}
     if not isinstance(value, Mapping):
         raise TypeError(f"Expected {_NOUNS[kind]} instance or dict for {where}, got {type(value).__name__} instead")
     options = dict(value)
@@ -85,9 +112,32 @@ def read_plugin(kind: Kind, alias: str, value: Any) -> tuple[type[Any], dict[str
             field=where,
             value=value,
         )
+    if kind == "jobstore" and isinstance(name, str) and "://" in name:
+        found = _class_for_url(name)
+        check_plugin_options(found, options, where)
+        return found.from_url, {"url": name, **options}
     found = load_plugin(kind, name) if name else _checked(kind, maybe_ref(cls), f"The class of {where}")
     check_plugin_options(found, options, where)
     return found, options
+
+
+def _class_for_url(url: str) -> type[Any]:
+    """Return the class of the job store for a URL."""
+    scheme = url.partition("://")[0].lower()
+    plugin, extra = STORE_URLS.get(scheme) or STORE_URLS.get(scheme.partition("+")[0]) or ("", "")
+    if not plugin:
+        known = ", ".join(f"{scheme}://" for scheme in STORE_URLS)
+        raise InvalidArgument(
+            f"No job store is known for the URL {shown(masked(url))}; known are {known}", field="url", value=masked(url)
+        )
+    if plugin in BUILT_IN["jobstore"]:
+        return _load_built_in("jobstore", masked(url), BUILT_IN["jobstore"][plugin]._replace(extra=extra))
+    return load_plugin("jobstore", plugin)
+
+
+def masked(url: str) -> str:
+    """Return a text in which the password of a URL is not to be read."""
+    return _PASSWORD.sub(r"\1***@", url) if isinstance(url, str) else url
 
 
 def create_trigger(

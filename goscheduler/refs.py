@@ -150,14 +150,7 @@ def ref_to_obj(ref: str) -> Any:
     Raises TypeError for what is no string, ValueError for what is no reference or leads where none may lead, and
     LookupError when the module cannot be imported or lacks the attribute.
     """
-    if not isinstance(ref, str):
-        raise TypeError("References must be strings")
-    module_name, colon, path = ref.partition(":")
-    if not colon or not path:
-        raise InvalidArgument(f"Invalid reference {shown(ref)}: expected 'module:attribute'", field="ref", value=ref)
-    if not module_name:
-        raise InvalidArgument(f"Empty module name in reference {shown(ref)}", field="ref", value=ref)
-    _refuse_denied_reference(ref)
+    module_name, path = check_reference(ref)
     module = _import(module_name, ref)
     try:
         obj = _walk(module, path)
@@ -166,6 +159,22 @@ def ref_to_obj(ref: str) -> Any:
     if ref not in ALLOWED_REFERENCES:
         _refuse_denied_object(obj, ref)
     return obj
+
+
+def check_reference(ref: str) -> tuple[str, str]:
+    """Return the module and the path of a reference that may be followed. Nothing is imported.
+
+    Raises TypeError for what is no string, ValueError for what is no reference or names a module where none may lead.
+    """
+    if not isinstance(ref, str):
+        raise TypeError("References must be strings")
+    module_name, colon, path = ref.partition(":")
+    if not colon or not path:
+        raise InvalidArgument(f"Invalid reference {shown(ref)}: expected 'module:attribute'", field="ref", value=ref)
+    if not module_name:
+        raise InvalidArgument(f"Empty module name in reference {shown(ref)}", field="ref", value=ref)
+    _refuse_denied_reference(ref)
+    return module_name, path
 
 
 def maybe_ref(ref: Any) -> Any:

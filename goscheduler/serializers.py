@@ -51,11 +51,18 @@ class JSONSerializer:
         self._signer = None if secret is None else _Signer(secret)
 
     def dumps(self, value: Any, purpose: str) -> str:
-        text = codec.dumps(value, purpose)
-        return text if self._signer is None else self._signer.sign(text, purpose)
+        return self.signed(codec.dumps(value, purpose), purpose)
 
     def loads(self, text: str, purpose: str) -> Any:
-        return codec.loads(text if self._signer is None else self._signer.believe(text, purpose))
+        return codec.loads(self.believed(text, purpose))
+
+    def signed(self, text: str, purpose: str) -> str:
+        """Return JSON that somebody else has written as it is stored."""
+        return text if self._signer is None else self._signer.sign(text, purpose)
+
+    def believed(self, text: str, purpose: str) -> str:
+        """Return the JSON of what is stored, if it is to be believed."""
+        return text if self._signer is None else self._signer.believe(text, purpose)
 
     def __repr__(self) -> str:
         return f"<JSONSerializer{' (signing)' if self._signer else ''}>"

@@ -25,9 +25,12 @@ LAYERS = {
     "goscheduler.schedulers._": 4,
     "goscheduler.jobstores.": 3,
     "goscheduler.executors.": 3,
+    "goscheduler.movein": 3,
     "goscheduler.jobstores.base": 2,
     "goscheduler.jobstores._runs": 2,
     "goscheduler.jobstores._lanes": 2,
+    "goscheduler.jobstores._answers": 2,
+    "goscheduler.jobstores._finished": 2,
     "goscheduler.executors.base": 2,
     "goscheduler.executors.call": 2,
     "goscheduler.executors.context": 2,
@@ -49,6 +52,7 @@ LAYERS = {
     "goscheduler.times": 0,
     "goscheduler.codec": 0,
     "goscheduler._codec_types": 0,
+    "goscheduler.serializers": 0,
     "goscheduler.util": 0,
     "goscheduler._version": 0,
 }
@@ -64,10 +68,18 @@ NAMESPACES = {
 #: Third-party package → the modules that may import it.
 THIRD_PARTY = {
     "pytest": re.compile(r"goscheduler\.testing\.contract"),
+    "hypothesis": re.compile(r"goscheduler\.testing\.model"),
     "croniter": re.compile(r"goscheduler\.triggers\.cron\..*"),
     "tzlocal": re.compile(r"goscheduler\.times"),
     "typer": re.compile(r"goscheduler\.cli\..*"),
     "rich": re.compile(r"goscheduler\.cli\..*"),
+    "sqlalchemy": re.compile(r"goscheduler\.(jobstores\.(sqlalchemy|_sql_.*)|movein\.sources)"),
+    "redis": re.compile(r"goscheduler\.(jobstores\._?redis.*|movein\.sources)"),
+    "pymongo": re.compile(r"goscheduler\.(jobstores\._?mongo.*|movein\.sources)"),
+    "bson": re.compile(r"goscheduler\.(jobstores\._?mongo.*|movein\.sources)"),
+    "kazoo": re.compile(r"goscheduler\.(jobstores\._?zookeeper.*|movein\.sources)"),
+    "etcd3gw": re.compile(r"goscheduler\.(jobstores\._?etcd.*|movein\.sources)"),
+    "requests": re.compile(r"goscheduler\.(jobstores\._?etcd.*|movein\.sources)"),
 }
 
 CLOCK_READERS = {

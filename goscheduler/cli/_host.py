@@ -110,19 +110,24 @@ def opened(target: str | None, debug: bool, store: str | None = None) -> Iterato
 
     ``store`` is the alias of a job store that it is to have.
     """
-    with errors_told(debug):
-        scheduler = find_scheduler(target)
-        _forget_additions(scheduler)
-        host = Host(scheduler)
-        host.start(paused=True)
-        _await(host, What.STARTED)
-        try:
-            _require_store(scheduler, store)
-            _tell_of_narrow_sight(scheduler)
-            yield scheduler
-        finally:
-            host.stop()
-            _await(host, What.ENDED)
+    with errors_told(debug), started(find_scheduler(target), store) as scheduler:
+        yield scheduler
+
+
+@contextmanager
+def started(scheduler: BaseScheduler, store: str | None = None) -> Iterator[BaseScheduler]:
+    """Give a scheduler, started without firing, and shut it down."""
+    _forget_additions(scheduler)
+    host = Host(scheduler)
+    host.start(paused=True)
+    _await(host, What.STARTED)
+    try:
+        _require_store(scheduler, store)
+        _tell_of_narrow_sight(scheduler)
+        yield scheduler
+    finally:
+        host.stop()
+        _await(host, What.ENDED)
 
 
 def _forget_additions(scheduler: BaseScheduler) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from goscheduler._version import __version__
-from goscheduler.cli import dead, jobs, runs
+from goscheduler.cli import dead, jobs, migrate, runs
+from goscheduler.cli.import_apscheduler import import_jobs
 from goscheduler.cli.next import show_next
 from goscheduler.cli.worker import run_worker
 
@@ -17,7 +18,9 @@ app.command("worker")(run_worker)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(runs.app, name="runs")
 app.add_typer(dead.app, name="dead")
+app.add_typer(migrate.app, name="migrate")
 app.command("next")(show_next)
+app.command("import-apscheduler")(import_jobs)
 
 
 @app.command("version")

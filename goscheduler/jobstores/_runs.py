@@ -23,7 +23,7 @@ from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.jobstores.base import FireRequest
+    from goscheduler.jobstores._answers import FireRequest
     from goscheduler.runs.limits import Limit
     from goscheduler.runs.model import Attempt, JobLife, Owner, Run, Settlement
     from goscheduler.runs.plan import Refusal
@@ -68,8 +68,10 @@ class LocalRuns:
         self._leases: dict[str, tuple[Owner, datetime]] = {}
         self.finished: set[str] | None = None if find_job is None else set()
         """Ids of jobs that were kept after they had fired for the last time; None if nobody has looked for them yet."""
-        self._gone: dict[str, bool] = {}
-        """Ids of jobs that are gone but for some runs → whether these may be tried again."""
+        self._gone: set[str] = set()
+        """Ids of jobs that are gone but for some runs."""
+        self._last: set[str] = set()
+        """Ids of live runs that nothing follows, because their job was removed."""
         self._given_up: deque[str] = deque(maxlen=1000)
         """Owners whose lease lapsed, so that they are told when they come back."""
         self._order = itertools.count()
@@ -132,15 +134,16 @@ class LocalRuns:
                 self._history = deque(kept, maxlen=self._kept)
         return len(outlived)
 
-    def fired(self, started: Iterable[Run], waiting: Iterable[Run], records: Iterable[Attempt]) -> None:
+    def fired(self, started: Sequence[Run], waiting: Sequence[Run], records: Iterable[Attempt]) -> None:
         """Take what one firing has produced."""
         with self.lock:
             for run in started:
                 self._take(run)
-                self._is_there(run.job.id)
             for run in waiting:
                 self.add_pending(run)
-                self._is_there(run.job.id)
+            if self._gone:
+                for run in (*started, *waiting):
+                    self._is_there(run.job.id)
             self._history.extend(map(record_of, records))
 
     def ask_for(self, run: Run) -> None:
@@ -212,25 +215,26 @@ class LocalRuns:
         records = [record_of(settlement.attempt) for settlement in settlements]  # may call what users wrote: no lock
         with self.lock:
             for settlement, record in zip(settlements, records, strict=True):
-                run = settlement.attempt.run
+                attempt, follow_up, dead = settlement
+                run = attempt.run
                 current = self._live.get(run.id)
                 if current is None or current.fence != run.fence:
                     refused.append(settlement)
                     continue
-                may_follow = self._gone.get(run.job.id, True) and run.id not in self._to_end
-                self._live_on(run.job, settlement.attempt)
-                if settlement.follow_up is not None and may_follow:
-                    self.add_pending(settlement.follow_up)
+                self._live_on(run.job, attempt)
+                if follow_up is not None and run.id not in self._last and run.id not in self._to_end:
+                    self.add_pending(follow_up)
                 self._let_go(current)
                 self._history.append(record)
-                if settlement.dead is not None:
-                    self._bury(DeadLetter(run, record, settlement.dead))
+                if dead is not None:
+                    self._bury(DeadLetter(run, record, dead))
         return refused
 
     def _live_on(self, job: Job, attempt: Attempt) -> None:
         if self._find_job is not None:
-            stored = self._find_job(job.id) or job
-            stored.life = lived(stored.life, attempt)
+            stored = self._find_job(job.id)
+            if stored is not None:
+                stored.life = lived(stored.life, attempt)
         elif job.id not in self._gone:
             self.lives[job.id] = lived(self.lives.get(job.id, job.life), attempt)
 
@@ -308,7 +312,7 @@ class LocalRuns:
             self._leases.pop(owner, None)
             for run in [run for run in self._live.values() if run.owner == owner]:
                 reason = self._to_end.get(run.id)
-                may_follow = self._gone.get(run.job.id, True)
+                may_follow = run.id not in self._last
                 if may_follow:
                     self.add_pending(put_back(run))
                 self._let_go(run)
@@ -334,12 +338,14 @@ class LocalRuns:
         with self.lock:
             self.lives.pop(job_id, None)
             if job_id in self._live_of_job or job_id in self._waiting_of_job:
-                self._gone[job_id] = may_follow
+                self._gone.add(job_id)
+            if not may_follow:
+                self._last.update(run.id for run in self.live(job_id))
 
     def _is_there(self, job_id: str) -> None:
         """Take note that there is a job by this id, perhaps again."""
         if self._gone:
-            self._gone.pop(job_id, None)
+            self._gone.discard(job_id)
 
     def _line_up(self, run: Run, order: int, rank: int | None = None) -> None:
         """Let a run wait for its time. One that was put off keeps its rank, so that it gets older."""
@@ -378,7 +384,7 @@ class LocalRuns:
         self._live[run.id] = run
         job_id = run.job.id
         self._live_of_job[job_id] = self._live_of_job.get(job_id, 0) + 1
-        limits = run.job.limits
+        limits = run.job.options.limits
         if limits:
             self._limits[run.id] = limits
 
@@ -390,6 +396,8 @@ class LocalRuns:
             self._ledger.give_back(limits)
         if self._to_end:
             self._to_end.pop(run.id, None)
+        if self._last:
+            self._last.discard(run.id)
         if self._gone:
             self._part_with(run.job.id)
         if self._held:
@@ -399,7 +407,7 @@ class LocalRuns:
     def _part_with(self, job_id: str) -> None:
         """Forget that a job is gone when the last run of it is over."""
         if job_id not in self._live_of_job and job_id not in self._waiting_of_job:
-            self._gone.pop(job_id, None)
+            self._gone.discard(job_id)
 
     def _let_others_try(self) -> None:
         """Pass on the turns of those that did not come to it, because their executor has no room."""

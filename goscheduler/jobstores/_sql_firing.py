@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import case, delete, func, select, update
+from sqlalchemy import Table, case, delete, func, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._records import zone_text
 from goscheduler.jobstores._sql_dialects import Dialect
-from goscheduler.jobstores._sql_looking import Looking, known_task
+from goscheduler.jobstores._sql_looking import Lane, Seen, known_task
 from goscheduler.jobstores._sql_rows import Rows, limit_names, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
@@ -38,16 +38,16 @@ class Work(NamedTuple):
     tables: Tables
     dialect: Dialect
     rows: Rows
-    looking: Looking
 
 
 class Firing:
     """One transaction of ``fire_due``."""
 
-    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
+    def __init__(self, work: Work, request: FireRequest, seen: Seen) -> None:
         self._work = work
         self._request = request
-        self._now = now
+        self._seen = seen
+        self._now = seen.now
         self._started: list[Run] = []
         self._run_rows: list[dict[str, Any]] = []
         self._records: list[Attempt] = []
@@ -59,7 +59,8 @@ class Firing:
 
     def fire(self) -> Fired:
         """Fire what is due, and write all of it."""
-        rows = self._due_rows()
+        lanes = self._seen.due(self._seen.job_lanes)
+        rows = _due_rows(self._work, self._work.tables.jobs, "due", lanes, self._request, self._now)
         if rows:
             ledger = load_ledger(self._work, [name for row in rows for name in limit_names(row.limits)])
             standing = self._standings([row.id for row in rows])
@@ -68,34 +69,13 @@ class Firing:
             self._write(ledger)
         return Fired(self._started, self._records, self._finished, self._suspended)
 
-    def _due_rows(self) -> list[Any]:
-        """Return the rows of due jobs, the lowest rank first, no more than there is room for; they are locked."""
-        jobs = self._work.tables.jobs
-        found: list[Any] = []
-        for executor, room in self._request.room.items():
-            if room <= 0:
-                continue
-            rows: list[Any] = []
-            for priority in self._work.looking.priorities(self._work.connection, jobs, executor):
-                query = (
-                    select(jobs)
-                    .where(jobs.c.executor == executor, jobs.c.priority == priority, jobs.c.due <= instant(self._now))
-                    .where(known_task(jobs, self._request))
-                    .order_by(jobs.c.due)
-                    .limit(room)
-                )
-                if self._work.dialect.skips_locked:
-                    query = query.with_for_update(skip_locked=True)
-                rows += self._work.connection.execute(query)
-            found += sorted(rows, key=_rank)[:room]
-        return found
-
     def _standings(self, job_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Return job id → (live runs, fire times that wait), of the jobs that have any runs."""
         runs = self._work.tables.runs
         live = func.sum(case((runs.c.owner.is_(None), 0), else_=1))
         waiting = func.sum(case((runs.c.owner.is_(None), runs.c.firing), else_=0))
-        query = select(runs.c.job_id, live, waiting).where(runs.c.job_id.in_(job_ids)).group_by(runs.c.job_id)
+        of_these = self._work.dialect.among(runs.c.job_id, job_ids)
+        query = select(runs.c.job_id, live, waiting).where(of_these).group_by(runs.c.job_id)
         found = self._work.connection.execute(query)
         return {job_id: (int(live), int(waiting)) for job_id, live, waiting in found}
 
@@ -109,12 +89,12 @@ class Firing:
         if plan.suspended is not None:
             self._suspended.append(Suspended(job, plan.suspended))
             return
+        self._run_rows += [self._work.rows.run_row(run, row.definition) for run in (*plan.start, *plan.wait)]
         self._advance(job, plan, fence)
         self._started += plan.start
         self._records += plan.records
         if plan.displace:
             self._displaced.append(job.id)
-        self._run_rows += [self._work.rows.run_row(run, row.definition) for run in (*plan.start, *plan.wait)]
 
     def _advance(self, job: Job, plan: FiringPlan, fence: int) -> None:
         following = plan.next_run_time
@@ -132,74 +112,76 @@ class Firing:
         job.next_run_time = following
 
     def _write(self, ledger: Ledger) -> None:
-        connection, tables, dialect, rows, _ = self._work
+        connection, tables, dialect, rows = self._work
         if self._gone:
-            connection.execute(delete(tables.jobs).where(tables.jobs.c.id.in_(self._gone)))
-        dialect.update_rows(connection, tables.jobs, "id", self._moved)
+            connection.execute(delete(tables.jobs).where(dialect.among(tables.jobs.c.id, self._gone)))
+        dialect.update_rows(connection, tables.jobs, self._moved)
         if self._displaced:
-            tell_to_end(self._work, tables.runs.c.job_id.in_(self._displaced), "a newer run of its job takes its place")
+            self._displace()
         dialect.insert_rows(connection, tables.runs, self._run_rows)
         history = [rows.history_row(record_of(attempt)) for attempt in self._records]
-        dialect.insert_rows(connection, tables.history, history)
-        for job, reason in self._suspended:
-            connection.execute(
-                update(tables.jobs).where(tables.jobs.c.id == job.id).values(suspended=quoted(reason), due=None)
-            )
+        dialect.insert_rows(connection, tables.history, history, once=True)
+        dialect.update_rows(connection, tables.jobs, [
+            {"id": job.id, "suspended": quoted(reason), "due": None} for job, reason in self._suspended
+        ])  # fmt: skip
         save_ledger(self._work, ledger)
+
+    def _displace(self) -> None:
+        runs = self._work.tables.runs
+        query = select(runs.c.id).where(self._work.dialect.among(runs.c.job_id, self._displaced))
+        if self._work.dialect.skips_locked:
+            # Who is ending one of them at this moment may be waiting for the rows of our jobs.
+            query = query.with_for_update(skip_locked=True)
+        ids = list(self._work.connection.execute(query).scalars())
+        tell_to_end(self._work, self._work.dialect.among(runs.c.id, ids), "a newer run of its job takes its place")
 
 
 class Claiming:
-    """One transaction of ``claim_runs``."""
+    """One transaction of ``claim_runs``. Nobody else starts or ends runs meanwhile."""
 
-    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
+    def __init__(self, work: Work, request: FireRequest, seen: Seen) -> None:
         self._work = work
         self._request = request
-        self._now = now
+        self._seen = seen
+        self._now = seen.now
+        self._room = dict(request.room)
         self._claimed: list[Run] = []
+        self._new: list[Run] = []
         self._refused: list[tuple[Any, Refusal]] = []
         self._unreadable: list[tuple[str, str]] = []
 
     def claim(self) -> Claimed:
-        """Claim what is pending and due."""
-        rows = self._ready_rows()
-        if rows:
-            names = [name for row in rows for name in limit_names(row.limits)]
-            ledger = load_ledger(self._work, names)
-            live = self._live_counts({row.job_id for row in rows})
-            for row in rows:
-                self._claim_one(row, live, ledger)
-            self._write(ledger)
-        return Claimed(self._claimed, None, bool(self._refused))
+        """Claim what is pending and due. What is refused leaves its place to others."""
+        while self._claim_some():
+            pass
+        if self._seen.let_try:
+            self._pass_turns_on()
+        return Claimed(self._claimed)
 
-    def _ready_rows(self) -> list[Any]:
-        runs = self._work.tables.runs
-        found: list[Any] = []
-        for executor, room in self._request.room.items():
-            if room <= 0:
-                continue
-            rows: list[Any] = []
-            for priority in self._work.looking.priorities(self._work.connection, runs, executor):
-                query = (
-                    select(runs)
-                    .where(runs.c.executor == executor, runs.c.priority == priority, runs.c.ready <= instant(self._now))
-                    .where(known_task(runs, self._request))
-                    .order_by(runs.c.ready)
-                    .limit(room)
-                )
-                if self._work.dialect.skips_locked:
-                    query = query.with_for_update(skip_locked=True)
-                rows += self._work.connection.execute(query)
-            found += sorted(rows, key=_rank)[:room]
-        return found
+    def _claim_some(self) -> bool:
+        """Claim as much as there is room for; true if there may be room left, because some were refused."""
+        lanes = self._seen.due(self._seen.run_lanes)
+        request = self._request._replace(room=self._room)
+        rows = _due_rows(self._work, self._work.tables.runs, "ready", lanes, request, self._now)
+        if not rows:
+            return False
+        self._new, self._refused, self._unreadable = [], [], []
+        ledger = load_ledger(self._work, [name for row in rows for name in limit_names(row.limits)])
+        live = self._live_counts({row.job_id for row in rows})
+        for row in rows:
+            self._claim_one(row, live, ledger)
+        self._write(ledger)
+        self._claimed += self._new
+        return bool(self._refused or self._unreadable)
 
     def _live_counts(self, job_ids: Iterable[str]) -> Counter[str]:
         runs = self._work.tables.runs
         query = (
             select(runs.c.job_id, func.count())
-            .where(runs.c.job_id.in_(list(job_ids)), runs.c.owner.is_not(None))
+            .where(self._work.dialect.among(runs.c.job_id, list(job_ids)), runs.c.owner.is_not(None))
             .group_by(runs.c.job_id)
         )
-        return Counter(dict(self._work.connection.execute(query).all()))
+        return Counter(dict(map(tuple, self._work.connection.execute(query))))
 
     def _claim_one(self, row: Any, live: Counter[str], ledger: Ledger) -> None:
         try:
@@ -213,13 +195,13 @@ class Claiming:
             self._refused.append((row, refusal))
             return
         live[run.job.id] += 1
-        self._claimed.append(claimed(run, self._request.owner, fence))
+        self._room[row.executor] -= 1
+        self._new.append(claimed(run, self._request.owner, fence))
 
     def _write(self, ledger: Ledger) -> None:
-        connection, tables, dialect, _, _ = self._work
-        dialect.update_rows(connection, tables.runs, "id", [
-            {"id": run.id, "owner": run.owner, "fence": run.fence, "ready": None, "freed": None}
-            for run in self._claimed
+        connection, tables, dialect, _ = self._work
+        dialect.update_rows(connection, tables.runs, [
+            {"id": run.id, "owner": run.owner, "fence": run.fence, "ready": None, "freed": None} for run in self._new
         ])  # fmt: skip
         for row, refusal in self._refused:
             self._refuse(row, refusal)
@@ -228,15 +210,50 @@ class Claiming:
         save_ledger(self._work, ledger)
 
     def _refuse(self, row: Any, refusal: Refusal) -> None:
+        """Hold a run, or put it off. The next one under the key that let it try may try in its stead."""
         runs = self._work.tables.runs
         if refusal.until is not None:
-            until = max(instant(refusal.until), row.due)
-            changes: dict[str, Any] = {"due": until, "ready": until, "freed": None}
+            # Its due time stays, and with that its rank: it gets older.
+            changes: dict[str, Any] = {"ready": max(instant(refusal.until), row.due), "freed": None}
         else:
             changes = {"held": refusal.key, "ready": None, "freed": None}
         self._work.connection.execute(update(runs).where(runs.c.id == row.id).values(changes))
         if row.freed is not None and row.freed != refusal.key:
             free_held(self._work, Counter([row.freed]))
+
+    def _pass_turns_on(self) -> None:
+        """Let others try in place of those that did not come to it, because their executor has no room here."""
+        runs = self._work.tables.runs
+        full = [executor for executor, room in self._room.items() if room <= 0]
+        waiting = (runs.c.freed.is_not(None), runs.c.owner.is_(None), runs.c.executor.in_(full))
+        rows = self._work.connection.execute(select(runs.c.id, runs.c.freed).where(*waiting)).all()
+        self._work.dialect.update_rows(self._work.connection, runs, [{"id": row.id, "freed": None} for row in rows])
+        free_held(self._work, Counter(row.freed for row in rows))
+
+
+def _due_rows(
+    work: Work, table: Table, column: str, lanes: Sequence[Lane], request: FireRequest, now: datetime
+) -> list[Any]:
+    """Return rows that are due, the lowest rank first, no more than there is room for; they are locked."""
+    found: dict[str, list[Any]] = {}
+    for executor, priority in lanes:
+        room = request.room[executor]
+        if room > 0:
+            query = (
+                select(table)
+                .where(table.c.executor == executor, table.c.priority == priority, table.c[column] <= instant(now))
+                .where(known_task(table, request.tasks))
+                .order_by(table.c[column])
+                .limit(room)
+            )
+            if work.dialect.skips_locked:
+                query = query.with_for_update(skip_locked=True)
+            found.setdefault(executor, []).extend(work.connection.execute(query))
+    return [row for executor, rows in found.items() for row in sorted(rows, key=_rank)[: request.room[executor]]]
+
+
+def _rank(row: Any) -> tuple[int, int]:
+    return row.due + row.priority * AGEING, row.due
 
 
 def load_ledger(work: Work, names: Iterable[str]) -> Ledger:
@@ -244,7 +261,7 @@ def load_ledger(work: Work, names: Iterable[str]) -> Ledger:
     wanted = sorted(set(names))
     if not wanted:
         return Ledger()
-    connection, tables, dialect, _, _ = work
+    connection, tables, dialect, _ = work
     limits, runs = tables.limits, tables.runs
     known = set(connection.execute(select(limits.c.name).where(limits.c.name.in_(wanted))).scalars())
     for name in wanted:
@@ -278,15 +295,15 @@ def save_ledger(work: Work, ledger: Ledger) -> None:
 def tell_to_end(work: Work, which: Any, reason: str) -> int:
     """Have the owners of live runs told to end them; return how many there are."""
     runs = work.tables.runs
-    statement = update(runs).where(which, runs.c.owner.is_not(None), runs.c.cancel.is_(None)).values(cancel=quoted(reason))
-    return work.connection.execute(statement).rowcount
+    live = update(runs).where(which, runs.c.owner.is_not(None), runs.c.cancel.is_(None))
+    return work.connection.execute(live.values(cancel=quoted(reason))).rowcount
 
 
 def put_aside(work: Work, run_id: str, reason: str) -> None:
     """Keep a run that cannot be read, where nobody claims it."""
     runs = work.tables.runs
     work.connection.execute(
-        update(runs).where(runs.c.id == run_id).values(owner=None, ready=None, held="unreadable", cancel=quoted(reason))
+        update(runs).where(runs.c.id == run_id).values(owner=None, ready=None, freed=None, cancel=quoted(reason))
     )
 
 
@@ -296,19 +313,13 @@ def free_held(work: Work, keys: Counter[str]) -> bool:
     if not keys or work.connection.execute(select(runs.c.id).where(runs.c.held.is_not(None)).limit(1)).first() is None:
         return False
     freed = False
-    for key, count in keys.items():
-        query = select(runs.c.id).where(runs.c.held == key).order_by(runs.c.due).limit(count)
+    for key in sorted(keys):
+        query = select(runs.c.id).where(runs.c.held == key).order_by(runs.c.due).limit(keys[key])
         if work.dialect.skips_locked:
             query = query.with_for_update(skip_locked=True)
         ids = list(work.connection.execute(query).scalars())
         if ids:
-            work.connection.execute(
-                update(runs).where(runs.c.id.in_(ids)).values(held=None, freed=key, ready=runs.c.due)
-            )
+            change = update(runs).where(work.dialect.among(runs.c.id, ids))
+            work.connection.execute(change.values(held=None, freed=key, ready=runs.c.due))
             freed = True
     return freed
-
-
-def _rank(row: Any) -> tuple[int, int]:
-    return row.due + row.priority * AGEING, row.due
-

@@ -1,34 +1,69 @@
-"""What a round of the SQL store asks before it does anything: one query, and for most rounds the only one."""
+"""What a round of the SQL store asks before it does anything: one query, and for most rounds the only one.
+
+Jobs and runs of one executor and one priority make a lane, in which an index knows the earliest. Which priorities occur
+is asked in the same query as what is due: only when others occur than the last time, it is asked once more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Table, exists, func, null, or_, select
+from sqlalchemy import Select, Table, bindparam, exists, literal_column, or_, select
 from sqlalchemy.engine import Connection
 
-from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.times import UTC, from_instant, instant
 
-#: How long, in seconds, it is believed which priorities occur.
-PRIORITIES_HOLD = 1.0
+#: How many different questions are kept ready to be asked again.
+KEPT = 64
+#: How many columns of the answer come before those about lanes.
+_FACTS = 4
+
+Lane = tuple[str, int]
 
 
 class Seen(NamedTuple):
-    """What there is to do, for executors that have room."""
+    """What there is to do."""
 
     now: datetime
-    job_due: int | None
-    run_due: int | None
-    crowded: bool
-    """Whether something is due for an executor that has no room."""
+    job_lanes: Mapping[Lane, int]
+    """Executor and priority → when the first job of these is due."""
+    run_lanes: Mapping[Lane, int]
+    """The same of pending runs that nothing holds."""
     to_end: bool
     """Whether a run of ours is to be ended."""
+    held: bool
+    """Whether runs are held until others have ended."""
+    let_try: bool
+    """Whether runs that were held may try again, and have not been claimed yet."""
+
+    def due(self, lanes: Mapping[Lane, int]) -> list[Lane]:
+        """Return the lanes in which something is due."""
+        now = instant(self.now)
+        return [lane for lane, time in lanes.items() if time <= now]
+
+    def crowded(self, lanes: Mapping[Lane, int], room: Mapping[str, int]) -> list[Lane]:
+        """Return the lanes in which something is due whose executor has no room."""
+        return [lane for lane in self.due(lanes) if room[lane[0]] <= 0]
+
+
+def earliest(lanes: Mapping[Lane, int], room: Mapping[str, int]) -> datetime | None:
+    """Return when the first thing is due for which there is room."""
+    time = min((time for (executor, _), time in lanes.items() if room[executor] > 0), default=None)
+    return None if time is None else from_instant(time, UTC)
+
+
+class _Question(NamedTuple):
+    """A query for some lanes, made once."""
+
+    query: Select[Any]
+    executors: Sequence[str]
+    jobs: Sequence[Lane]
+    runs: Sequence[Lane]
 
 
 class Looking:
@@ -36,60 +71,91 @@ class Looking:
 
     def __init__(self, tables: Tables, dialect: Dialect, server_time: bool) -> None:
         self._tables = tables
-        self._server_now = dialect.now if server_time else None
-        self._priorities: dict[tuple[str, str], tuple[float, Sequence[int]]] = {}
+        self._now = dialect.now if server_time and dialect.now is not None else literal_column("NULL")
+        self._lanes: dict[str, dict[str, range]] = {"jobs": {}, "runs": {}}
+        self._questions: dict[Any, _Question] = {}
 
     def look(self, connection: Connection, request: FireRequest) -> Seen:
-        """Return what there is to do."""
-        jobs, runs = self._tables.jobs, self._tables.runs
-        columns: list[Any] = [
-            (null() if self._server_now is None else self._server_now).label("now"),
-            exists().where(runs.c.owner == request.owner, runs.c.cancel.is_not(None)).label("to_end"),
-        ]
-        asked: list[tuple[Table, int]] = []
-        for table, column in ((jobs, jobs.c.due), (runs, runs.c.ready)):
-            for executor, room in request.room.items():
-                for priority in self.priorities(connection, table, executor):
-                    asked.append((table, room))
-                    columns.append(_earliest(table, column, executor, priority, request))
-        row = connection.execute(select(*columns)).one()
-        now = request.now if row[0] is None else from_instant(int(row[0]), UTC)
-        found = [(table, room, time) for (table, room), time in zip(asked, row[2:], strict=True) if time is not None]
+        """Return what there is to do for the executors that the request names."""
+        executors, tasks = tuple(request.room), tuple(request.tasks)
+        while True:
+            question = self._question(executors, tasks)
+            row = connection.execute(question.query, {"owner": request.owner}).one()
+            if self._knew_all_lanes(question, row):
+                break
+        times = row[_FACTS + 4 * len(executors) :]
+        job_times, run_times = times[: len(question.jobs)], times[len(question.jobs) :]
         return Seen(
-            now,
-            min((time for table, room, time in found if table is jobs and room > 0), default=None),
-            min((time for table, room, time in found if table is runs and room > 0), default=None),
-            any(room <= 0 and time <= instant(now) for _, room, time in found),
-            bool(row[1]),
+            request.now if row[0] is None else from_instant(int(row[0]), UTC),
+            {lane: time for lane, time in zip(question.jobs, job_times, strict=True) if time is not None},
+            {lane: time for lane, time in zip(question.runs, run_times, strict=True) if time is not None},
+            *map(bool, row[1:_FACTS]),
         )
 
-    def priorities(self, connection: Connection, table: Table, executor: str) -> Sequence[int]:
-        """Return which priorities occur, as far as an index can tell quickly: all between the lowest and the highest."""
-        asked_at, known = self._priorities.get((table.name, executor), (0.0, ()))
-        now = SYSTEM_CLOCK.monotonic()
-        if known and now - asked_at < PRIORITIES_HOLD:
-            return known
-        query = select(func.min(table.c.priority), func.max(table.c.priority)).where(table.c.executor == executor)
-        lowest, highest = connection.execute(query).one()
-        known = () if lowest is None else range(lowest, highest + 1)
-        self._priorities[table.name, executor] = now, known
-        return known
+    def _knew_all_lanes(self, question: _Question, row: Sequence[Any]) -> bool:
+        """Take in which priorities occur; false if the question has left out some."""
+        complete = True
+        found = iter(row[_FACTS:])
+        for kind in ("jobs", "runs"):
+            for executor in question.executors:
+                lowest, highest = next(found), next(found)
+                occur = range(0) if lowest is None else range(lowest, highest + 1)
+                known = self._lanes[kind].get(executor, range(0))
+                complete = complete and set(occur) <= set(known)
+                self._lanes[kind][executor] = occur
+        return complete
 
-    def forget(self) -> None:
-        """Ask anew which priorities occur: we have changed something."""
-        self._priorities.clear()
+    def _question(self, executors: tuple[str, ...], tasks: tuple[str, ...]) -> _Question:
+        lanes = [tuple(_lanes_of(self._lanes[kind], executors)) for kind in ("jobs", "runs")]
+        key = executors, tasks, *lanes
+        question = self._questions.get(key)
+        if question is None:
+            if len(self._questions) >= KEPT:
+                self._questions.clear()
+            question = self._questions[key] = self._ask(executors, tasks, *lanes)
+        return question
+
+    def _ask(
+        self, executors: Sequence[str], tasks: Sequence[str], job_lanes: Sequence[Lane], run_lanes: Sequence[Lane]
+    ) -> _Question:
+        jobs, runs = self._tables.jobs, self._tables.runs
+        columns: list[Any] = [
+            self._now,
+            exists().where(runs.c.owner == bindparam("owner"), runs.c.cancel.is_not(None)),
+            exists().where(runs.c.held.is_not(None)),
+            exists().where(runs.c.freed.is_not(None)),
+        ]
+        for table in (jobs, runs):
+            columns += [end for executor in executors for end in _ends(table, executor, runs.c.ready)]
+        columns += [_earliest(jobs, jobs.c.due, lane, tasks) for lane in job_lanes]
+        columns += [_earliest(runs, runs.c.ready, lane, tasks) for lane in run_lanes]
+        query = select(*[column.label(f"c{number}") for number, column in enumerate(columns)])
+        return _Question(query, executors, job_lanes, run_lanes)
 
 
-def known_task(table: Table, request: FireRequest) -> Any:
+def known_task(table: Table, tasks: Sequence[str]) -> Any:
     """Return the condition that a row needs no task, or one that is known here."""
-    return or_(table.c.task.is_(None), table.c.task.in_(request.tasks)) if request.tasks else table.c.task.is_(None)
+    return or_(table.c.task.is_(None), table.c.task.in_(tasks)) if tasks else table.c.task.is_(None)
 
 
-def _earliest(table: Table, column: Any, executor: str, priority: int, request: FireRequest) -> Any:
+def _lanes_of(priorities: Mapping[str, range], executors: Iterable[str]) -> list[Lane]:
+    return [(executor, priority) for executor in executors for priority in priorities.get(executor, ())]
+
+
+def _ends(table: Table, executor: str, ready: Any) -> list[Any]:
+    """Return the lowest and the highest priority that occur, as an index tells them without counting."""
+    query = select(table.c.priority).where(table.c.executor == executor).limit(1)
+    if ready.table is table:
+        query = query.where(ready.is_not(None))
+    return [query.order_by(order).scalar_subquery() for order in (table.c.priority, table.c.priority.desc())]
+
+
+def _earliest(table: Table, column: Any, lane: Lane, tasks: Sequence[str]) -> Any:
+    executor, priority = lane
     return (
         select(column)
         .where(table.c.executor == executor, table.c.priority == priority, column.is_not(None))
-        .where(known_task(table, request))
+        .where(known_task(table, tasks))
         .order_by(column)
         .limit(1)
         .scalar_subquery()

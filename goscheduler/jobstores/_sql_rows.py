@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.jobstores._records import Records, history_record, history_text, read_zone, zone_text
-from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source
+from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source
 from goscheduler.times import UTC, from_instant, instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import DeadLetter, Run
+    from goscheduler.runs.model import Run
     from goscheduler.runs.records import Record
 
 
@@ -50,8 +50,10 @@ class Rows:
 
     def job(self, row: Any) -> Job:
         """Return the job of a row."""
-        next_run_time = None if row.next_run is None else from_instant(row.next_run, read_zone(row.zone))
-        return self.records.job(row.id, row.definition, next_run_time, _life(row), unquoted(row.suspended))
+        # In the order of the columns: names would cost more than the rest.
+        job_id, _, _, _, _, next_run, zone, _, suspended, definition, _, *life = row
+        next_run_time = None if next_run is None else from_instant(next_run, UTC if zone == "Z" else read_zone(zone))
+        return self.records.job(job_id, definition, next_run_time, _life(*life), unquoted(suspended))
 
     def run_row(self, run: Run, job_text: str | None = None) -> dict[str, Any]:
         """Return a run as a row."""
@@ -78,13 +80,15 @@ class Rows:
 
     def run(self, row: Any) -> Run:
         """Return the run of a row."""
-        return self.records.run(row.id, row.run, row.owner, row.fence, row.due)
+        run = self.records.run(row.id, row.run, row.owner, row.fence, max(row.due, row.ready or 0))
+        run.job.next_run_time = run.scheduled_at  # as it was when it fired
+        return run
 
     def history_row(self, record: Record) -> dict[str, Any]:
         """Return a record as a row."""
         finished, run_id, fence = record.position
         return {
-            "finished": finished,
+            "finished": instant(finished),
             "run_id": run_id,
             "fence": fence,
             "job_id": record.job_id,
@@ -96,7 +100,14 @@ class Rows:
 
     def dead_row(self, letter: DeadLetter) -> dict[str, Any]:
         """Return a dead letter as a row."""
-        return {**self.history_row(letter.record), "run": self.records.run_text(letter.run), "reason": quoted(letter.reason)}
+        run = self.records.run_text(letter.run)
+        return {**self.history_row(letter.record), "run": run, "reason": quoted(letter.reason)}
+
+    def letter(self, row: Any) -> DeadLetter:
+        """Return the dead letter of a row."""
+        record = self.record(row)
+        run = self.records.run(row.run_id, row.run, record.owner, row.fence)
+        return DeadLetter(run, record, unquoted(row.reason) or "")
 
     def record(self, row: Any) -> Record:
         """Return the record of a row."""
@@ -138,18 +149,21 @@ def tag_text(tag: str) -> str:
     return json.dumps(tag)
 
 
-def _life(row: Any) -> JobLife:
-    if not row.run_count and row.paused_by is None and row.finished is None:
+def _life(
+    run_count: int,
+    last_run: int | None,
+    last_success: int | None,
+    last_error: str | None,
+    last_outcome: str | None,
+    paused_by: str | None,
+    finished: int | None,
+) -> JobLife:
+    if not run_count and last_outcome is None and paused_by is None and finished is None:
         return NEWBORN
     return JobLife(
-        row.run_count,
-        _time(row.last_run),
-        _time(row.last_success),
-        unquoted(row.last_error),
-        None if row.last_outcome is None else OutcomeKind(row.last_outcome),
-        row.paused_by,
-        _time(row.finished),
-    )
+        run_count, _time(last_run), _time(last_success), unquoted(last_error),
+        None if last_outcome is None else OutcomeKind(last_outcome), paused_by, _time(finished),
+    )  # fmt: skip
 
 
 def _time(microseconds: int | None) -> datetime | None:

@@ -8,46 +8,85 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, func, not_, or_, select, update
+from sqlalchemy import delete, select
+from sqlalchemy.engine import Connection
 
 from goscheduler.codec import CodecError
+from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_firing import Work, free_held, put_aside
-from goscheduler.jobstores._sql_rows import quoted
-from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Run, Settlement
+from goscheduler.jobstores._sql_rows import moment, quoted
+from goscheduler.jobstores._sql_tables import Tables
+from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Run, Settlement
 from goscheduler.runs.plan import keys_of
-from goscheduler.runs.records import Retention, record_of
+from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import lived
 from goscheduler.times import instant
 
 
-def settle(work: Work, settlements: Sequence[Settlement]) -> tuple[list[Settlement], bool]:
+class Doubts:
+    """What was being written when a connection broke, until it is known whether it was."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        """Runs that may be ours."""
+        self.ends: set[tuple[str, int]] = set()
+        """Run id and fence of ends that may have been written."""
+
+    def started(self, connection: Connection, tables: Tables, dialect: Dialect) -> list[Run]:
+        """Return those of the runs that are ours indeed."""
+        runs = tables.runs
+        these = dialect.among(runs.c.id, [run.id for run in self.runs])
+        there = {tuple(row) for row in connection.execute(select(runs.c.id, runs.c.owner, runs.c.fence).where(these))}
+        return [run for run in self.runs if (run.id, run.owner, run.fence) in there]
+
+    def written(self, work: Work, settlements: Sequence[Settlement]) -> set[str]:
+        """Return the ids of those of the runs whose end was written by us, though we were not told."""
+        doubtful = [settlement.attempt.run for settlement in settlements if _key(settlement) in self.ends]
+        if not doubtful:
+            return set()
+        history = work.tables.history
+        query = select(history.c.run_id, history.c.fence)
+        found = work.connection.execute(query.where(work.dialect.among(history.c.run_id, [run.id for run in doubtful])))
+        there = {tuple(row) for row in found}
+        return {run.id for run in doubtful if (run.id, run.fence) in there}
+
+
+def _key(settlement: Settlement) -> tuple[str, int]:
+    return settlement.attempt.run.id, settlement.attempt.run.fence
+
+
+def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> tuple[list[Settlement], bool]:
     """Write how runs ended. Return those that were refused, and whether there is something new to claim."""
     current = _current(work, [settlement.attempt.run.id for settlement in settlements])
     refused: list[Settlement] = []
     accepted: list[Settlement] = []
     for settlement in settlements:
-        row = current.pop(settlement.attempt.run.id, None)
+        row = current.get(settlement.attempt.run.id)
         if row is None or row.fence != settlement.attempt.run.fence:
             refused.append(settlement)
         else:
             accepted.append(_allowed(settlement, row))
+    if refused and doubts.ends:
+        written = doubts.written(work, refused)
+        refused = [settlement for settlement in refused if settlement.attempt.run.id not in written]
     return refused, bool(accepted) and write_ends(work, accepted)
 
 
 def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
     """Write the ends of runs that are ours; true if there is something new to claim."""
-    connection, tables, dialect, rows, _ = work
+    connection, tables, dialect, rows = work
     records = [record_of(settlement.attempt) for settlement in settlements]
     ids = [settlement.attempt.run.id for settlement in settlements]
-    connection.execute(delete(tables.runs).where(tables.runs.c.id.in_(ids)))
-    dialect.insert_rows(connection, tables.history, [rows.history_row(record) for record in records])
+    connection.execute(delete(tables.runs).where(dialect.among(tables.runs.c.id, ids)))
+    dialect.insert_rows(connection, tables.history, [rows.history_row(record) for record in records], once=True)
     letters = [
         DeadLetter(settlement.attempt.run, record, settlement.dead)
         for settlement, record in zip(settlements, records, strict=True)
         if settlement.dead is not None
     ]
     if letters:
-        connection.execute(delete(tables.dead).where(tables.dead.c.run_id.in_([letter.run.id for letter in letters])))
+        again = dialect.among(tables.dead.c.run_id, [letter.run.id for letter in letters])
+        connection.execute(delete(tables.dead).where(again))
         dialect.insert_rows(connection, tables.dead, [rows.dead_row(letter) for letter in letters])
     follow_ups = [settlement.follow_up for settlement in settlements if settlement.follow_up is not None]
     dialect.insert_rows(connection, tables.runs, [rows.run_row(run) for run in follow_ups])
@@ -58,7 +97,7 @@ def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
 
 def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
     """Give up the owners whose lease has lapsed, and settle what they had."""
-    connection, tables, dialect, rows, _ = work
+    connection, tables, dialect, rows = work
     owners, runs = tables.owners, tables.runs
     alive = select(owners.c.id).where(owners.c.expires > instant(now))
     lapsed = connection.execute(select(owners).where(owners.c.expires <= instant(now))).all()
@@ -78,48 +117,46 @@ def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement])
     return settlements
 
 
-def prune(work: Work, retention: Retention, now: datetime, limit: int) -> int:
-    """Forget records that are not to be kept, oldest first, at most ``limit``; return how many."""
-    history = work.tables.history
-    columns = history.c
-    succeeded = columns.outcome == OutcomeKind.SUCCEEDED.value
-    old = or_(
-        and_(succeeded, columns.finished < instant(now - retention.succeeded)),
-        and_(not_(succeeded), columns.finished < instant(now - retention.others)),
-    )
-    place = func.row_number().over(partition_by=columns.job_id, order_by=columns.finished.desc())
-    crowded = (
-        select(columns.job_id).where(succeeded).group_by(columns.job_id).having(func.count() > retention.succeeded_per_job)
-    )
-    numbered = (
-        select(columns.finished, columns.run_id, columns.fence, place.label("place"))
-        .where(succeeded, columns.job_id.in_(crowded))
-        .subquery()
-    )
-    wanted = [
-        select(columns.finished, columns.run_id, columns.fence).where(old),
-        select(numbered.c.finished, numbered.c.run_id, numbered.c.fence)
-        .where(numbered.c.place > retention.succeeded_per_job),
-    ]  # fmt: skip
-    positions = {
-        tuple(row) for query in wanted for row in work.connection.execute(query.order_by("finished").limit(limit))
-    }
-    oldest = sorted(positions)[:limit]
-    if oldest:
-        statement = delete(history).where(
-            columns.finished == bindparam("at"), columns.run_id == bindparam("run"), columns.fence == bindparam("number")
-        )
-        work.connection.execute(statement, [{"at": at, "run": run, "number": number} for at, run, number in oldest])
-    return len(oldest)
+def retire(work: Work, owner: str) -> bool:
+    """Put back what an owner has; true if there was any. What belongs to a job that was removed is dropped."""
+    connection, tables, dialect, _rows = work
+    owners, runs = tables.owners, tables.runs
+    query = select(runs).where(runs.c.owner == owner).order_by(runs.c.id)
+    found = connection.execute(query.with_for_update() if dialect.skips_locked else query).all()
+    dialect.update_rows(connection, runs, [
+        {"id": row.id, "owner": None, "ready": row.due} for row in found if not row.revoked
+    ])  # fmt: skip
+    connection.execute(delete(runs).where(runs.c.owner == owner))
+    connection.execute(delete(owners).where(owners.c.id == owner))
+    keys = Counter(key for row in found for key in _keys_of_row(work, row))
+    return free_held(work, keys) or bool(found)
+
+
+def _keys_of_row(work: Work, row: Any) -> list[str]:
+    try:
+        return keys_of(work.rows.run(row))
+    except CodecError:
+        return []
+
+
+def drop_pending(work: Work, *which: Any) -> Sequence[Any]:
+    """Remove pending runs, and return their rows. Where one of them had the turn to try again, another one gets it."""
+    runs = work.tables.runs
+    query = select(runs).where(runs.c.owner.is_(None), *which).order_by(runs.c.id)
+    rows = work.connection.execute(query.with_for_update() if work.dialect.skips_locked else query).all()
+    if rows:
+        work.connection.execute(delete(runs).where(work.dialect.among(runs.c.id, [row.id for row in rows])))
+        free_held(work, Counter(row.freed for row in rows if row.freed is not None))
+    return rows
 
 
 def _current(work: Work, run_ids: Sequence[str]) -> dict[str, Any]:
     """Return run id → row, of the runs that an owner has; their rows are locked."""
     runs = work.tables.runs
     query = select(runs.c.id, runs.c.fence, runs.c.revoked, runs.c.cancel)
-    query = query.where(runs.c.id.in_(run_ids), runs.c.owner.is_not(None))
+    query = query.where(work.dialect.among(runs.c.id, run_ids), runs.c.owner.is_not(None))
     if work.dialect.skips_locked:
-        query = query.with_for_update()
+        query = query.order_by(runs.c.id).with_for_update()
     return {row.id: row for row in work.connection.execute(query)}
 
 
@@ -133,19 +170,17 @@ def _write_lives(work: Work, settlements: Sequence[Settlement]) -> None:
     lives: dict[str, JobLife] = {}
     for settlement in settlements:
         job = settlement.attempt.run.job
-        if job.next_run_time is not None or not job.auto_remove or settlement.attempt.run.attempt > 1:
+        if job.next_run_time is not None or not job.auto_remove:  # else it was removed when it fired
             lives[job.id] = lived(lives.get(job.id, NEWBORN), settlement.attempt)
-    jobs = work.tables.jobs
-    for job_id, life in lives.items():
-        if life is NEWBORN:
-            continue
-        changes: dict[str, Any] = {
-            "run_count": jobs.c.run_count + life.run_count,
-            "last_run": None if life.last_run is None else instant(life.last_run),
+    work.dialect.update_rows(work.connection, work.tables.jobs, [
+        {
+            "id": job_id,
+            "run_count": life.run_count,
+            "last_run": moment(life.last_run),
+            "last_success": moment(life.last_success),
+            "last_error": quoted(life.last_error),
             "last_outcome": None if life.last_outcome is None else life.last_outcome.value,
         }
-        if life.last_success is not None:
-            changes["last_success"] = instant(life.last_success)
-        if life.last_error is not None:
-            changes["last_error"] = quoted(life.last_error)
-        work.connection.execute(update(jobs).where(jobs.c.id == job_id).values(changes))
+        for job_id, life in sorted(lives.items())  # in the order in which others lock them too
+        if life is not NEWBORN
+    ], added=["run_count"], kept=["last_run", "last_success", "last_error", "last_outcome"])  # fmt: skip

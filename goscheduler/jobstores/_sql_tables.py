@@ -11,7 +11,7 @@ programs have to say (reasons, errors) is written as JSON, because not every dat
 ``dead``     one row a dead letter
 ``owners``   one row for each start of a scheduler that is alive
 ``limits``   what was started under limits that have a rate
-``meta``     the version of the tables
+``meta``     the version of the tables, and a row that those lock who must not come between each other
 ===========  =====================================================================================================
 """
 
@@ -21,12 +21,13 @@ import re
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, SmallInteger, String, Table, Text
-from sqlalchemy.dialects import mysql
-from sqlalchemy.engine import Connection
+from sqlalchemy.dialects import mysql, postgresql
 
 from goscheduler.errors import InvalidArgument, shown
 
 VERSION = 1
+#: The row of ``meta`` that is locked by those who must not come between each other.
+TURN = "turn"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
 
 
@@ -42,9 +43,10 @@ def check_table_name(field: str, value: Any) -> str:
 
 
 def _text(length: int) -> Any:
-    """Return a type for names that are compared byte by byte, on every database."""
+    """Return a type for names that are compared and ordered byte by byte, on every database."""
     exact = mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin")
-    return String(length).with_variant(exact, "mysql", "mariadb")
+    ordered = postgresql.VARCHAR(length, collation="C")
+    return String(length).with_variant(exact, "mysql", "mariadb").with_variant(ordered, "postgresql")
 
 
 def _long_text() -> Any:
@@ -139,20 +141,24 @@ class Tables:
         self._add_indexes(prefix)
 
     def _table(self, prefix: str, name: str, *columns: Any) -> Table:
-        return Table(f"{prefix}_{name}", self.metadata, *columns)
+        # Rows of SQLite then stand in the order of their key, as those of MySQL do anyway: one tree less to write to.
+        return Table(f"{prefix}_{name}", self.metadata, *columns, sqlite_with_rowid=False)
 
     def _add_indexes(self, prefix: str) -> None:
         jobs, runs, history, dead = self.jobs.c, self.runs.c, self.history.c, self.dead.c
         Index(f"{prefix}_jobs_due", jobs.executor, jobs.priority, jobs.due)
-        Index(f"{prefix}_jobs_next", jobs.next_run)
-        Index(f"{prefix}_runs_ready", runs.executor, runs.priority, runs.ready)
         Index(f"{prefix}_runs_job", runs.job_id)
-        Index(f"{prefix}_runs_owner", runs.owner)
-        Index(f"{prefix}_runs_held", runs.held)
         Index(f"{prefix}_history_job", history.job_id, history.finished)
         Index(f"{prefix}_dead_finished", dead.finished)
+        _index_of_few(f"{prefix}_jobs_finished", jobs.finished)
+        _index_of_few(f"{prefix}_jobs_suspended", jobs.id, only=jobs.suspended)
+        _index_of_few(f"{prefix}_runs_ready", runs.executor, runs.priority, runs.ready, only=runs.ready)
+        _index_of_few(f"{prefix}_runs_held", runs.held, runs.due, only=runs.held)
+        _index_of_few(f"{prefix}_runs_freed", runs.freed)
+        _index_of_few(f"{prefix}_runs_cancel", runs.owner, only=runs.cancel)
 
 
-def create(tables: Tables, connection: Connection) -> None:
-    """Make the tables that are not there, and bring older ones to this version."""
-    tables.metadata.create_all(connection, checkfirst=True)
+def _index_of_few(name: str, *columns: Any, only: Any = None) -> None:
+    """Make an index of the rows in which ``only`` has a value, where the database can leave out the others."""
+    few = (columns[0] if only is None else only).is_not(None)
+    Index(name, *columns, sqlite_where=few, postgresql_where=few)

@@ -34,9 +34,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, TransientJobError
+from goscheduler.jobstores._answers import Claimed, Fired, FireRequest, Suspended
+from goscheduler.jobstores._finished import note_whether_finished, prune
 from goscheduler.jobstores._runs import LocalRuns
 from goscheduler.runs.plan import rank_of
 from goscheduler.times import instant
@@ -44,7 +46,7 @@ from goscheduler.times import instant
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.model import Attempt, DeadLetter, JobLife, Owner, Run, Settlement
-    from goscheduler.runs.plan import FiringPlan, Refusal, Standing
+    from goscheduler.runs.plan import FiringPlan
     from goscheduler.runs.records import HistoryQuery, Record, Retention
 
 __all__ = [
@@ -57,60 +59,6 @@ __all__ = [
     "Suspended",
     "TransientJobError",
 ]
-
-
-class FireRequest(NamedTuple):
-    """What a scheduler asks of ``fire_due`` and ``claim_runs``."""
-
-    now: datetime
-    """The scheduler's idea of the present; a store with a clock of its own goes by that one."""
-    owner: str
-    room: Mapping[str, int]
-    """Executor alias → how many runs it can take. Jobs of an executor without room are left alone. So are, in a shared
-    store, those of an executor that is not named here: another process may have it."""
-    plan: Callable[[Job, Standing, datetime], FiringPlan]
-    """``plan(job, standing, now)`` says what to write for a due job; ``now`` by the store's clock."""
-    admit: Callable[[Run, Standing, datetime], Refusal | None]
-    """``admit(run, standing, now)`` says what a pending run has to wait for, or None if it may start."""
-    tasks: Sequence[str] = ()
-    """Names of the tasks that are known here. In a shared store, jobs of other tasks are left to other processes."""
-
-
-class Suspended(NamedTuple):
-    """A job that could not be run, and why."""
-
-    job: Job
-    reason: str
-
-
-class Fired(NamedTuple):
-    """What ``fire_due`` has written."""
-
-    runs: Sequence[Run] = ()
-    """Ours now; to be handed to their executors."""
-    records: Sequence[Attempt] = ()
-    """Fire times that were not run, as they stand in the history."""
-    finished: Sequence[Job] = ()
-    """Jobs without a next fire time that are gone from the store."""
-    suspended: Sequence[Suspended] = ()
-    next_due: datetime | None = None
-    """When to come back; None if nothing is scheduled. Jobs that wait for room do not count."""
-    more: bool = False
-    """Whether due jobs were left because an executor has no room."""
-    error: Exception | None = None
-    """What stopped the store halfway. What was written until then is in the other fields."""
-
-
-class Claimed(NamedTuple):
-    """What ``claim_runs`` has written."""
-
-    runs: Sequence[Run] = ()
-    next_due: datetime | None = None
-    """When the next pending run comes due."""
-    more: bool = False
-    """Whether due runs were left because an executor has no room or they have to wait for others to end."""
-    to_end: Sequence[tuple[Run, str]] = ()
-    """Live runs of this owner that are to be ended, and why; the same ones each time until they have ended."""
 
 
 class BaseJobStore(ABC):
@@ -157,6 +105,28 @@ class BaseJobStore(ABC):
         :raises ConflictingIdError: if the id is taken
         """
 
+    def add_jobs(self, jobs: Sequence[Job]) -> None:
+        """Add several jobs: all of them, or none.
+
+        :raises ConflictingIdError: if one of the ids is taken, or is there twice
+        """
+        added: list[Job] = []
+        try:
+            for job in jobs:
+                self.add_job(job)
+                added.append(job)
+        except BaseException:
+            for job in added:
+                self.remove_job(job.id)
+            raise
+
+    def add_job_with(self, connection: Any, job: Job) -> None:
+        """Add a job as part of the transaction of a connection to the store's database.
+
+        :raises ConflictingIdError: if the id is taken
+        """
+        raise TypeError(f"{type(self).__name__} cannot add a job to the transaction of a connection; SQL stores can")
+
     @abstractmethod
     def update_job(self, job: Job) -> None:
         """Replace the job that has this job's id.
@@ -188,7 +158,7 @@ class BaseJobStore(ABC):
                 raise JobLookupError(job_id)
             edited = edit(job)
             self.update_job(edited)
-            self._note_whether_finished(edited)
+            note_whether_finished(self, edited)
             return edited
 
     def fire_due(self, request: FireRequest) -> Fired:
@@ -286,32 +256,7 @@ class BaseJobStore(ABC):
 
         Return their ids. A job that has runs which wait or go on is not over yet.
         """
-        runs = self._runs
-        with runs.lock:
-            removed: list[str] = []
-            for job_id in list(self._finished_jobs()):
-                job = self.lookup_job(job_id)
-                if job is None or job.life.finished_at is None:
-                    self._finished_jobs().discard(job_id)
-                elif retention.has_outlived(self.life_of(job), now) and not runs.live(job_id) + runs.pending(job_id):
-                    self.remove_job(job_id)
-                    runs.forget_job(job_id)
-                    removed.append(job_id)
-                if len(removed) >= limit:
-                    break
-            self._finished_jobs().difference_update(removed)
-            return removed
-
-    def _finished_jobs(self) -> set[str]:
-        """Return the ids of the jobs that have fired for the last time and were kept."""
-        if self._runs.finished is None:
-            self._runs.finished = {job.id for job in self.get_all_jobs() if job.life.finished_at is not None}
-        return self._runs.finished
-
-    def _note_whether_finished(self, job: Job) -> None:
-        finished = self._runs.finished
-        if finished is not None and job.life.finished_at is not None:
-            finished.add(job.id)
+        return prune(self, retention, now, limit)
 
     def release(self, job_id: str) -> bool:
         """Let a suspended job fire again; false if it was not suspended."""
@@ -442,7 +387,7 @@ class _Firing:
         if plan.next_run_time is None:
             job.life = job.life._replace(finished_at=self._request.now)
         self._store.update_job(job)
-        self._store._note_whether_finished(job)
+        note_whether_finished(self._store, job)
 
     def _next_due(self) -> datetime | None:
         """Return the earliest next run time of the jobs that wait for nothing else, or the loop would never rest."""

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
+from goscheduler.jobstores._finished import note_whether_finished
 from goscheduler.jobstores._lanes import Entry, Lane
 from goscheduler.jobstores._runs import HISTORY_KEPT, LocalRuns
 from goscheduler.jobstores.base import BaseJobStore, Fired, FireRequest, Suspended
@@ -78,8 +79,11 @@ class MemoryJobStore(BaseJobStore):
 
     def update_job(self, job: Job) -> None:
         with self._lock:
-            self._unschedule(job.id)
-            self._schedule(job)
+            before = self._entries.get(job.id)
+            if before is None:
+                raise JobLookupError(job.id)
+            self._schedule(job)  # in its place, so that nobody who looks meanwhile finds nothing
+            self._count_stale(before)
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         with self._lock:
@@ -93,7 +97,7 @@ class MemoryJobStore(BaseJobStore):
                 # What the user holds stays what is stored: the old object, or the new one that replaces it.
                 kept = edited if edited.pending else stored._adopt(edited)
                 self.update_job(kept)
-            self._note_whether_finished(kept)
+            note_whether_finished(self, kept)
             return kept
 
     def remove_job(self, job_id: str) -> None:
@@ -153,11 +157,14 @@ class MemoryJobStore(BaseJobStore):
         entry = self._entries.pop(job_id, None)
         if entry is None:
             raise JobLookupError(job_id)
+        self._count_stale(entry)
+        return entry[2]
+
+    def _count_stale(self, entry: _Entry) -> None:
         if entry[0] != _NOT_SCHEDULED:
             self._stale += 1
             if self._stale > 64 and self._stale * 2 > sum(map(len, self._lanes.values())):
                 self._drop_stale_entries()
-        return entry[2]
 
     def _drop_stale_entries(self) -> None:
         for lane in self._lanes.values():
@@ -204,7 +211,8 @@ class _Firing:
         return Fired(self._started, self._records, self._finished, self._suspended, next_due, self._more)
 
     def _fire_lane(self, lane: Lane[Job], room: int) -> None:
-        store, entries, runs, now = self._store, self._store._entries, self._runs, self._request.now
+        store, entries, runs = self._store, self._store._entries, self._runs
+        plan, now = self._request.plan, self._request.now
         limit = instant(now)
         while (entry := lane.pop(limit)) is not None:
             job = entry[2]
@@ -215,33 +223,33 @@ class _Firing:
                 lane.push(entry)
                 self._more = True
                 return
-            plan = self._request.plan(job, runs.standing(job.id), now)
-            if plan.suspended is not None:
-                self._suspend(job, plan.suspended)
+            start, wait, records, following, suspended, displace, keep = plan(job, runs.standing(job.id), now)
+            if suspended is not None:
+                self._suspend(job, suspended)
                 continue
-            if plan.next_run_time is None:
-                self._finish(job, plan.keep)
+            if following is None:
+                self._finish(job, keep)
             else:
-                job.next_run_time = plan.next_run_time
+                job.next_run_time = following
                 store._schedule(job)
-            if plan.displace:
+            if displace:
                 runs.displace(job.id)
-            room -= len(plan.start)
-            self._started += plan.start
-            self._waiting += plan.wait
-            self._records += plan.records
+            room -= len(start)
+            self._started += start
+            self._waiting += wait
+            self._records += records
         head = store._upcoming(lane)
         if head is not None:
             self._heads.append(head)
 
     def _finish(self, job: Job, keep: bool) -> None:
-        del self._store._entries[job.id]
         if keep:
             with self._runs.lock:
                 job.next_run_time, job.life = None, job.life._replace(finished_at=self._request.now)
             self._store._schedule(job)
-            self._store._note_whether_finished(job)
+            note_whether_finished(self._store, job)
         else:
+            del self._store._entries[job.id]
             self._finished.append(job)
 
     def _suspend(self, job: Job, reason: str) -> None:

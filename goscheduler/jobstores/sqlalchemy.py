@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import create_engine, delete, func, insert, or_, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
+from goscheduler.jobstores import _sql_history
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
-from goscheduler.jobstores._sql_dialects import Dialect, dialect_of
+from goscheduler.jobstores._sql_dialects import CALL_SECONDS
 from goscheduler.jobstores._sql_firing import Claiming, Firing, Work, tell_to_end
-from goscheduler.jobstores._sql_looking import Looking, Seen
-from goscheduler.jobstores._sql_rows import Rows, tag_text, unquoted
-from goscheduler.jobstores._sql_settling import prune, recover, settle
-from goscheduler.jobstores._sql_tables import Tables, check_table_name, create
+from goscheduler.jobstores._sql_joining import joined
+from goscheduler.jobstores._sql_looking import Looking, Seen, earliest
+from goscheduler.jobstores._sql_rows import Rows, unquoted
+from goscheduler.jobstores._sql_schema import SchemaStatus, bring_up_to_date, statements, status
+from goscheduler.jobstores._sql_settling import Doubts, drop_pending, recover, retire, settle
+from goscheduler.jobstores._sql_tables import Tables, check_table_name
+from goscheduler.jobstores._sql_transactions import Transactions, UnknownOutcome
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
@@ -38,19 +42,25 @@ if TYPE_CHECKING:
 
 __all__ = ["SQLAlchemyJobStore"]
 
+_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
+
+#: How many rows are written by one statement, so that each has time enough.
+AT_ONCE = 5000
+
 
 class SQLAlchemyJobStore(BaseJobStore):
     """Keeps jobs, runs and history in tables whose names begin with ``tablename``.
 
     Give ``url``, or ``engine``, which is then not closed. ``serializer`` says how arguments are written. The times of
-    the database server count, not those of this machine, unless ``server_time`` is false.
+    the database server count, not those of this machine, unless ``server_time`` is false. ``metadata`` and
+    ``pickle_protocol`` are taken because APScheduler 3 has them, and have no effect.
     """
 
     shared = True
 
     def __init__(
         self,
-        url: str | None = None,
+        url: Any = None,
         engine: Engine | None = None,
         tablename: str = "goscheduler",
         metadata: Any = None,
@@ -65,38 +75,59 @@ class SQLAlchemyJobStore(BaseJobStore):
             raise InvalidArgument("Need either 'engine' or 'url' defined", field="url")
         schema = None if tableschema is None else check_table_name("tableschema", tableschema)
         self._tables = Tables(check_table_name("tablename", tablename), schema)
-        self._dialect: Dialect = dialect_of(engine.url if engine is not None else url)
-        self._owns_engine = engine is None
-        self._engine = engine if engine is not None else self._create_engine(url, dict(engine_options or {}))
-        self._dialect.prepare(self._engine)
+        self._database = Transactions(self._tables, url, engine, engine_options or {})
+        self._dialect = self._database.dialect
         self._serializer = serializer
         self._server_time = server_time and self._dialect.now is not None
         self._registered: set[str] = set()
         self._looking = Looking(self._tables, self._dialect, self._server_time)
-        self._seen: tuple[datetime, Seen] | None = None
+        self._seen: tuple[FireRequest, Seen] | None = None
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
+        self._doubts = Doubts()
         self._poll = Poll()
-        self._notified = False
 
-    def _create_engine(self, url: Any, options: dict[str, Any]) -> Engine:
-        arguments = {**self._dialect.connect_args, **options.pop("connect_args", {})}
-        return create_engine(url, connect_args=arguments, **{**self._dialect.engine_options, **options})
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> SQLAlchemyJobStore:
+        """Return a store on the database of a URL. Where that names no driver, it is the one of our extras."""
+        backend, separator, rest = url.partition("://")
+        return cls(f"{_DRIVERS.get(backend, backend)}{separator}{rest}", **options)
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
-        self._rows = Rows(Records(scheduler, alias, self._serializer))
-        with self._engine.begin() as connection:
-            create(self._tables, connection)
+        self._database.after_fork()
+        rows = Rows(Records(scheduler, alias, self._serializer))
+        self._database.open(rows)
+        bring_up_to_date(self._tables, self._database.engine)
+        with self._database.reading() as connection:
+            for warning in self._dialect.warnings(connection):
+                self._logger.warning('Job store "%s": %s', alias, warning)
+        self._rows = rows
 
     def shutdown(self) -> None:
-        if self._owns_engine:
-            self._engine.dispose()
+        self._database.close()
+
+    def schema_status(self) -> SchemaStatus:
+        """Return which version of the tables is there; the store need not be started.
+
+        :raises SchemaError: if they are not ours, or of a newer version
+        """
+        with self._database.reaching(), self._database.reading() as connection:
+            return status(self._tables, connection)
+
+    def upgrade_schema(self) -> bool:
+        """Make the tables or bring them up to date; false if nothing was to be done. The store need not be started."""
+        with self._database.reaching():
+            return bring_up_to_date(self._tables, self._database.engine)
+
+    def schema_sql(self) -> list[str]:
+        """Return the statements that make the tables."""
+        return list(statements(self._tables, self._database.engine))
 
     # Jobs
 
     def lookup_job(self, job_id: str) -> Job | None:
         jobs = self._tables.jobs
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(select(jobs).where(jobs.c.id == job_id)).first()
         return None if row is None else self._rows.job(row)
 
@@ -106,36 +137,72 @@ class SQLAlchemyJobStore(BaseJobStore):
 
     def get_next_run_time(self) -> datetime | None:
         jobs = self._tables.jobs
-        with self._reading() as connection:
-            earliest = connection.execute(select(func.min(jobs.c.due))).scalar()
-        return None if earliest is None else from_instant(earliest, UTC)
+        with self._database.reading() as connection:
+            time = connection.execute(select(func.min(jobs.c.due))).scalar()
+        return None if time is None else from_instant(time, UTC)
 
     def get_all_jobs(self) -> list[Job]:
         jobs = self._tables.jobs
         return self._jobs(select(jobs).order_by(jobs.c.next_run.is_(None), jobs.c.next_run, jobs.c.id))
 
+    def _jobs(self, query: Any) -> list[Job]:
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [self._rows.job(row) for row in rows]
+
     def add_job(self, job: Job) -> None:
-        row = self._rows.job_row(job)
+        self.add_jobs([job])
+
+    def add_jobs(self, jobs: Sequence[Job]) -> None:
+        rows = [self._rows.job_row(job) for job in jobs]
+
+        def add(work: Work) -> None:
+            for start in range(0, len(rows), AT_ONCE):
+                self._dialect.insert_rows(work.connection, self._tables.jobs, rows[start : start + AT_ONCE])
+            self._dialect.notify(work.connection, self._tables)
+
         try:
-            with self._writing() as work:
-                work.connection.execute(insert(self._tables.jobs), row)
-                self._dialect.notify(work.connection, self._tables)
+            self._database.write(add, seconds=CALL_SECONDS * (1 + len(rows) // AT_ONCE))
         except IntegrityError:
-            raise ConflictingIdError(job.id) from None
+            raise ConflictingIdError(self._taken([job.id for job in jobs])) from None
+
+    def add_job_with(self, connection: Any, job: Job) -> None:
+        there = joined(connection, self._database.engine)
+        row = self._rows.job_row(job)
+        if self.lookup_job(job.id) is not None:  # before a refusal by the database spoils the transaction
+            raise ConflictingIdError(job.id)
+        try:
+            self._dialect.insert_rows(there, self._tables.jobs, [row])
+            self._dialect.notify(there, self._tables, us_too=True)
+        except Exception as error:
+            if type(getattr(error, "orig", error)).__name__ in ("IntegrityError", "UniqueViolation"):
+                raise ConflictingIdError(job.id) from None
+            raise
+
+    def _taken(self, job_ids: Sequence[str]) -> str:
+        """Return the first of the ids that is taken, or else the first that is there twice."""
+        jobs = self._tables.jobs
+        with self._database.reading() as connection:
+            query = select(jobs.c.id).where(self._dialect.among(jobs.c.id, job_ids))
+            taken = set(connection.execute(query).scalars())
+        counts = Counter(job_ids)
+        return next((job_id for job_id in job_ids if job_id in taken or counts[job_id] > 1), job_ids[0])
 
     def update_job(self, job: Job) -> None:
-        with self._writing() as work:
-            self._replace(work, job)
+        self._database.write(lambda work: self._replace(work, job))
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         jobs = self._tables.jobs
-        with self._writing() as work:
-            query = select(jobs).where(jobs.c.id == job_id)
-            row = work.connection.execute(query.with_for_update() if self._dialect.skips_locked else query).first()
+
+        def change(work: Work) -> Job:
+            row = work.connection.execute(self._locking(select(jobs).where(jobs.c.id == job_id))).first()
             if row is None:
                 raise JobLookupError(job_id)
             edited = edit(self._rows.job(row))
             self._replace(work, edited)
+            return edited
+
+        edited = self._database.write(change)
         edited._scheduler, edited._jobstore_alias = self._scheduler, self._alias
         return edited
 
@@ -149,62 +216,101 @@ class SQLAlchemyJobStore(BaseJobStore):
 
     def remove_job(self, job_id: str) -> None:
         jobs = self._tables.jobs
-        with self._writing() as work:
-            if work.connection.execute(delete(jobs).where(jobs.c.id == job_id)).rowcount == 0:
-                raise JobLookupError(job_id)
+        statement = delete(jobs).where(jobs.c.id == job_id)
+        if self._database.write(lambda work: work.connection.execute(statement).rowcount) == 0:
+            raise JobLookupError(job_id)
 
     def remove_all_jobs(self) -> None:
-        with self._writing() as work:
-            work.connection.execute(delete(self._tables.jobs))
-
-    def _jobs(self, query: Any) -> list[Job]:
-        with self._reading() as connection:
-            rows = connection.execute(query).all()
-        return [self._rows.job(row) for row in rows]
+        self._database.write(lambda work: work.connection.execute(delete(self._tables.jobs)))
 
     # Firing
 
     def fire_due(self, request: FireRequest) -> Fired:
+        found = self._found_again()
         seen = self._look(request)
         fired = Fired()
-        if seen.job_due is not None and seen.job_due <= instant(seen.now):
-            with self._writing() as work:
-                fired = Firing(work, request, seen.now).fire()
+        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
+            first = seen
+            fired = self._start_runs(lambda work: Firing(work, request, first).fire(), alone=False)
+            request = request._replace(room=_left(request.room, fired.runs))
             seen = self._look(request)
         self._poll.found(bool(fired.runs))
-        self._seen = (request.now, seen)
-        return fired._replace(next_due=_time(seen.job_due), more=seen.crowded)
-
-    def claim_runs(self, request: FireRequest) -> Claimed:
-        seen = self._seen[1] if self._seen is not None and self._seen[0] == request.now else self._look(request)
-        claimed = Claimed()
-        if seen.run_due is not None and seen.run_due <= instant(seen.now):
-            with self._writing() as work:
-                claimed = Claiming(work, request, seen.now).claim()
-            seen = self._look(request)
-        return claimed._replace(
-            next_due=_time(seen.run_due), more=claimed.more or seen.crowded,
-            to_end=self._to_end(request.owner) if seen.to_end else (),
+        self._seen = (request, seen)
+        return fired._replace(
+            runs=[*found, *fired.runs], next_due=earliest(seen.job_lanes, request.room),
+            more=bool(seen.crowded(seen.job_lanes, request.room)), now=seen.now,
         )  # fmt: skip
 
+    def claim_runs(self, request: FireRequest) -> Claimed:
+        seen = self._seen_just_now(request)
+        claimed = Claimed()
+        due = seen.due(seen.run_lanes)
+        if any(request.room[executor] > 0 for executor, _ in due) or (due and seen.held and seen.let_try):
+            first = seen
+            claimed = self._start_runs(lambda work: Claiming(work, request, first).claim(), alone=True)
+            request = request._replace(room=_left(request.room, claimed.runs))
+            seen = self._look(request)
+        return claimed._replace(
+            next_due=earliest(seen.run_lanes, request.room),
+            more=seen.held or bool(seen.crowded(seen.run_lanes, request.room)),
+            to_end=self._to_end(request.owner) if seen.to_end else (),
+        )
+
+    def _seen_just_now(self, request: FireRequest) -> Seen:
+        """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
+        seen, self._seen = self._seen, None
+        same = seen is not None and seen[0]._replace(plan=request.plan) == request
+        return seen[1] if seen is not None and same else self._look(request)
+
+    def _start_runs(self, step: Callable[[Work], Any], alone: bool) -> Any:
+        """Write runs that are ours, and remember those of which it is not known whether they were written."""
+        started: list[Run] = []
+
+        def start(work: Work) -> Any:
+            result = step(work)
+            started[:] = result.runs
+            return result
+
+        try:
+            return self._database.write(start, alone=alone)
+        except UnknownOutcome:
+            self._doubts.runs += started
+            raise
+
+    def _found_again(self) -> list[Run]:
+        """Return the runs of an earlier call that were written, although we were not told so."""
+        if not self._doubts.runs:
+            return []
+        with self._database.reading() as connection:
+            found = self._doubts.started(connection, self._tables, self._dialect)
+        self._doubts.runs = []
+        return found
+
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        with self._writing() as work:
-            refused, more = settle(work, settlements)
+        def end(work: Work) -> Sequence[Settlement]:
+            refused, more = settle(work, settlements, self._doubts)
             if more:
                 self._dialect.notify(work.connection, self._tables)
+            return refused
+
+        try:
+            refused = self._database.write(end, alone=False)
+        except UnknownOutcome:
+            self._doubts.ends.update(_key(settlement) for settlement in settlements)
+            raise
+        self._doubts.ends.difference_update(map(_key, settlements))
         return refused
 
     def add_run(self, run: Run) -> None:
-        with self._writing() as work:
+        def add(work: Work) -> None:
             self._dialect.insert_rows(work.connection, self._tables.runs, [self._rows.run_row(run)])
             self._dialect.notify(work.connection, self._tables)
 
+        self._database.write(add, alone=False)
+
     def discard_pending(self, job_id: str | None = None) -> bool:
-        runs = self._tables.runs
-        statement = delete(runs).where(runs.c.owner.is_(None))
-        with self._writing() as work:
-            done = work.connection.execute(statement if job_id is None else statement.where(runs.c.job_id == job_id))
-            return done.rowcount > 0
+        which = () if job_id is None else (self._tables.runs.c.job_id == job_id,)
+        return bool(self._database.write(lambda work: drop_pending(work, *which), alone=False))
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         return self._runs_where(self._tables.runs.c.owner.is_not(None), job_id)
@@ -215,7 +321,7 @@ class SQLAlchemyJobStore(BaseJobStore):
     def _runs_where(self, condition: Any, job_id: str | None) -> list[Run]:
         runs = self._tables.runs
         query = select(runs).where(condition).order_by(runs.c.due, runs.c.id)
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(query if job_id is None else query.where(runs.c.job_id == job_id)).all()
         return [run for row in rows if (run := self._read_run(row)) is not None]
 
@@ -228,24 +334,26 @@ class SQLAlchemyJobStore(BaseJobStore):
 
     def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
         runs = self._tables.runs
-        query = select(runs).where(runs.c.id == run_id)
-        with self._writing() as work:
-            row = work.connection.execute(query.with_for_update() if self._dialect.skips_locked else query).first()
+
+        def cancel(work: Work) -> Run | None:
+            row = work.connection.execute(self._locking(select(runs).where(runs.c.id == run_id))).first()
             run = None if row is None else self._read_run(row)
-            if run is None:
-                return None
-            if run.owner is None:
-                work.connection.execute(delete(runs).where(runs.c.id == run_id))
-                record = record_of(end(run).attempt)
-                self._dialect.insert_rows(work.connection, self._tables.history, [self._rows.history_row(record)])
-            else:
+            if run is not None and run.owner is None:
+                drop_pending(work, runs.c.id == run_id)
+                # Another fence, because no two records have the same position, and one may have been put back just now.
+                record = record_of(end(run._replace(fence=run.fence + 1)).attempt)
+                rows = [self._rows.history_row(record)]
+                self._dialect.insert_rows(work.connection, self._tables.history, rows, once=True)
+            elif run is not None:
                 tell_to_end(work, runs.c.id == run_id, reason)
                 self._dialect.notify(work.connection, self._tables)
             return run
 
+        return self._database.write(cancel, alone=False)
+
     def _to_end(self, owner: str) -> list[tuple[Run, str]]:
         runs = self._tables.runs
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(select(runs).where(runs.c.owner == owner, runs.c.cancel.is_not(None))).all()
         return [(run, unquoted(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
 
@@ -254,173 +362,153 @@ class SQLAlchemyJobStore(BaseJobStore):
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
         owners = self._tables.owners
         account = json.dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
-        with self._writing() as work:
+
+        def renew(work: Work) -> bool:
             values = {"expires": instant(self._now(work.connection, now) + lease), "account": account}
-            renewed = work.connection.execute(update(owners).where(owners.c.id == owner.id).values(values)).rowcount
-            if not renewed and owner.id in self._registered:
-                return False
-            if not renewed:
+            there = work.connection.execute(select(owners.c.id).where(owners.c.id == owner.id)).first() is not None
+            if there:
+                change = update(owners).where(owners.c.id == owner.id).values(values)
+                return work.connection.execute(change).rowcount > 0
+            if owner.id not in self._registered:
                 work.connection.execute(insert(owners), {"id": owner.id, **values})
+                return True
+            return False
+
+        renewed = self._database.write(renew)
         self._registered.add(owner.id)
-        return True
+        return renewed
 
     def retire_owner(self, owner: str) -> None:
-        runs, owners = self._tables.runs, self._tables.owners
-        with self._writing() as work:
-            rows = work.connection.execute(select(runs).where(runs.c.owner == owner)).all()
-            self._dialect.update_rows(work.connection, runs, "id", [
-                {"id": row.id, "owner": None, "ready": row.due, "cancel": None} for row in rows
-            ])  # fmt: skip
-            work.connection.execute(delete(owners).where(owners.c.id == owner))
-            if rows:
+        def leave(work: Work) -> None:
+            if retire(work, owner):
                 self._dialect.notify(work.connection, self._tables)
+
+        self._database.write(leave, alone=False)
 
     def owners(self, now: datetime) -> list[Owner]:
         owners = self._tables.owners
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             moment = instant(self._now(connection, now))
             rows = connection.execute(select(owners).where(owners.c.expires > moment)).all()
         return [_owner(row.id, row.account) for row in rows]
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
-        with self._writing() as work:
+        def give_up(work: Work) -> Sequence[Settlement]:
             settlements = recover(work, self._now(work.connection, now), decide)
             if settlements:
                 self._dialect.notify(work.connection, self._tables)
-        return settlements
+            return settlements
+
+        return self._database.write(give_up, alone=False)
 
     # History
 
     def history(self, query: HistoryQuery) -> list[Record]:
-        with self._reading() as connection:
-            rows = connection.execute(self._page(self._tables.history, query)).all()
+        with self._database.reading() as connection:
+            rows = connection.execute(_sql_history.page(self._tables.history, query)).all()
         return [self._rows.record(row) for row in rows]
 
     def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
-        with self._writing() as work:
-            return prune(work, retention, now, limit)
+        return self._database.write(lambda work: _sql_history.prune(work, retention, now, limit))
 
     def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
         jobs, runs = self._tables.jobs, self._tables.runs
-        busy = select(runs.c.job_id)
-        query = select(jobs).where(jobs.c.finished.is_not(None), jobs.c.id.not_in(busy)).order_by(jobs.c.finished)
-        with self._writing() as work:
-            rows = work.connection.execute(query.limit(limit)).all()
+        busy = select(runs.c.job_id).where(runs.c.job_id == jobs.c.id).exists()
+        query = select(jobs).where(jobs.c.finished.is_not(None), ~busy).order_by(jobs.c.finished).limit(limit)
+
+        def remove(work: Work) -> list[str]:
+            rows = work.connection.execute(self._locking(query)).all()
             removed = [row.id for row in rows if retention.has_outlived(self._rows.job(row).life, now)]
-            work.connection.execute(delete(jobs).where(jobs.c.id.in_(removed)))
-        return removed
+            work.connection.execute(delete(jobs).where(self._dialect.among(jobs.c.id, removed)))
+            return removed
+
+        return self._database.write(remove, alone=False)
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
-        with self._reading() as connection:
-            rows = connection.execute(self._page(self._tables.dead, query)).all()
-        return [self._letter(row) for row in rows]
+        with self._database.reading() as connection:
+            rows = connection.execute(_sql_history.page(self._tables.dead, query)).all()
+        return [self._rows.letter(row) for row in rows]
 
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
         dead = self._tables.dead
-        query = select(dead).where(dead.c.run_id == run_id)
-        with self._writing() as work:
-            row = work.connection.execute(query.with_for_update() if self._dialect.skips_locked else query).first()
+
+        def take(work: Work) -> bool:
+            row = work.connection.execute(self._locking(select(dead).where(dead.c.run_id == run_id))).first()
             if row is None:
                 return False
             work.connection.execute(delete(dead).where(dead.c.run_id == run_id))
             if follow_up is not None:
-                run = follow_up(self._letter(row))
+                run = follow_up(self._rows.letter(row))
                 self._dialect.insert_rows(work.connection, self._tables.runs, [self._rows.run_row(run)])
                 self._dialect.notify(work.connection, self._tables)
-        return True
+            return True
 
-    def _letter(self, row: Any) -> DeadLetter:
-        record = self._rows.record(row)
-        run = self._rows.records.run(row.run_id, row.run, record.owner, row.fence)
-        return DeadLetter(run, record, unquoted(row.reason) or "")
-
-    def _page(self, table: Any, query: HistoryQuery) -> Any:
-        """Return the statement for what is asked for, newest first."""
-        columns = table.c
-        statement = select(table)
-        if query.job_id is not None:
-            statement = statement.where(columns.job_id == query.job_id)
-        if query.outcomes is not None:
-            statement = statement.where(columns.outcome.in_([kind.value for kind in query.outcomes]))
-        if query.error_type is not None:
-            statement = statement.where(columns.error_type == query.error_type)
-        if query.since is not None:
-            statement = statement.where(columns.finished >= instant(query.since))
-        if query.until is not None:
-            statement = statement.where(columns.finished < instant(query.until))
-        if query.tag is not None:
-            statement = statement.where(columns.tags.contains(tag_text(query.tag), autoescape=True))
-        if query.before is not None:
-            finished, run_id, fence = query.before
-            statement = statement.where(or_(
-                columns.finished < finished,
-                (columns.finished == finished) & (columns.run_id < run_id),
-                (columns.finished == finished) & (columns.run_id == run_id) & (columns.fence < fence),
-            ))  # fmt: skip
-        order = (columns.finished.desc(), columns.run_id.desc(), columns.fence.desc())
-        return statement.order_by(*order).limit(query.limit)
+        return self._database.write(take, alone=False)
 
     # Suspension
 
     def suspensions(self) -> Mapping[str, str]:
         jobs = self._tables.jobs
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(select(jobs.c.id, jobs.c.suspended).where(jobs.c.suspended.is_not(None))).all()
         return {row.id: unquoted(row.suspended) or "" for row in rows}
 
     def release(self, job_id: str) -> bool:
         jobs = self._tables.jobs
-        statement = update(jobs).where(jobs.c.id == job_id, jobs.c.suspended.is_not(None))
-        with self._writing() as work:
-            return work.connection.execute(statement.values(suspended=None, due=jobs.c.next_run)).rowcount > 0
+        suspended = (jobs.c.id == job_id, jobs.c.suspended.is_not(None))
+        with self._database.reading() as connection:
+            if connection.execute(select(jobs.c.id).where(*suspended)).first() is None:
+                return False
+        change = update(jobs).where(*suspended).values(suspended=None, due=jobs.c.next_run)
+        return self._database.write(lambda work: work.connection.execute(change).rowcount > 0)
 
     def life_of(self, job: Job) -> JobLife:
         return job.life
 
     def forget_job(self, job_id: str) -> None:
         runs = self._tables.runs
-        with self._writing() as work:
-            work.connection.execute(delete(runs).where(runs.c.job_id == job_id, runs.c.owner.is_(None)))
+
+        def forget(work: Work) -> None:
+            drop_pending(work, runs.c.job_id == job_id)
             work.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
 
+        self._database.write(forget, alone=False)
+
     def forget_live_runs(self) -> None:
-        """Nothing: the runs of earlier starts belong to their owners, and are given up when their leases lapse."""
-        self._engine.dispose(close=False)
+        """Let go of connections that belong to the parent of a fork. The runs of earlier starts have their owners."""
+        self._database.after_fork()
 
     def subscribe(self, wake: Callable[[], None]) -> None:
-        self._notified = self._dialect.listen(self._engine, self._tables, wake)
+        self._database.listen(wake, lambda words: self._logger.warning('Job store "%s": %s', self._alias, words))
 
     def poll_after(self) -> float:
-        return math.inf if self._notified else self._poll.seconds
+        return math.inf if self._database.hears else self._poll.seconds
 
     # Inside
 
     def _look(self, request: FireRequest) -> Seen:
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return self._looking.look(connection, request)
+
+    def _locking(self, query: Any) -> Any:
+        return query.with_for_update() if self._dialect.skips_locked else query
 
     def _now(self, connection: Connection, now: datetime) -> datetime:
         if not self._server_time or self._dialect.now is None:
             return now
         return from_instant(int(connection.execute(select(self._dialect.now)).scalar_one()), UTC)
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            connection = connection.execution_options(writes=False)
-            with connection.begin():
-                yield connection
 
-    @contextmanager
-    def _writing(self) -> Iterator[Work]:
-        with self._engine.begin() as connection:
-            yield Work(connection, self._tables, self._dialect, self._rows, self._looking)
-        self._looking.forget()
-        self._seen = None
+def _left(room: Mapping[str, int], runs: Sequence[Run]) -> dict[str, int]:
+    """Return the room that is left when ``runs`` have been handed over."""
+    left = dict(room)
+    for run in runs:
+        left[run.job.executor] -= 1
+    return left
 
 
-def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_instant(microseconds, UTC)
+def _key(settlement: Settlement) -> tuple[str, int]:
+    return settlement.attempt.run.id, settlement.attempt.run.fence
 
 
 def _owner(owner_id: str, account: str) -> Owner:

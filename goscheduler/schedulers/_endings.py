@@ -64,7 +64,7 @@ class Endings:
 
     def begin(self, run: Run) -> bool:
         """Note that a run starts, on the thread that runs it; false if it is not to start any more."""
-        key = attempt_key(run)
+        key = (run.id, run.fence)
         if self._engine.leases.has_lost(run):
             # Not begun, so not lost: if nobody else has it by now it goes back.
             self._sentences[key] = Sentence(run, OutcomeKind.SNOOZED, "its lease was lost before it began", math.inf)
@@ -148,7 +148,7 @@ class Endings:
 
     def judge(self, run: Run, outcome: Outcome) -> Outcome | None:
         """Return how a reported run has ended, considering what it was told; None if it was given up before."""
-        key = attempt_key(run)
+        key = (run.id, run.fence)
         if self._given_up and key in self._given_up:
             if self._given_up.pop(key):
                 self._withdrawn.discard(key)

@@ -130,7 +130,7 @@ class Engine:
 
         A job of a task is given the function that is registered now.
         """
-        if job.executor not in self.executors:
+        if job.options.executor not in self.executors:
             return f'there is no executor named "{job.executor}"'
         if job.task is None:
             if type(job.func) is MissingFunction:

@@ -67,8 +67,13 @@ class Jobs:
         self._warn_of_unknown_task(addition.job)
         if self._let_wait(addition):
             return
-        self._store(addition.jobstore)  # an unknown alias is an error before anything is written
+        store = self._store(addition.jobstore)  # an unknown alias is an error before anything is written
         self._complete(addition)
+        if addition.connection is not None:
+            self._refuse_transient(addition.job, store)
+            store.add_job_with(addition.connection, addition.job)
+            addition.job._jobstore_alias = addition.jobstore  # not told: it may be rolled back
+            return
         self._write(addition)
         self._announce(addition)
 
@@ -76,6 +81,8 @@ class Jobs:
         """Keep a job for the start; false if that has been."""
         if self.started:
             return False
+        if addition.connection is not None:
+            raise RuntimeError("connection can be given once the scheduler has been started, not before")
         self._refuse_without_fire_time(addition.job)
         with self._switch:
             if self.started:
@@ -299,7 +306,9 @@ class Jobs:
         job, alias = addition.job, addition.jobstore
         job._jobstore_alias = alias
         self._tell(EventCode.JOB_ADDED, job.id, alias)
-        self._store(alias).release(job.id)
+        store = self._store(alias)
+        if not store.shared:  # one that is shared keeps with the job itself why it is suspended
+            store.release(job.id)
         self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias)
         self._wake_for(job)
 
@@ -389,7 +398,7 @@ class Jobs:
         """Show on the job why it is suspended, where the store could not write that into it."""
         if not store.keeps_objects:
             job.life = store.life_of(job)
-            if job.suspended is None:
+            if job.suspended is None and not store.shared:
                 job.suspended = store.suspensions().get(job.id)
         return job
 

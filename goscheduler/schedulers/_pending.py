@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.jobstores.base import BaseJobStore
@@ -29,6 +29,8 @@ class Addition(NamedTuple):
     """Whether the first run time was given, and so is not to be taken from a job that is replaced."""
     imported: bool = False
     """Whether trigger and time belong together already, and are to be left as they are."""
+    connection: Any = None
+    """A database connection whose transaction the job is to be part of."""
 
 
 class WaitingRoom(BaseJobStore):

@@ -140,7 +140,7 @@ class Settler:
             if outcome is None:
                 return None
             settlement = settle(run, outcome, now, engine.draw, last_progress(run.id), engine.host)
-            return _last_of(settlement) if attempt_key(run) in engine.revoked else settlement
+            return _last_of(settlement) if engine.revoked and attempt_key(run) in engine.revoked else settlement
         except Exception:
             engine.logger.exception("An executor reported %s of %s; that is ignored", shown(reported), shown(run))
             return None

@@ -124,7 +124,7 @@ def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest)
 
 def left_over(room: Mapping[str, int], runs: Sequence[Run]) -> Mapping[str, int]:
     """Return the room that is left after ``runs`` were handed over."""
-    taken = Counter(run.job.executor for run in runs)
+    taken = Counter([run.job.options.executor for run in runs])
     return {alias: free - taken[alias] for alias, free in room.items()}
 
 
@@ -141,7 +141,7 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = F
     """
     for run in runs:
         run.job._jobstore_alias = alias
-        executor = engine.executors.get(run.job.executor)
+        executor = engine.executors.get(run.job.options.executor)
         obstacle = None if planned and executor is not None else engine.obstacle(run.job)
         if executor is None or obstacle is not None:
             # Where its executor is gone nothing hands the run out until there is one again.

@@ -4,6 +4,7 @@
 - :class:`ManualClock` is the clock that it goes by
 - :class:`EventRecorder` keeps the events of any scheduler and waits for one without sleeping
 - :class:`StoreContract` (in ``goscheduler.testing.contract``) is the suite that a job store has to pass
+- :class:`StoreMachine` (in ``goscheduler.testing.model``) drives a job store with random steps, beside a model
 
 Nothing in the package itself imports this.
 """

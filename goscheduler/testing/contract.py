@@ -23,13 +23,14 @@ from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
 from goscheduler.options import DEFAULTS, filled_in
-from goscheduler.runs.model import Outcome, OutcomeKind, Owner, Run, Settlement, Source
+from goscheduler.runs.model import Outcome, OutcomeKind, Run, Settlement, Source
 from goscheduler.runs.plan import FiringPlanner, admit
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.retry import Retry, fixed
-from goscheduler.runs.transitions import asked_for, called_off, crashed, settle
+from goscheduler.runs.transitions import asked_for, settle
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract_history import HistoryContract
+from goscheduler.testing.contract_owners import OwnerContract
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.triggers.date import DateTrigger
 from goscheduler.triggers.interval import IntervalTrigger
@@ -37,14 +38,13 @@ from goscheduler.triggers.interval import IntervalTrigger
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
-LEASE = timedelta(seconds=30)
 
 
 def nothing(*args: Any, **kwargs: Any) -> None:
     """A job's function; stores find it again by its reference."""
 
 
-class StoreContract(HistoryContract):
+class StoreContract(HistoryContract, OwnerContract):
     """Derive a test class from this and write ``make_store``."""
 
     def make_store(self) -> BaseJobStore:
@@ -283,22 +283,33 @@ class StoreContract(HistoryContract):
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
         store.add_job(make_job("good", due=NOW))
-        store.add_job(make_job("orphan", due=NOW, executor="nowhere"))
-        fired = requests.fire(store)
+        store.add_job(make_job("orphan", due=NOW))
+        fired = requests.fire(store, obstacles={"orphan": "nobody wants it"})
         assert [run.job.id for run in fired.runs] == ["good"]
         assert [suspended.job.id for suspended in fired.suspended] == ["orphan"]
-        assert "nowhere" in store.suspensions()["orphan"]
+        assert "nobody wants it" in store.suspensions()["orphan"]
         assert fired.next_due is not None
         assert fired.next_due > NOW
         again = requests.fire(store)
         assert not again.suspended
+        assert not again.runs
         found = store.lookup_job("orphan")
         assert found is not None
         assert found.next_run_time == NOW
         assert store.release("orphan")
         assert not store.release("orphan")
-        fired = requests.fire(store, room={"default": 9, "nowhere": 9})
-        assert [run.job.id for run in fired.runs] == ["orphan"]
+        assert [run.job.id for run in requests.fire(store).runs] == ["orphan"]
+
+    def test_a_job_of_an_executor_that_is_not_here_is_left_to_others_who_share_the_store(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("elsewhere", due=NOW, executor="nowhere"))
+        fired = requests.fire(store)
+        assert not fired.runs
+        assert [suspended.job.id for suspended in fired.suspended] == ([] if store.shared else ["elsewhere"])
+        store.release("elsewhere")
+        fired = requests.fire(store, room={"nowhere": 9})
+        assert [run.job.id for run in fired.runs] == ["elsewhere"]
 
     def test_fences_only_grow(self, store: BaseJobStore, make_job: JobMaker, requests: Requests) -> None:
         store.add_job(make_job("a", due=NOW, max_instances=9))
@@ -422,106 +433,6 @@ class StoreContract(HistoryContract):
         assert again.fence > run.fence
         assert store.dead_letters(HistoryQuery()) == []
 
-    # Owners
-
-    def test_the_runs_of_a_living_owner_stay_his(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.renew_owner(Owner("owner-1"), NOW, LEASE)
-        store.add_job(make_job("a", due=NOW))
-        requests.fire(store)
-        assert store.renew_owner(Owner("owner-1"), NOW + LEASE / 2, LEASE)
-        assert not store.recover_runs(NOW + LEASE, lost)
-
-    def test_the_runs_of_a_lapsed_owner_are_handed_out_again_and_his_finish_is_refused(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.renew_owner(Owner("owner-1"), NOW, LEASE)
-        store.add_job(make_job("a", due=NOW))
-        (run,) = requests.fire(store).runs
-        (settlement,) = store.recover_runs(NOW + LEASE, lost)
-        assert (settlement.attempt.run, settlement.attempt.outcome.kind) == (run, OutcomeKind.LOST)
-        (waiting,) = store.pending_runs("a")
-        assert (waiting.id, waiting.owner, waiting.crashes, waiting.source) == (run.id, None, 1, Source.RECOVERED)
-        (again,) = requests.claim(store, now=NOW + LEASE, owner="owner-2").runs
-        assert again.owner == "owner-2"
-        assert again.fence > run.fence
-        zombie = succeeded(run)
-        assert list(store.settle([zombie])) == [zombie]
-        assert not store.settle([succeeded(again)])
-        assert not store.renew_owner(Owner("owner-1"), NOW + 2 * LEASE, LEASE)
-
-    def test_the_record_of_a_lost_run_names_the_host_of_its_owner(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.renew_owner(Owner("owner-1", "host-1"), NOW, LEASE)
-        store.add_job(make_job("a", due=NOW))
-        requests.fire(store)
-        store.recover_runs(NOW + LEASE, lost)
-        (record,) = store.history(HistoryQuery("a"))
-        assert (record.outcome, record.owner, record.host) == (OutcomeKind.LOST, "owner-1", "host-1")
-
-    def test_the_runs_of_an_owner_that_has_no_lease_are_lost(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.add_job(make_job("a", due=NOW))
-        (run,) = requests.fire(store, owner="owner-9").runs
-        (settlement,) = store.recover_runs(NOW, lost)
-        assert settlement.attempt.run == run
-        assert not store.renew_owner(Owner("owner-9"), NOW, LEASE)
-
-    def test_a_run_that_was_cancelled_is_not_run_again_when_its_owner_is_lost(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.renew_owner(Owner("owner-1"), NOW, LEASE)
-        store.add_job(make_job("a", due=NOW))
-        (run,) = requests.fire(store).runs
-        store.cancel_run(run.id, "enough", lambda pending: called_off(pending, "enough", NOW))
-        store.recover_runs(NOW + LEASE, lost)
-        assert store.pending_runs("a") == []
-
-    def test_a_run_that_was_cancelled_is_ended_by_who_takes_it_from_a_retired_owner(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.add_job(make_job("a", due=NOW))
-        (run,) = requests.fire(store).runs
-        store.cancel_run(run.id, "enough", lambda pending: called_off(pending, "enough", NOW))
-        store.retire_owner("owner-1")
-        claimed = requests.claim(store, owner="owner-2")
-        assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, "enough")]
-
-    def test_a_run_of_a_removed_job_is_not_run_again_when_its_owner_is_lost(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.renew_owner(Owner("owner-1"), NOW, LEASE)
-        store.add_job(make_job("a", due=NOW))
-        requests.fire(store)
-        store.remove_job("a")
-        store.forget_job("a")
-        store.recover_runs(NOW + LEASE, lost)
-        assert store.pending_runs("a") == []
-
-    def test_a_finish_between_lapse_and_new_claim_is_refused(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.renew_owner(Owner("owner-1"), NOW, LEASE)
-        store.add_job(make_job("a", due=NOW))
-        (run,) = requests.fire(store).runs
-        store.recover_runs(NOW + LEASE, lost)
-        zombie = succeeded(run)
-        assert list(store.settle([zombie])) == [zombie]
-        assert len(requests.claim(store, now=NOW + LEASE).runs) == 1
-
-    def test_a_retired_owner_leaves_his_runs_to_others_at_once(
-        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
-    ) -> None:
-        store.renew_owner(Owner("owner-1"), NOW, LEASE)
-        store.add_job(make_job("a", due=NOW))
-        (run,) = requests.fire(store).runs
-        store.retire_owner("owner-1")
-        (again,) = requests.claim(store, owner="owner-2").runs
-        assert again.id == run.id
-
 
 class Requests:
     """Asks a store as an engine would."""
@@ -540,10 +451,15 @@ class Requests:
         """Claim pending runs."""
         return store.claim_runs(self._request(now, **changes))
 
-    def _request(self, now: datetime, owner: str = "owner-1", room: dict[str, int] | None = None) -> FireRequest:
+    def _request(
+        self, now: datetime, owner: str = "owner-1", room: dict[str, int] | None = None,
+        obstacles: dict[str, str] | None = None,
+    ) -> FireRequest:  # fmt: skip
         room = {"default": 1000} if room is None else room
 
         def obstacle(job: Job) -> str | None:
+            if obstacles and job.id in obstacles:
+                return obstacles[job.id]
             return None if job.executor in room else f'there is no executor named "{job.executor}"'
 
         return FireRequest(now, owner, room, FiringPlanner(owner, obstacle, self._new_id), admit)
@@ -572,11 +488,6 @@ class JobMaker:
 def succeeded(run: Run, at: datetime = NOW + SECOND) -> Settlement:
     """Return the settlement of a run that went well."""
     return settle(run, Outcome(OutcomeKind.SUCCEEDED, started_at=NOW), at)
-
-
-def lost(run: Run, host: str = "") -> Settlement:
-    """Return the settlement of a run whose owner was lost."""
-    return crashed(run, NOW + LEASE, host=host)
 
 
 def failed(run: Run, at: datetime = NOW) -> Settlement:

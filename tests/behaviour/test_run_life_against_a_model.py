@@ -1,11 +1,14 @@
-"""The life of runs, in any order of steps, against a model: two schedulers on one store, and one on a store of its own."""
+"""The life of runs, in any order of steps, against a model: two schedulers that share a store."""
 
 from __future__ import annotations
 
+import pytest
 from behaviour_doubles import PickledStore
 
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.testing.model import StoreMachine, against_the_model
+
+pytestmark = pytest.mark.timeout(3600)  # as long as GOSCHEDULER_MODEL_EXAMPLES wants
 
 
 class SharedMemoryStore(MemoryJobStore):

@@ -87,13 +87,11 @@ class Cluster:
     def add_jobs(self, jobs: Iterable[dict[str, Any]]) -> None:
         """Add jobs from a process that fires nothing."""
         with self.scheduler() as scheduler:
-            for job in jobs:
-                scheduler.add_job(**job)
+            scheduler.add_jobs(list(jobs))
 
     def scheduler(self) -> Onlooker:
         """Return a scheduler on the store that fires nothing, for a ``with`` statement."""
-        store = {"class": "goscheduler.jobstores.sqlalchemy:SQLAlchemyJobStore", "url": self.url}
-        return Onlooker({"jobstores": {"default": store}, "timezone": "UTC"})
+        return Onlooker({"jobstores": {"default": self.url}, "timezone": "UTC"})
 
     def close(self) -> None:
         for node in self.nodes:

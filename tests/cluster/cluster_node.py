@@ -107,7 +107,7 @@ def main() -> None:
     options = parser.parse_args()
     cluster_jobs.write_to(options.pipe)
     scheduler = BackgroundScheduler(
-        jobstores={"default": {"class": "goscheduler.jobstores.sqlalchemy:SQLAlchemyJobStore", "url": options.url}},
+        jobstores={"default": options.url},
         executors={alias: ThreadPoolExecutor(4) for alias in options.executors.split(",")},
         clock=WrongClock(options.skew),
         lease=options.lease,

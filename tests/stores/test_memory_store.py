@@ -7,6 +7,7 @@ from datetime import timedelta
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing.contract import NOW, SECOND, JobMaker, Requests, StoreContract, succeeded
+from goscheduler.testing.model import StoreMachine, against_the_model
 
 
 class TestMemoryStore(StoreContract):
@@ -65,3 +66,11 @@ class TestMemoryStore(StoreContract):
         assert store.live_runs() == []
 
 
+class MemoryStoreMachine(StoreMachine):
+    durable = False
+
+    def make_store(self) -> MemoryJobStore:
+        return MemoryJobStore()
+
+
+TestMemoryStoreAgainstTheModel = against_the_model(MemoryStoreMachine, examples=40)

@@ -9,6 +9,7 @@ from datetime import datetime
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
 from goscheduler.testing.contract import StoreContract
+from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.times import instant
 
 
@@ -65,3 +66,11 @@ class PicklingStore(BaseJobStore):
 class TestSimpleStore(StoreContract):
     def make_store(self) -> PicklingStore:
         return PicklingStore()
+
+
+class SimpleStoreMachine(StoreMachine):
+    def make_store(self) -> PicklingStore:
+        return PicklingStore()
+
+
+TestSimpleStoreAgainstTheModel = against_the_model(SimpleStoreMachine, examples=40)

@@ -1,0 +1,68 @@
+"""What a scheduler asks of a store, and what a store answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Attempt, Run
+    from goscheduler.runs.plan import FiringPlan, Refusal, Standing
+
+
+class FireRequest(NamedTuple):
+    """What a scheduler asks of ``fire_due`` and ``claim_runs``."""
+
+    now: datetime
+    """The scheduler's idea of the present; a store with a clock of its own goes by that one."""
+    owner: str
+    room: Mapping[str, int]
+    """Executor alias → how many runs it can take. Jobs of an executor without room are left alone. So are, in a shared
+    store, those of an executor that is not named here: another process may have it."""
+    plan: Callable[[Job, Standing, datetime], FiringPlan]
+    """``plan(job, standing, now)`` says what to write for a due job; ``now`` by the store's clock."""
+    admit: Callable[[Run, Standing, datetime], Refusal | None]
+    """``admit(run, standing, now)`` says what a pending run has to wait for, or None if it may start."""
+    tasks: Sequence[str] = ()
+    """Names of the tasks that are known here. In a shared store, jobs of other tasks are left to other processes."""
+
+
+class Suspended(NamedTuple):
+    """A job that could not be run, and why."""
+
+    job: Job
+    reason: str
+
+
+class Fired(NamedTuple):
+    """What ``fire_due`` has written."""
+
+    runs: Sequence[Run] = ()
+    """Ours now; to be handed to their executors."""
+    records: Sequence[Attempt] = ()
+    """Fire times that were not run, as they stand in the history."""
+    finished: Sequence[Job] = ()
+    """Jobs without a next fire time that are gone from the store."""
+    suspended: Sequence[Suspended] = ()
+    next_due: datetime | None = None
+    """When to come back; None if nothing is scheduled. Jobs that wait for room do not count."""
+    more: bool = False
+    """Whether due jobs were left because an executor has no room."""
+    error: Exception | None = None
+    """What stopped the store halfway. What was written until then is in the other fields."""
+    now: datetime | None = None
+    """The present moment, where the store goes by a clock of its own: what ``next_due`` is to be compared with."""
+
+
+class Claimed(NamedTuple):
+    """What ``claim_runs`` has written."""
+
+    runs: Sequence[Run] = ()
+    next_due: datetime | None = None
+    """When the next pending run comes due."""
+    more: bool = False
+    """Whether due runs were left because an executor has no room or they have to wait for others to end."""
+    to_end: Sequence[tuple[Run, str]] = ()
+    """Live runs of this owner that are to be ended, and why; the same ones each time until they have ended."""

@@ -1,0 +1,85 @@
+"""Where a store on etcd or ZooKeeper is found: addresses, credentials and the path that its keys begin with."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from goscheduler.errors import InvalidArgument, shown
+
+DEFAULT_PATH = "/goscheduler"
+_SEGMENT = re.compile(r"[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]{1,255}")
+
+
+class Place(NamedTuple):
+    """What a URL says."""
+
+    scheme: str
+    hosts: str
+    """One or more of ``host:port``, separated by commas; empty for the usual one."""
+    user: str
+    password: str
+    path: str
+    """Empty if it says nothing about that."""
+
+
+def read_url(url: Any, schemes: tuple[str, ...], example: str) -> Place:
+    """Return what a URL says.
+
+    :raises InvalidArgument: without any password, if it is none of these schemes
+    """
+    if not isinstance(url, str):
+        raise TypeError(f"url must be a string such as {example}, got {type(url).__name__}")
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() not in schemes:
+        raise InvalidArgument(f"url must look like {example}", field="url", value=without_password(url))
+    address, _, path = rest.partition("/")
+    credentials, _, hosts = address.rpartition("@")
+    user, _, password = credentials.partition(":")
+    if re.search(r"[\s?#]", hosts + path):
+        raise InvalidArgument(
+            f"url must look like {example}, without blanks and options, got {shown(without_password(url))}", field="url",
+        )
+    return Place(scheme.lower(), hosts, unquote(user), unquote(password), unquote(f"/{path}") if path.strip("/") else "")
+
+
+def without_password(url: str) -> str:
+    """Return a URL as it may be shown."""
+    try:
+        parts = urlsplit(url)
+        netloc = parts.netloc
+    except ValueError:
+        return "(an unreadable URL)"
+    credentials, at, hosts = netloc.rpartition("@")
+    user = credentials.partition(":")[0]
+    return parts._replace(netloc=f"{user}:***@{hosts}" if at else hosts).geturl()
+
+
+def check_path(path: Any) -> str:
+    """Return a path that begins with a slash and does not end in one.
+
+    :raises InvalidArgument: if it is empty, or has a part that no server takes
+    """
+    if not isinstance(path, str):
+        raise TypeError(f"path must be a string, got {type(path).__name__}")
+    segments = path.strip("/").split("/")
+    if not path.strip("/"):
+        raise InvalidArgument('The "path" parameter must not be empty', field="path", value=path)
+    for segment in segments:
+        if segment in (".", "..", "zookeeper") or not _SEGMENT.fullmatch(segment):
+            raise InvalidArgument(f"path must be names separated by slashes, got {shown(path)}", field="path", value=path)
+    return f"/{'/'.join(segments)}"
+
+
+def one_address(hosts: str, port: int) -> tuple[str, int]:
+    """Return host and port of a single ``host:port``.
+
+    :raises InvalidArgument: if it is anything else
+    """
+    if not hosts:
+        return "localhost", port
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:,\[\]]+)(?::([0-9]{1,5}))?", hosts)
+    if found is None:
+        raise InvalidArgument(f"url must name one host:port, got {shown(hosts)}", field="url", value=hosts)
+    return found[1].strip("[]"), int(found[2] or port)

@@ -1,0 +1,200 @@
+"""How the MongoDB store gets to its server: the client, its deadlines, the collections and their indexes.
+
+Every call has a deadline of at most a quarter of the default lease. The driver does not try anything again by itself:
+what was not answered is read back by its mark.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pymongo
+from pymongo import IndexModel, MongoClient
+from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError, ServerSelectionTimeoutError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
+from goscheduler.jobstores._mongodb_documents import Document
+from goscheduler.jobstores._mongodb_looking import META
+from goscheduler.jobstores._mongodb_writing import Collections
+
+#: Seconds for one call of the store, however many messages it takes.
+CALL = 7.0
+CONNECT = 5.0
+OLDEST = (4, 4)
+VERSION = 1
+
+DEADLINES: Mapping[str, Any] = {
+    "serverSelectionTimeoutMS": int(CONNECT * 1000),
+    "connectTimeoutMS": int(CONNECT * 1000),
+    "socketTimeoutMS": int(CALL * 1000),
+    "retryWrites": False,
+    "retryReads": False,
+    "appname": "goscheduler",
+    "connect": False,
+}
+#: What is asked of the server where neither the client nor the URL says otherwise.
+DURABLE = WriteConcern("majority", j=True)
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
+_UNAUTHORISED = (13, 18)
+
+
+class StoreUnavailable(GoSchedulerError, ConnectionError):
+    """The server cannot be used; the message says why, and what to do."""
+
+
+def check_name(field: str, value: Any) -> str:
+    """Return a name for a database or collection, or raise."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidArgument(
+            f"{field} must be a name of letters, digits, '_', '-' and '.', at most 64 characters, got {shown(value)}",
+            field=field,
+            value=value,
+        )
+    return value
+
+
+def create_client(url: str | None, options: Mapping[str, Any]) -> MongoClient[Document]:
+    """Return a client with deadlines. It connects when it is first used.
+
+    :raises InvalidArgument: if the URL or an option makes no sense
+    """
+    wanted = {**DEADLINES, **options}
+    try:
+        if url is None:
+            return MongoClient(**wanted)
+        given = pymongo.uri_parser.parse_uri(url, warn=False)["options"]
+        kept = {name: value for name, value in wanted.items() if name in options or name not in given}
+        return MongoClient(url, **kept)
+    except (PyMongoError, TypeError, ValueError) as error:
+        message = f"MongoDB cannot be used with these options: {masked(str(error), url)}"
+        raise InvalidArgument(message, field="url") from None
+
+
+def database_of(url: str) -> str | None:
+    """Return the database that a URL names."""
+    try:
+        name: str | None = pymongo.uri_parser.parse_uri(url, warn=False)["database"]
+    except (PyMongoError, ValueError) as error:
+        raise InvalidArgument(f"This is no URL of a MongoDB: {masked(str(error), url)}", field="url") from None
+    return name
+
+
+def masked(text: str, url: str | None) -> str:
+    """Return a message without the password that may stand in the URL."""
+    found = re.search(r"//[^/@]*?:([^@/]*)@", url or "")
+    hidden = text.replace(found[1], "***") if found and found[1] else text
+    return re.sub(r"(//[^:/@\s]*):[^@/\s]*@", r"\1:***@", hidden)
+
+
+def collections_of(client: MongoClient[Document], database: str, prefix: str) -> Collections:
+    """Return the collections of one store, with the promises that it needs."""
+    concern = client.write_concern
+    options: dict[str, Any] = {
+        "read_concern": ReadConcern("majority"),
+        "write_concern": DURABLE if concern.is_server_default else concern,
+        "read_preference": pymongo.ReadPreference.PRIMARY,
+    }
+    names = [prefix, *(f"{prefix}.{name}" for name in Collections._fields[1:])]
+    return Collections(*(client.get_database(database).get_collection(name, **options) for name in names))
+
+
+@contextmanager
+def deadline() -> Iterator[None]:
+    """Let everything inside end within one deadline."""
+    with pymongo.timeout(CALL):
+        yield
+
+
+def prepare(client: MongoClient[Document], collections: Collections, logger: logging.Logger) -> bool:
+    """Check the server, make indexes; true if it can tell of changes.
+
+    :raises StoreUnavailable: if it cannot be used
+    """
+    try:
+        with deadline():
+            hello = client.admin.command("hello")
+            version = client.server_info()["versionArray"]
+            if tuple(version[:2]) < OLDEST:
+                raise StoreUnavailable(f"MongoDB {_dotted(version[:3])} is too old; at least {_dotted(OLDEST)} is needed")
+            _check_shape(collections)
+            _make_indexes(collections)
+    except ServerSelectionTimeoutError as error:
+        raise StoreUnavailable(
+            f"MongoDB does not answer at {_place(client)} within {CONNECT:g} seconds; is it running, and is the "
+            f"address right? ({error.args[0] if error.args else error})"
+        ) from None
+    except OperationFailure as error:
+        if error.code not in _UNAUTHORISED:
+            raise
+        raise StoreUnavailable(
+            f"MongoDB at {_place(client)} refuses us: {error.args[0]}; check user, password and authSource"
+        ) from None
+    except ConfigurationError as error:
+        raise StoreUnavailable(f"MongoDB at {_place(client)} cannot be used: {error}") from None
+    _tell_of_risks(client, collections, hello, logger)
+    return "setName" in hello
+
+
+def _check_shape(collections: Collections) -> None:
+    """Refuse collections that somebody else has made, or a newer version of this program."""
+    collections.meta.update_one(META, {"$setOnInsert": {"version": VERSION}}, upsert=True)
+    found = (collections.meta.find_one(META) or {}).get("version")
+    if found != VERSION:
+        raise StoreUnavailable(
+            f"The collection {collections.jobs.full_name} is of version {found!r}, and this program knows {VERSION}; "
+            "use the newer goscheduler that has made it, or another collection"
+        )
+    foreign = collections.jobs.find_one({"v": {"$exists": False}})
+    if foreign is not None:
+        kind = "an APScheduler 3 job store" if "job_state" in foreign else "something else"
+        raise StoreUnavailable(
+            f"The collection {collections.jobs.full_name} holds documents of {kind}; "
+            "give another database or collection"
+        )
+
+
+def _make_indexes(collections: Collections) -> None:
+    collections.jobs.create_indexes([
+        *(
+            IndexModel(
+                [(f"{place}.{part}", 1) for part in ("executor", "priority", "at", "task")],
+                name=f"goscheduler_{place}", partialFilterExpression={f"{place}.at": {"$exists": True}},
+            )
+            for place in ("due", "ready")
+        ),
+        IndexModel([("marks", 1)], name="goscheduler_marks", partialFilterExpression={"marks": {"$exists": True}}),
+    ])  # fmt: skip
+    for collection in (collections.history, collections.dead):
+        collection.create_indexes([
+            IndexModel([("finished", -1), ("run_id", -1), ("fence", -1)], name="goscheduler_newest"),
+            IndexModel([("job_id", 1), ("finished", -1)], name="goscheduler_job"),
+        ])  # fmt: skip
+
+
+def _tell_of_risks(
+    client: MongoClient[Document], collections: Collections, hello: Mapping[str, Any], logger: logging.Logger
+) -> None:
+    concern = collections.jobs.write_concern.document
+    if concern.get("w") != "majority" or concern.get("j") is False:
+        logger.warning(
+            "The client writes to MongoDB with %s: what was written can be lost when a server fails; "
+            'w="majority" and journal=True are safe', concern,
+        )  # fmt: skip
+    if "setName" not in hello and hello.get("msg") != "isdbgrid":
+        logger.info("MongoDB at %s is no replica set: other processes are heard of by asking", _place(client))
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _place(client: MongoClient[Document]) -> str:
+    seeds = sorted(client.topology_description.server_descriptions())
+    return ", ".join(f"{host}:{port}" for host, port in seeds)

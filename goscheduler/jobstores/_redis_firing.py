@@ -1,0 +1,318 @@
+"""Firing and claiming in the Redis store.
+
+=====  ===================================================================  ==============================================
+step   what happens                                                         a crash after it leaves
+=====  ===================================================================  ==============================================
+take   what is due is ours by a token, and nobody else sees it for a while  it is due again after :data:`RESERVED_FOR`
+plan   the pure functions of the request decide, here                       the same
+write  what was decided is written, if the token still stands there and     owned runs; the lease lapses
+       nothing that it was based on has changed; the rest is due again
+=====  ===================================================================  ==============================================
+
+Each step is one round trip for any number of jobs. A round that finds nothing due is the first step alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+from goscheduler.codec import CodecError
+from goscheduler.jobstores._records import zone_text
+from goscheduler.jobstores._redis_link import Link
+from goscheduler.jobstores._redis_rows import Items, Rows, dumps, quoted, record_row
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
+from goscheduler.runs.limits import Ledger
+from goscheduler.runs.plan import AGEING, FiringPlan, Standing
+from goscheduler.runs.records import record_of
+from goscheduler.runs.transitions import claimed
+from goscheduler.times import SECOND, UTC, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Run
+    from goscheduler.runs.plan import Refusal
+
+#: How many jobs or runs are taken at once, at most.
+MOST = 1000
+#: For how long nobody else sees what was taken, in microseconds.
+RESERVED_FOR = 10 * SECOND
+#: How often a round is tried again in which everything was refused, because others have changed what it was based on.
+TRIES = 3
+DISPLACED = quoted("a newer run of its job takes its place")
+
+
+class Seen(NamedTuple):
+    """What there was to do at the end of a step."""
+
+    now: datetime
+    due: Mapping[str, int]
+    """Executor → when the next of its jobs is due."""
+    ready: Mapping[str, int]
+    """Executor → when the next of its pending runs can be claimed."""
+    ending: bool
+    """Whether a run of ours is to be ended."""
+    held: bool
+    """Whether any run waits for others to end."""
+
+    @classmethod
+    def read(cls, seen: Mapping[str, Any]) -> Seen:
+        due, ready = ({alias: int(time) for alias, time in seen[kind].items()} for kind in ("due", "ready"))
+        return cls(from_instant(int(seen["now"]), UTC), due, ready, seen["ending"], seen["held"])
+
+    def next_of(self, times: Mapping[str, int], room: Mapping[str, int]) -> datetime | None:
+        """Return the earliest time of the executors that have room."""
+        earliest = min((time for alias, time in times.items() if room.get(alias, 0) > 0), default=None)
+        return None if earliest is None else from_instant(earliest, UTC)
+
+    def has_ready(self, room: Mapping[str, int]) -> bool:
+        """Tell whether a pending run can be claimed by an executor that has room."""
+        next_ready = self.next_of(self.ready, room)
+        return next_ready is not None and next_ready <= self.now
+
+    def is_crowded(self, times: Mapping[str, int], room: Mapping[str, int]) -> bool:
+        """Tell whether something is due for an executor that has no room."""
+        now = instant(self.now)
+        return any(time <= now and room.get(alias, 0) <= 0 for alias, time in times.items())
+
+
+class Batch(NamedTuple):
+    """What was taken."""
+
+    token: str
+    taken: Sequence[Sequence[Any]]
+    limits: Sequence[Sequence[Any]]
+    """Name, live runs and latest starts of the limits that it needs."""
+    seen: Seen
+
+    def ledger(self) -> Ledger:
+        """Return how the limits stand."""
+        return Ledger(
+            {name: live for name, live, _ in self.limits if live},
+            {name: json.loads(starts) for name, _, starts in self.limits if starts},
+        )
+
+
+class Desk:
+    """Fires and claims for one store."""
+
+    def __init__(self, link: Link, rows: Rows) -> None:
+        self._link = link
+        self._rows = rows
+        self._last: tuple[FireRequest, Seen] | None = None
+        """What ``fire`` has seen last, for the ``claim`` of the same round."""
+        self._undecided: list[tuple[str, str, Sequence[str]]] = []
+        """Kind, token and ids of what was taken, where nobody knows whether the decision was written."""
+
+    def forget_what_was_seen(self) -> None:
+        """Look again: something was written."""
+        self._last = None
+
+    def settle_doubts(self) -> None:
+        """Give back what was taken and not decided about; a decision that arrives after this comes in vain."""
+        while self._undecided:
+            try:
+                doubt = self._undecided.pop()
+            except IndexError:  # another thread was quicker
+                return
+            with self._undecided_if_it_fails(doubt):
+                kind, token, ids = doubt
+                self._link.step("give_back", None, kind, token, *ids)
+
+    # Firing
+
+    def fire(self, request: FireRequest) -> Fired:
+        """Fire what is due."""
+        self.settle_doubts()
+        room = dict(request.room)
+        fired: list[_Firing] = []
+        for _ in range(TRIES):
+            batch = self._take("take_due", request, room)
+            seen = batch.seen
+            if not batch.taken:
+                break
+            done, seen, refused = self._fire(batch, request, room)
+            fired += done
+            if done or not refused:
+                break
+        self._last = (request, seen)
+        return Fired(
+            [run for each in fired for run in each.plan.start],
+            [record for each in fired for record in each.plan.records],
+            [each.job for each in fired if _fate(each.plan) == "gone"],
+            [Suspended(each.job, each.plan.suspended) for each in fired if each.plan.suspended is not None],
+            seen.next_of(seen.due, room), seen.is_crowded(seen.due, room), None, seen.now,
+        )  # fmt: skip
+
+    def _fire(
+        self, batch: Batch, request: FireRequest, room: dict[str, int]
+    ) -> tuple[list[_Firing], Seen, Sequence[str]]:
+        ids = [str(each[0]) for each in batch.taken]
+        with self._undecided_if_it_fails(("due", batch.token, ids)):
+            ledger = batch.ledger()
+            firings = [self._plan(each, request, ledger, batch.seen.now) for each in batch.taken]
+            answer = self._link.ask(
+                "write_due", request.now, batch.token, _asked(request, room), dumps(batch.limits), _rates(ledger),
+                DISPLACED, *self._items(firings).arguments(),
+            )  # fmt: skip
+        refused = set(answer["refused"])
+        done = [firing for firing in firings if firing.job.id not in refused]
+        for firing in done:
+            room[firing.job.executor] = room.get(firing.job.executor, 0) - len(firing.plan.start)
+            if firing.plan.suspended is None:
+                firing.job.next_run_time = firing.plan.next_run_time
+        return done, Seen.read(answer["seen"]), list(refused)
+
+    def _plan(self, taken: Sequence[Any], request: FireRequest, ledger: Ledger, now: datetime) -> _Firing:
+        job_id, head_text, definition, life, live, waiting = taken
+        job, head = self._rows.job(job_id, head_text, definition, life)
+        fence = max(int(head.fence) + 1 if head is not None else 0, instant(now))
+        if job.suspended is not None:
+            plan = FiringPlan(suspended=job.suspended)
+        else:
+            plan = request.plan(job, Standing(live, waiting, fence, ledger), now)
+        return _Firing(job, plan, fence, live, definition)
+
+    def _items(self, firings: Sequence[_Firing]) -> Items:
+        items, rows = Items(), self._rows
+        for job, plan, fence, live, definition in firings:
+            following = plan.next_run_time
+            items.add([
+                job.id, live, _fate(plan),
+                "" if following is None else str(instant(following)),
+                "Z" if following is None else zone_text(following.tzinfo),
+                str(fence), quoted(plan.suspended),
+                [rows.started(run, definition, items) for run in plan.start],
+                [rows.started(run, definition, items) for run in plan.wait],
+                [record_row(record_of(attempt), items) for attempt in plan.records],
+                int(plan.displace),
+            ])  # fmt: skip
+        return items
+
+    # Claiming
+
+    def claim(self, request: FireRequest) -> tuple[Claimed, bool]:
+        """Claim what is pending and due; tell also whether a run of ours is to be ended."""
+        self.settle_doubts()
+        room = dict(request.room)
+        seen = self._seen_in_this_round(request)
+        runs: list[Run] = []
+        for _ in range(TRIES):
+            if seen is not None and not seen.has_ready(room):
+                break
+            batch = self._take("take_ready", request, room)
+            seen = batch.seen
+            if not batch.taken:
+                break
+            started, seen, refused = self._claim(batch, request, room)
+            runs += started
+            if started or not refused:
+                break
+        assert seen is not None, "every round looks once"
+        self._last = None
+        more = seen.held or seen.is_crowded(seen.ready, room)
+        return Claimed(runs, seen.next_of(seen.ready, room), more), seen.ending
+
+    def _seen_in_this_round(self, request: FireRequest) -> Seen | None:
+        if self._last is None or self._last[0].now is not request.now or self._last[0].owner != request.owner:
+            return None
+        return self._last[1]
+
+    def _claim(
+        self, batch: Batch, request: FireRequest, room: dict[str, int]
+    ) -> tuple[list[Run], Seen, Sequence[str]]:
+        ids = [str(each[0]) for each in batch.taken]
+        with self._undecided_if_it_fails(("ready", batch.token, ids)):
+            ledger, started = batch.ledger(), Counter[str]()
+            decisions = [self._decide(each, request, ledger, started, batch.seen.now) for each in batch.taken]
+            answer = self._link.ask(
+                "write_ready", request.now, batch.token, _asked(request, room), dumps(batch.limits), _rates(ledger),
+                *_rows_of(decisions).arguments(),
+            )  # fmt: skip
+        refused = set(answer["refused"])
+        runs = [each.run for each in decisions if each.run is not None and each.row[0] not in refused]
+        for run in runs:
+            room[run.job.executor] = room.get(run.job.executor, 0) - 1
+        return runs, Seen.read(answer["seen"]), list(refused)
+
+    def _decide(
+        self, taken: Sequence[Any], request: FireRequest, ledger: Ledger, started: Counter[str], now: datetime
+    ) -> _Decision:
+        run_id, head_text, text, live = taken
+        try:
+            run, head = self._rows.run(run_id, head_text, text)
+        except CodecError as error:
+            return _Decision([run_id, live, "aside", "", quoted(str(error))])
+        fence = max(int(head.fence) + 1, instant(now))
+        standing = Standing(live + started[head.job_id], 0, fence, ledger)
+        refusal: Refusal | None = request.admit(run, standing, now)
+        if refusal is None:
+            started[head.job_id] += 1
+            return _Decision([run_id, live, "start", str(fence), ""], claimed(run, request.owner, fence))
+        if refusal.until is not None:
+            until = max(instant(refusal.until), instant(run.due_at))
+            return _Decision([run_id, live, "later", "", str(until)])
+        return _Decision([run_id, live, "hold", "", refusal.key])
+
+    # Both
+
+    def _take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> Batch:
+        token = uuid4().hex
+        answer = self._link.ask(step, request.now, token, _asked(request, room), MOST, RESERVED_FOR, AGEING)
+        return Batch(token, list(answer["taken"]), list(answer["limits"]), Seen.read(answer["seen"]))
+
+    @contextmanager
+    def _undecided_if_it_fails(self, taken: tuple[str, str, Sequence[str]]) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._undecided.append(taken)
+            raise
+
+
+class _Firing(NamedTuple):
+    """What was decided about a due job."""
+
+    job: Job
+    plan: FiringPlan
+    fence: int
+    live: int
+    definition: str
+
+
+class _Decision(NamedTuple):
+    """What was decided about a pending run."""
+
+    row: list[Any]
+    run: Run | None = None
+
+
+def _fate(plan: FiringPlan) -> str:
+    """Return what becomes of the job."""
+    if plan.suspended is not None:
+        return "suspended"
+    if plan.next_run_time is not None:
+        return "moved"
+    return "finished" if plan.keep else "gone"
+
+
+def _rows_of(decisions: Iterable[_Decision]) -> Items:
+    items = Items()
+    for decision in decisions:
+        items.add(decision.row)
+    return items
+
+
+def _asked(request: FireRequest, room: Mapping[str, int]) -> str:
+    bounded = {alias: max(0, min(free, MOST)) for alias, free in room.items()}
+    return dumps({"owner": request.owner, "room": bounded, "tasks": list(request.tasks)})
+
+
+def _rates(ledger: Ledger) -> str:
+    changed: Iterable[tuple[str, Any]] = ledger.changed.items()
+    return dumps([[name, dumps(state)] for name, state in changed])

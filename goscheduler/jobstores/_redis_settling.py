@@ -1,0 +1,79 @@
+"""Settling in the Redis store: how runs end, what follows them, and who is lost."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from goscheduler.codec import CodecError
+from goscheduler.jobstores._redis_link import LOST, Link
+from goscheduler.jobstores._redis_rows import Items, Rows, RunHead, dumps, quoted
+from goscheduler.runs.model import Settlement
+
+if TYPE_CHECKING:
+    from goscheduler.runs.model import Run
+
+
+class Settling:
+    """Settles for one store."""
+
+    def __init__(self, link: Link, rows: Rows, logger: logging.Logger) -> None:
+        self._link = link
+        self._rows = rows
+        self._logger = logger
+        self._in_doubt: set[tuple[str, int]] = set()
+        """Run id and fence of what was sent while the connection broke: it may have been written."""
+
+    def settle(self, settlements: Sequence[Settlement], owners: Sequence[str] = ()) -> list[Settlement]:
+        """Write how runs ended, and return those that were refused. Forget owners that have nothing any more."""
+        keys = [(settlement.attempt.run.id, settlement.attempt.run.fence) for settlement in settlements]
+        doubts = self._in_doubt.intersection(keys) if self._in_doubt else frozenset()
+        items = Items()
+        for settlement, key in zip(settlements, keys, strict=True):
+            items.add(self._rows.settlement(settlement, key in doubts, items))
+        try:
+            refused = self._link.ask("settle", None, dumps(list(owners)), *items.arguments())
+        except LOST:
+            self._in_doubt.update(keys)
+            raise
+        self._in_doubt.difference_update(keys)
+        return [settlements[index] for index in refused]
+
+    def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
+        """Give up the owners whose lease has lapsed, and settle what they had."""
+        found = self._link.ask("lost", now)
+        settlements: list[Settlement] = []
+        for _, account, runs in found:
+            host = _host(account)
+            settlements += filter(None, [self._decided(each, host, decide) for each in runs])
+        if not found:
+            return []
+        refused = {id(settlement) for settlement in self.settle(settlements, [owner for owner, _, _ in found])}
+        return [settlement for settlement in settlements if id(settlement) not in refused]
+
+    def _decided(
+        self, lost: Sequence[Any], host: str, decide: Callable[[Run, str], Settlement]
+    ) -> Settlement | None:
+        run_id, head_text, text = lost
+        try:
+            run, head = self._rows.run(run_id, head_text, text)
+        except CodecError as error:
+            self._logger.error("Run %s is kept and cannot be run: %s", run_id, error)
+            self._link.step("put_aside", None, quoted(str(error)), run_id)
+            return None
+        return _allowed(decide(run, host), head)
+
+
+def _allowed(settlement: Settlement, head: RunHead) -> Settlement:
+    """Return what may be written: nothing follows a run that was cancelled, or whose job was removed."""
+    return settlement._replace(follow_up=None) if head.revoked or head.cancel else settlement
+
+
+def _host(account: str) -> str:
+    try:
+        return str(json.loads(account)[0])
+    except (IndexError, TypeError, ValueError):
+        return ""

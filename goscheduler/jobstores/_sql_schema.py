@@ -1,0 +1,136 @@
+"""How the tables of the SQL store come to be there in the right version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from sqlalchemy import insert, inspect, select, update
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from goscheduler.errors import GoSchedulerError
+from goscheduler.jobstores._sql_tables import TURN, VERSION, Tables
+
+SCHEMA = "schema"
+
+#: Version → what leads from there to the next one.
+STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {}
+
+
+class SchemaError(GoSchedulerError):
+    """There are tables by our names that we cannot use."""
+
+
+class SchemaStatus(NamedTuple):
+    """What tables there are."""
+
+    version: int | None
+    """None if there are none."""
+    wanted: int = VERSION
+
+    @property
+    def current(self) -> bool:
+        return self.version == self.wanted
+
+
+def status(tables: Tables, connection: Connection) -> SchemaStatus:
+    """Return which version of the tables is there.
+
+    :raises SchemaError: if they are not ours, or of a newer version
+    """
+    inspector = inspect(connection)
+    there = set(inspector.get_table_names(tables.metadata.schema))
+    if tables.meta.name not in there:
+        foreign = sorted(table.name for table in tables.metadata.tables.values() if table.name in there)
+        if foreign:
+            raise SchemaError(
+                f'There is a table "{foreign[0]}" that goscheduler did not make; give another tablename to the store'
+            )
+        return SchemaStatus(None)
+    columns = inspector.get_columns(tables.meta.name, tables.metadata.schema)
+    if not {"name", "value"} <= {column["name"] for column in columns}:
+        raise SchemaError(f'The table "{tables.meta.name}" is not of goscheduler; give another tablename to the store')
+    version = connection.execute(select(tables.meta.c.value).where(tables.meta.c.name == SCHEMA)).scalar()
+    if version is None:
+        return SchemaStatus(None)
+    if version > VERSION:
+        raise SchemaError(
+            f"The tables are of version {version}, made by a newer goscheduler; this one knows version {VERSION}. "
+            "Install the newer one here too"
+        )
+    if version == VERSION:
+        _check_columns(tables, inspector)
+    return SchemaStatus(version)
+
+
+def bring_up_to_date(tables: Tables, engine: Engine) -> bool:
+    """Make the tables, or bring older ones to this version; false if nothing was to be done.
+
+    :raises SchemaError: if that cannot be
+    """
+    with engine.connect() as connection, connection.begin():
+        if status(tables, connection).current:
+            return False
+    with engine.connect() as connection, connection.begin(), _alone(tables, connection):
+        version = status(tables, connection).version
+        if version is None:
+            _create(tables, connection)
+        for number in range(version or VERSION, VERSION):
+            STEPS[number](tables, connection)
+            connection.execute(update(tables.meta).where(tables.meta.c.name == SCHEMA).values(value=number + 1))
+    return True
+
+
+def statements(tables: Tables, engine: Engine) -> Iterator[str]:
+    """Yield the SQL that makes the tables."""
+    for table in tables.metadata.sorted_tables:
+        yield str(CreateTable(table).compile(engine)).strip()
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            yield str(CreateIndex(index).compile(engine)).strip()
+    for name, value in _FIRST_ROWS.items():
+        meta = engine.dialect.identifier_preparer.format_table(tables.meta)
+        yield f"INSERT INTO {meta} (name, value) VALUES ('{name}', {value})"
+
+
+def _create(tables: Tables, connection: Connection) -> None:
+    tables.metadata.create_all(connection, checkfirst=True)
+    known = set(connection.execute(select(tables.meta.c.name)).scalars())
+    for name, value in _FIRST_ROWS.items():
+        if name not in known:
+            connection.execute(insert(tables.meta), {"name": name, "value": value})
+
+
+_FIRST_ROWS: Mapping[str, int] = {TURN: 0, SCHEMA: VERSION}
+
+
+def _check_columns(tables: Tables, inspector: object) -> None:
+    for table in tables.metadata.tables.values():
+        there = {column["name"] for column in inspector.get_columns(table.name, table.schema)}  # type: ignore[attr-defined]
+        missing = [column.name for column in table.columns if column.name not in there]
+        if missing:
+            raise SchemaError(
+                f'The table "{table.name}" has no column "{missing[0]}": goscheduler did not make it. Give another '
+                "tablename to the store, or remove the table"
+            )
+
+
+@contextmanager
+def _alone(tables: Tables, connection: Connection) -> Iterator[None]:
+    """Keep off other processes that make the same tables."""
+    backend = connection.dialect.name
+    if backend == "postgresql":
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        yield
+    elif backend in ("mysql", "mariadb"):
+        connection.exec_driver_sql("SELECT GET_LOCK(%s, 5)", (tables.meta.name,))
+        try:
+            yield
+        finally:
+            connection.exec_driver_sql("SELECT RELEASE_LOCK(%s)", (tables.meta.name,))
+    else:
+        yield
+
+
+_LOCK = 0x676F7363686564

@@ -1,0 +1,179 @@
+"""Transactions of the SQL store: each has a deadline, and says when it is not known whether it was written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import create_engine
+from sqlalchemy.engine import Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
+from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect, dialect_of
+from goscheduler.jobstores._sql_firing import Work
+from goscheduler.jobstores._sql_rows import Rows
+from goscheduler.jobstores._sql_tables import Tables
+from goscheduler.jobstores._sql_watchdog import Watchdog
+
+#: How often a transaction is tried that others are in the way of.
+TRIES = 5
+
+T = TypeVar("T")
+
+
+class UnknownOutcome(StoreUnavailable):
+    """The connection broke while a transaction was being written: it may have been, or not."""
+
+
+class Transactions:
+    """Reads and writes for one store."""
+
+    def __init__(self, tables: Tables, url: Any, engine: Engine | None, options: Mapping[str, Any]) -> None:
+        self._tables = tables
+        self._owns_engine = engine is None
+        self.dialect: Dialect = _dialect(url if engine is None else engine.url)
+        self.engine = self._create_engine(url, dict(options)) if engine is None else self.dialect.adopt(engine)
+        self.dialect.prepare(self.engine)
+        self._rows: Rows | None = None
+        self._watchdog = Watchdog()
+        self._process = os.getpid()
+        self._stop_listening: Callable[[], None] | None = None
+        self._hears: Callable[[], bool] = lambda: False
+
+    def _create_engine(self, url: Any, options: dict[str, Any]) -> Engine:
+        arguments = {**self.dialect.connect_args(), **options.pop("connect_args", {})}
+        # Parameters are what users store; they do not belong into messages.
+        defaults = {"hide_parameters": True, **self.dialect.engine_options(make_url(url))}
+        try:
+            return create_engine(url, connect_args=arguments, **{**defaults, **options})
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"{_shown(url)} needs a driver that is not installed ({error}); "
+                f'install it with: pip install "goscheduler[{self.dialect.extra}]"',
+                name=error.name,
+            ) from error
+
+    def open(self, rows: Rows) -> None:
+        """Get ready, and make sure that the database answers.
+
+        :raises StoreUnavailable: if it cannot be reached at the moment
+        """
+        self._rows = rows
+        with self.reaching(), self.reading() as connection:
+            self.dialect.check_version(connection)
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Say in our own words that the database cannot be reached, or does not want us."""
+        try:
+            yield
+        except (OperationalError, PoolTimeout) as error:
+            if self.dialect.is_refusal(error):
+                raise GoSchedulerError(f"{_shown(self.engine.url)} refuses us: {_cause(error)}") from error
+            raise StoreUnavailable(f"{_shown(self.engine.url)} cannot be reached: {_cause(error)}") from error
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        self._watchdog.stop()
+        if self._owns_engine:
+            self.engine.dispose()
+
+    def after_fork(self) -> None:
+        """Leave the connections to the parent, if this process is a forked child."""
+        if os.getpid() != self._process:
+            self._process = os.getpid()
+            self._watchdog, self._stop_listening = Watchdog(), None
+            self._hears = lambda: False
+            self.dialect.after_fork()
+            self.engine.dispose(close=False)
+
+    def listen(self, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
+        """Call ``wake`` whenever another process tells of something new, where the database can."""
+        heard = self.dialect.listen(self.engine, self._tables, wake, warn)
+        if heard is not None:
+            self._stop_listening, self._hears = heard.stop, heard.is_listening
+
+    @property
+    def hears(self) -> bool:
+        """Whether we are told when others change something."""
+        return self._hears()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection to read with."""
+        with self._connected(writes=False, seconds=CALL_SECONDS) as connection, connection.begin():
+            yield connection
+
+    def write(self, step: Callable[[Work], T], alone: bool | None = None, seconds: float = CALL_SECONDS) -> T:
+        """Return what ``step`` returns, having written what it wrote; it may be called more than once.
+
+        ``alone`` is for what starts and ends runs: True keeps off all others who do, False those who want to be alone.
+
+        :raises UnknownOutcome: if it cannot be told whether it was written
+        """
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return self._write_once(step, alone, seconds)
+            except DBAPIError as error:
+                if not tries_left or not self.dialect.may_try_again(error):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _write_once(self, step: Callable[[Work], T], alone: bool | None, seconds: float) -> T:
+        assert self._rows is not None, "the store was not started"
+        with self._connected(writes=True, seconds=seconds) as connection:
+            transaction = connection.begin()
+            try:
+                self.dialect.begin(connection, self._tables, alone)
+                result = step(Work(connection, self._tables, self.dialect, self._rows))
+            except BaseException:
+                transaction.rollback()
+                raise
+            self._commit(transaction)
+            return result
+
+    @contextmanager
+    def _connected(self, writes: bool, seconds: float) -> Iterator[Connection]:
+        with (
+            self.dialect.turn(writes),
+            self.engine.connect() as connection,
+            self._watchdog.over(connection, seconds),
+        ):
+            yield connection.execution_options(writes=writes)
+
+    def _commit(self, transaction: Any) -> None:
+        try:
+            transaction.commit()
+        except DBAPIError as error:
+            if self.dialect.may_try_again(error):
+                raise
+            raise UnknownOutcome(f"It is not known whether this was written: {_cause(error)}") from error
+
+
+def _dialect(url: Any) -> Dialect:
+    try:
+        return dialect_of(url)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise InvalidArgument(
+            f"url must be a database URL such as sqlite:///jobs.db, got {_shown(url)}: {error}", field="url"
+        ) from None
+
+
+def _shown(url: Any) -> str:
+    """Return a URL without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except SQLAlchemyError:
+        return "a URL that cannot be read"
+
+
+def _cause(error: BaseException) -> str:
+    """Return what the driver has to say, on one line."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())[:300]

@@ -1,0 +1,528 @@
+"""A job store in MongoDB: a standalone server or a replica set, shared by any number of processes.
+
+A job and its runs are one document, so that firing is one change of one document, made only if nobody else has changed
+it since it was read. That needs neither transactions nor locks, and a crash at any point leaves either the job as it
+was or a run that is owned. Where a second document is concerned, one of the two decides and the other follows:
+
+=====================================  ===============================================================================
+step                                   a crash after it
+=====================================  ===============================================================================
+``fire_due``: places under limits      the job is due as before; the places are given back within seconds
+``fire_due``: the document             owned runs, which are handed out again when the lease has lapsed. Records of
+                                       what was missed or skipped wait in it, and whoever looks for lost runs puts them
+                                       into the history
+``claim_runs``                         the same
+``settle``: the record                 the record is the truth: a run that has one is not run again. What it says is
+                                       applied to the job when the lease has lapsed
+``settle``: the document               a place under a limit, which is given back within seconds
+``cancel_run`` of a pending run        the record waits in the document of the job
+``take_dead_letter``: marked           after a minute it is a dead letter again, unless its run is there
+``take_dead_letter``: the run          after a minute the dead letter is gone
+``recover_runs``                       as for ``settle``: the next one who looks goes on
+=====================================  ===============================================================================
+
+A round that finds nothing due costs one question. A round that fires costs four for any number of jobs, and the end of
+any number of runs costs two.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+try:
+    from pymongo import MongoClient
+    from pymongo.errors import PyMongoError
+except ImportError as error:
+    raise ImportError(f'MongoDBJobStore requires PyMongo: pip install "goscheduler[mongodb]" ({error})') from error
+
+from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.codec import CodecError
+from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
+from goscheduler.jobstores._mongodb_connecting import (
+    check_name,
+    collections_of,
+    create_client,
+    database_of,
+    deadline,
+    prepare,
+)
+from goscheduler.jobstores._mongodb_documents import (
+    LIVE,
+    PENDING,
+    Document,
+    Documents,
+    end_mark,
+    freed,
+    history_document,
+    owner_mark,
+    quoted,
+    unquoted,
+    with_runs,
+    without,
+    without_job,
+)
+from goscheduler.jobstores._mongodb_firing import Claiming, Firing, Work, free_held
+from goscheduler.jobstores._mongodb_history import History
+from goscheduler.jobstores._mongodb_looking import SERVER_NOW, Looking, Seen
+from goscheduler.jobstores._mongodb_settling import Ends
+from goscheduler.jobstores._mongodb_waking import Waking
+from goscheduler.jobstores._mongodb_writing import Change, Writer
+from goscheduler.jobstores._polling import Poll
+from goscheduler.jobstores._records import Records
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
+from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
+from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
+from goscheduler.times import UTC, duration, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.serializers import Serializer
+
+__all__ = ["MongoDBJobStore"]
+
+#: For how long after an answer failed to come our own runs are counted, in seconds.
+UNSURE = 30.0
+
+
+class MongoDBJobStore(BaseJobStore):
+    """Keeps jobs, runs and history in collections of one database whose names begin with ``collection``.
+
+    Give ``client``, which is then not closed, or ``url``, or what :class:`pymongo.MongoClient` takes. ``serializer``
+    says how arguments are written. The time of the server counts, unless ``server_time`` is false.
+    """
+
+    shared = True
+
+    def __init__(
+        self,
+        database: str = "goscheduler",
+        collection: str = "jobs",
+        client: MongoClient[Document] | None = None,
+        pickle_protocol: int | None = None,
+        *,
+        url: str | None = None,
+        serializer: Serializer | None = None,
+        server_time: bool = True,
+        **connect_args: Any,
+    ) -> None:
+        if client is not None and (url is not None or connect_args):
+            raise InvalidArgument("Give either a client, or a url and what it is connected with", field="client")
+        self._database = check_name("database", database)
+        self._prefix = check_name("collection", collection)
+        self._connect = None if client is not None else (url, connect_args)
+        self.client: MongoClient[Document] = create_client(url, connect_args) if client is None else client
+        self._serializer = serializer
+        self._server_time = server_time
+        self._poll = Poll()
+        self._waking: Waking | None = None
+        self._tells = False
+        self._registered: set[str] = set()
+        self._seen: tuple[datetime, Seen] | None = None
+        """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round."""
+        self._crowded = False
+        self._unsure_until = -math.inf
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> MongoDBJobStore:
+        """Return a store for a URL; the database that it names is used, if it names one."""
+        database = database_of(url)
+        return cls(**({} if database is None else {"database": database}), **{**options, "url": url})
+
+    def start(self, scheduler: Any, alias: str) -> None:
+        super().start(scheduler, alias)
+        self._open(Records(scheduler, alias, self._serializer))
+        self._tells = prepare(self.client, self._collections, self._logger)
+
+    def _open(self, records: Records) -> None:
+        self._collections = collections_of(self.client, self._database, self._prefix)
+        self._writer = Writer(self._collections)
+        self._looking = Looking(self._collections, self._server_time)
+        self._work = Work(self._collections, Documents(records), self._writer, self._looking)
+        self._ends = Ends(self._work)
+        self._memory = History(self._work)
+
+    def shutdown(self) -> None:
+        if self._waking is not None:
+            self._waking.stop()
+            self._waking = None
+        if self._connect is not None:
+            self.client.close()
+            self.client = create_client(*self._connect)
+
+    # Jobs
+
+    def lookup_job(self, job_id: str) -> Job | None:
+        with deadline():
+            document = self._collections.jobs.find_one({"_id": str(job_id), "here": True})
+        return None if document is None else self._job(document)
+
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        jobs = self._jobs_where({"due.at": {"$lte": instant(now)}})
+        return sorted(jobs, key=_time_order)
+
+    def get_next_run_time(self) -> datetime | None:
+        with deadline():
+            found = list(self._collections.jobs.find({"due.at": {"$exists": True}}).sort("due.at", 1).limit(1))
+        return from_instant(found[0]["due"]["at"], UTC) if found else None
+
+    def get_all_jobs(self) -> list[Job]:
+        return sorted(self._jobs_where({"here": True}), key=_time_order)
+
+    def _jobs_where(self, condition: Document) -> list[Job]:
+        with deadline():
+            return [self._job(document) for document in self._collections.jobs.find(condition)]
+
+    def _job(self, document: Document) -> Job:
+        return self._work.documents.job(document)
+
+    def add_job(self, job: Job) -> None:
+        new = self._work.documents.with_job({"_id": job.id, "here": False}, job)
+        with deadline():
+            if not self._writer.add(new):
+                self._add_anew(job)
+        self._seen = None
+
+    def _add_anew(self, job: Job) -> None:
+        """Add a job where something is known of one by its id, if that is no more than runs of it."""
+
+        def edit(document: Document | None) -> Document:
+            if document is not None and document["here"]:
+                raise ConflictingIdError(job.id)
+            return self._work.documents.with_job(document or {"_id": job.id, "here": False}, job)
+
+        self._writer.edit(job.id, edit)
+
+    def update_job(self, job: Job) -> None:
+        self._edit(job.id, lambda document: self._work.documents.with_job(_present(job.id, document), job))
+
+    def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
+        edited: list[Job] = []
+
+        def change(document: Document | None) -> Document:
+            before = _present(job_id, document)
+            edited.append(edit(self._job(before)))
+            return self._work.documents.with_job(before, edited[-1])
+
+        self._edit(job_id, change)
+        edited[-1]._scheduler, edited[-1]._jobstore_alias = self._scheduler, self._alias
+        return edited[-1]
+
+    def remove_job(self, job_id: str) -> None:
+        self._edit(job_id, lambda document: without_job(_present(job_id, document)), call=False)
+
+    def remove_all_jobs(self) -> None:
+        with deadline():
+            while documents := list(self._collections.jobs.find({"here": True}).limit(1000)):
+                self._writer.write([Change(document, without_job(document)) for document in documents])
+
+    def _edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
+        self._seen = None
+        with deadline():
+            return self._writer.edit(job_id, edit, call)
+
+    # Firing
+
+    def fire_due(self, request: FireRequest) -> Fired:
+        with deadline():
+            seen = (self._looking.expect(request) if self._crowded else None) or self._looking.look(request)
+            fired = Fired()
+            if seen.job_due is not None and seen.job_due <= instant(seen.now):
+                with _Certainty(self):
+                    fired = Firing(self._work, request, seen.now).fire()
+                seen = self._look_after(request, fired.runs, seen)
+        self._poll.found(bool(fired.runs))
+        self._seen = (request.now, seen)
+        self._crowded = seen.crowded
+        return fired._replace(next_due=_time(seen.job_due), more=seen.crowded, now=seen.now)
+
+    def _look_after(self, request: FireRequest, runs: Sequence[Run], seen: Seen) -> Seen:
+        """Return what there is to do after ``runs`` have taken their room; nothing is asked if there is no room left."""
+        room = _left_over(request.room, runs)
+        if any(free > 0 for free in room.values()):
+            return self._looking.look(request._replace(room=room))
+        return seen._replace(job_due=None, run_due=None, crowded=True)
+
+    def claim_runs(self, request: FireRequest) -> Claimed:
+        with deadline():
+            seen = self._seen[1] if self._seen is not None and self._seen[0] == request.now else None
+            self._seen = None
+            seen = seen or self._looking.look(request)
+            claimed = Claimed()
+            if seen.run_due is not None and seen.run_due <= instant(seen.now):
+                with _Certainty(self):
+                    claimed = Claiming(self._work, request, seen.now).claim()
+                seen = self._look_after(request, claimed.runs, seen)
+            if SYSTEM_CLOCK.monotonic() < self._unsure_until:
+                claimed = claimed._replace(runs=[*claimed.runs, *self._overlooked(request.owner, claimed.runs)])
+            return claimed._replace(
+                next_due=_time(seen.run_due), more=claimed.more or seen.crowded,
+                to_end=self._to_end(request.owner) if seen.to_end else (),
+            )  # fmt: skip
+
+    def _overlooked(self, owner: str, claimed: Sequence[Run]) -> list[Run]:
+        """Return the runs that were written as ours, but of which no answer told us."""
+        known = {_claim(entry) for document in self._writer.known.values() for entry in document.get("runs", ())}
+        known |= {(run.id, run.fence) for run in claimed}
+        found: list[Run] = []
+        for document in self._collections.jobs.find({"marks": owner_mark(owner)}):
+            new = [e for e in document["runs"] if e.get("owner") == owner and _claim(e) not in known]
+            found += [run for entry in new if (run := self._read_run(entry, document)) is not None]
+            self._writer.known[document["_id"]] = document
+        return found
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        self._seen = None
+        with deadline():
+            return self._ends.settle(settlements, settlements[0].attempt.run.owner) if settlements else []
+
+    def add_run(self, run: Run) -> None:
+        self._seen = None
+        with deadline():
+            self._memory.add_run(run)
+
+    def discard_pending(self, job_id: str | None = None) -> bool:
+        with deadline():
+            ids = [row["_id"] for row in self._collections.jobs.find(_of_job(job_id, PENDING), {"_id": 1})]
+            for found in ids:
+                self._discard(found)
+        return bool(ids)
+
+    def _discard(self, job_id: str, revoke: bool = False) -> None:
+        turns: list[str] = []
+
+        def edit(document: Document | None) -> Document:
+            if document is None or not document.get("runs"):
+                return document or {"_id": job_id, "here": False}
+            gone = [entry for entry in document["runs"] if "owner" not in entry]
+            turns[:] = [entry["freed"] for entry in gone if "freed" in entry]
+            mark = {"revoked": True} if revoke else {}
+            return with_runs(document, [{**entry, **mark} for entry in document["runs"] if "owner" in entry])
+
+        self._writer.edit(job_id, edit, call=False)
+        free_held(self._work, turns)
+
+    def live_runs(self, job_id: str | None = None) -> list[Run]:
+        return self._runs_where(_of_job(job_id, LIVE), live=True)
+
+    def pending_runs(self, job_id: str | None = None) -> list[Run]:
+        return sorted(self._runs_where(_of_job(job_id, PENDING), live=False), key=lambda run: instant(run.due_at))
+
+    def _runs_where(self, condition: Document, live: bool) -> list[Run]:
+        with deadline():
+            found = [
+                self._read_run(entry, document)
+                for document in self._collections.jobs.find(condition)
+                for entry in document["runs"]
+                if ("owner" in entry) is live
+            ]
+        return [run for run in found if run is not None]
+
+    def _read_run(self, entry: Document, document: Document) -> Run | None:
+        try:
+            return self._work.documents.run(entry, document)
+        except CodecError as error:
+            self._logger.error("Run %s is kept and cannot be run: %s", entry.get("id"), error)
+            return None
+
+    def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+        found: list[Run] = []
+
+        def edit(document: Document | None) -> Document:
+            del found[:]
+            entry = next((e for e in (document or {}).get("runs", ()) if e["id"] == run_id), None)
+            run = None if entry is None or document is None else self._read_run(entry, document)
+            if document is None or run is None or entry is None:
+                return document or {"_id": "", "here": False}
+            found.append(run)
+            return _cancelled(document, entry, reason, end, run)
+
+        with deadline():
+            row = self._collections.jobs.find_one({"$or": [LIVE, PENDING], "runs.id": run_id}, {"_id": 1})
+            if row is None:
+                return None
+            self._writer.pass_on([self._writer.edit(row["_id"], edit)])
+        return found[0] if found else None
+
+    def _to_end(self, owner: str) -> list[tuple[Run, str]]:
+        found = [
+            (self._read_run(entry, document), unquoted(entry["cancel"]) or "")
+            for document in self._collections.jobs.find({"marks": end_mark(owner)})
+            for entry in document["runs"]
+            if entry.get("owner") == owner and "cancel" in entry
+        ]
+        return [(run, reason) for run, reason in found if run is not None]
+
+    # Owners
+
+    def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
+        account = json.dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
+        base = SERVER_NOW if self._server_time else instant(now)
+        change = [{"$set": {"expires": {"$add": [base, duration(lease)]}, "account": {"$literal": account}}}]
+        with deadline():
+            owners = self._collections.owners
+            renewed = owners.update_one({"_id": owner.id, "given_up": {"$exists": False}}, change).matched_count
+            if not renewed and (owner.id in self._registered or owners.find_one({"_id": owner.id}) is not None):
+                return False
+            if not renewed:
+                owners.update_one({"_id": owner.id}, change, upsert=True)
+        self._registered.add(owner.id)
+        return True
+
+    def retire_owner(self, owner: str) -> None:
+        self._seen = None
+        with deadline():
+            self._ends.retire(owner)
+            self._collections.owners.delete_one({"_id": owner})
+
+    def owners(self, now: datetime) -> list[Owner]:
+        with deadline():
+            moment = instant(self._looking.now(now))
+            alive = {"expires": {"$gt": moment}, "given_up": {"$exists": False}}
+            return [_owner(row) for row in self._collections.owners.find(alive)]
+
+    def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
+        self._seen = None
+        with deadline():
+            moment = self._looking.now(now)
+            self._memory.mend(moment)
+            return self._ends.recover(moment, decide)
+
+    # History
+
+    def history(self, query: HistoryQuery) -> list[Record]:
+        with deadline():
+            return self._memory.page(query)
+
+    def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
+        with deadline():
+            return self._memory.prune(retention, now, limit)
+
+    def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
+        idle: Document = {"marks": "finished", "runs": {"$exists": False}}
+        with deadline():
+            rows = self._collections.jobs.find(idle).sort("finished", 1).limit(limit)
+            over = [row for row in rows if retention.has_outlived(self._job(row).life, now)]
+            made = self._writer.write([Change(row, without_job(row)) for row in over])
+        return [change.before["_id"] for change in made]
+
+    def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
+        with deadline():
+            return self._memory.letters(query)
+
+    def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
+        self._seen = None
+        with deadline():
+            return self._memory.take(run_id, follow_up, self._looking.now(SYSTEM_CLOCK.now()))
+
+    # Suspension
+
+    def suspensions(self) -> Mapping[str, str]:
+        with deadline():
+            rows = self._collections.jobs.find({"marks": "suspended"}, {"suspended": 1})
+            return {row["_id"]: unquoted(row["suspended"]) or "" for row in rows}
+
+    def release(self, job_id: str) -> bool:
+        released: list[bool] = []
+
+        def edit(document: Document | None) -> Document:
+            if document is None or "suspended" not in document:
+                return document or {"_id": job_id, "here": False}
+            released.append(True)
+            after = without(document, "suspended")
+            due = {"due": {**document["lane"], "at": document["next"]}} if "next" in document else {}
+            return {**after, **due}
+
+        self._edit(job_id, edit)
+        return bool(released)
+
+    def life_of(self, job: Job) -> JobLife:
+        return job.life
+
+    def forget_job(self, job_id: str) -> None:
+        with deadline():
+            self._discard(job_id, revoke=True)
+
+    def forget_live_runs(self) -> None:
+        """Make new connections where we have made the old ones: those of the parent of a fork must not be used.
+
+        The runs of earlier starts belong to their owners, and are given up when their leases lapse.
+        """
+        self._waking = None
+        if self._connect is not None:
+            self.client = create_client(*self._connect)
+        self._open(self._work.documents.records)
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        if self._tells and self._waking is None:
+            self._waking = Waking(self._collections.jobs, self._writer.name, wake, self._logger)
+
+    def poll_after(self) -> float:
+        heard = self._waking is not None and self._waking.listening.is_set()
+        return math.inf if heard else self._poll.seconds
+
+    def __repr__(self) -> str:
+        return f"<MongoDBJobStore ({self._database}.{self._prefix})>"
+
+
+class _Certainty:
+    """Takes note that an answer did not come: what was asked for may have been done."""
+
+    def __init__(self, store: MongoDBJobStore) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, PyMongoError):
+            self._store._unsure_until = SYSTEM_CLOCK.monotonic() + UNSURE
+
+
+def _present(job_id: str, document: Document | None) -> Document:
+    if document is None or not document["here"]:
+        raise JobLookupError(job_id)
+    return document
+
+
+def _cancelled(
+    document: Document, entry: Document, reason: str, end: Callable[[Run], Settlement], run: Run
+) -> Document:
+    """Return a document in which a live run is to end, or from which a pending one is gone, with a record of that."""
+    others = [each for each in document["runs"] if each is not entry]
+    if "owner" in entry:
+        return with_runs(document, [{"cancel": quoted(reason), **each} if each is entry else each for each in document["runs"]])
+    after = with_runs(document, freed(others, entry.get("freed", "")))
+    record = history_document(record_of(end(run).attempt), ":off")
+    return {**after, "told": [*document.get("told", ()), record]}
+
+
+def _of_job(job_id: str | None, condition: Document) -> Document:
+    return condition if job_id is None else {"_id": job_id, **condition}
+
+
+def _left_over(room: Mapping[str, int], runs: Sequence[Run]) -> dict[str, int]:
+    taken = Counter(run.job.executor for run in runs)
+    return {executor: free - taken[executor] for executor, free in room.items()}
+
+
+def _claim(entry: Document) -> tuple[str, int]:
+    return entry["id"], entry["fence"]
+
+
+def _time_order(job: Job) -> tuple[bool, int, str]:
+    time = job.next_run_time
+    return time is None, 0 if time is None else instant(time), job.id
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_instant(microseconds, UTC)
+
+
+def _owner(row: Document) -> Owner:
+    host, pid, started_at, executors, tasks = json.loads(row["account"])
+    return Owner(row["_id"], host, pid, from_instant(started_at, UTC), tuple(executors), tuple(tasks))

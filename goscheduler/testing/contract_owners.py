@@ -1,0 +1,149 @@
+"""The part of the contract of a job store that is about owners, their leases, and jobs that are over."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from goscheduler.runs.model import Outcome, OutcomeKind, Owner, Run, Settlement, Source
+from goscheduler.runs.records import HistoryQuery, Retention
+from goscheduler.runs.transitions import called_off, crashed, settle
+from goscheduler.triggers.date import DateTrigger
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.testing.contract import JobMaker, Requests
+
+NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
+DAY = timedelta(days=1)
+LEASE = timedelta(seconds=30)
+
+
+class OwnerContract:
+    """``StoreContract`` is derived from this, and has the fixtures."""
+
+    # Jobs that are over
+
+    def test_a_job_that_is_kept_after_its_last_firing_is_removed_when_the_retention_ends(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        once = DateTrigger(NOW, timezone=timezone.utc)
+        store.add_job(make_job("a", due=NOW, trigger=once, auto_remove=False))
+        store.add_job(make_job("b", due=NOW + 90 * DAY))
+        (run,) = requests.fire(store).runs
+        assert store.prune_finished_jobs(Retention(), NOW + 80 * DAY, 10) == [], "its run goes on"
+        store.settle([succeeded(run)])
+        assert store.prune_finished_jobs(Retention(), NOW + 6 * DAY, 10) == []
+        assert store.prune_finished_jobs(Retention(), NOW + 8 * DAY, 10) == ["a"]
+        assert [job.id for job in store.get_all_jobs()] == ["b"]
+
+    # Owners
+
+    def test_the_runs_of_a_living_owner_stay_his(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        requests.fire(store)
+        assert store.renew_owner(Owner("owner-1"), NOW + LEASE / 2, LEASE)
+        assert not store.recover_runs(NOW + LEASE, lost)
+
+    def test_the_runs_of_a_lapsed_owner_are_handed_out_again_and_his_finish_is_refused(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        (settlement,) = store.recover_runs(NOW + LEASE, lost)
+        assert (settlement.attempt.run, settlement.attempt.outcome.kind) == (run, OutcomeKind.LOST)
+        (waiting,) = store.pending_runs("a")
+        assert (waiting.id, waiting.owner, waiting.crashes, waiting.source) == (run.id, None, 1, Source.RECOVERED)
+        (again,) = requests.claim(store, now=NOW + LEASE, owner="owner-2").runs
+        assert again.owner == "owner-2"
+        assert again.fence > run.fence
+        zombie = succeeded(run)
+        assert list(store.settle([zombie])) == [zombie]
+        assert not store.settle([succeeded(again)])
+        assert not store.renew_owner(Owner("owner-1"), NOW + 2 * LEASE, LEASE)
+
+    def test_the_record_of_a_lost_run_names_the_host_of_its_owner(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1", "host-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        requests.fire(store)
+        store.recover_runs(NOW + LEASE, lost)
+        (record,) = store.history(HistoryQuery("a"))
+        assert (record.outcome, record.owner, record.host) == (OutcomeKind.LOST, "owner-1", "host-1")
+
+    def test_the_runs_of_an_owner_that_has_no_lease_are_lost(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store, owner="owner-9").runs
+        (settlement,) = store.recover_runs(NOW, lost)
+        assert settlement.attempt.run == run
+        if not store.shared:  # where owners are others than the process itself, only those are known that had a lease
+            assert not store.renew_owner(Owner("owner-9"), NOW, LEASE)
+
+    def test_a_run_that_was_cancelled_is_not_run_again_when_its_owner_is_lost(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        store.cancel_run(run.id, "enough", lambda pending: called_off(pending, "enough", NOW))
+        store.recover_runs(NOW + LEASE, lost)
+        assert store.pending_runs("a") == []
+
+    def test_a_run_that_was_cancelled_is_ended_by_who_takes_it_from_a_retired_owner(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        store.cancel_run(run.id, "enough", lambda pending: called_off(pending, "enough", NOW))
+        store.retire_owner("owner-1")
+        claimed = requests.claim(store, owner="owner-2")
+        assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, "enough")]
+
+    def test_a_run_of_a_removed_job_is_not_run_again_when_its_owner_is_lost(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        requests.fire(store)
+        store.remove_job("a")
+        store.forget_job("a")
+        store.recover_runs(NOW + LEASE, lost)
+        assert store.pending_runs("a") == []
+
+    def test_a_finish_between_lapse_and_new_claim_is_refused(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        store.recover_runs(NOW + LEASE, lost)
+        zombie = succeeded(run)
+        assert list(store.settle([zombie])) == [zombie]
+        assert len(requests.claim(store, now=NOW + LEASE, owner="owner-2").runs) == 1
+
+    def test_a_retired_owner_leaves_his_runs_to_others_at_once(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        store.retire_owner("owner-1")
+        (again,) = requests.claim(store, owner="owner-2").runs
+        assert again.id == run.id
+
+
+def succeeded(run: Run) -> Settlement:
+    """Return the settlement of a run that went well."""
+    return settle(run, Outcome(OutcomeKind.SUCCEEDED, started_at=NOW), NOW + timedelta(seconds=1))
+
+
+def lost(run: Run, host: str = "") -> Settlement:
+    """Return the settlement of a run whose owner was lost."""
+    return crashed(run, NOW + LEASE, host=host)

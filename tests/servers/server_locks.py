@@ -1,0 +1,30 @@
+"""Locks between processes that the system releases when a process ends, however it ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+
+class Hold:
+    """A share of a lock, until it is released or the process ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab+")
+        fcntl.lockf(self._file, fcntl.LOCK_SH)
+
+    def release(self) -> None:
+        self._file.close()
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Let one process at a time in."""
+    with path.open("ab") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,147 @@
+"""The SQL store under the contract of all stores and against the model, on real servers."""
+
+from __future__ import annotations
+
+import tempfile
+from uuid import uuid4
+
+import pytest
+
+from goscheduler.jobstores import _sql_transactions
+from goscheduler.jobstores._sql_dialects import Dialect
+from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from goscheduler.runs.limits import Limit
+from goscheduler.runs.transitions import asked_for
+from goscheduler.testing.contract import NOW, StoreContract, in_threads, succeeded
+from goscheduler.testing.model import StoreMachine, against_the_model
+
+
+class SharedContract(StoreContract):
+    """The contract, and what holds among several processes: here several stores on the same tables."""
+
+    def make_store(self):
+        return SQLAlchemyJobStore(self.url, server_time=False)
+
+    @pytest.fixture
+    def peers(self, store, scheduler):
+        peers = [self.make_store() for _ in range(3)]
+        for peer in peers:
+            peer.start(scheduler, "default")
+        yield [store, *peers]
+        for peer in peers:
+            peer.shutdown()
+
+    def test_among_several_stores_every_job_fires_once(self, peers, make_job, requests):
+        peers[0].add_jobs([make_job(f"job-{number}") for number in range(60)])
+        actions = [lambda peer=peer: requests.fire(peer, room={"default": 20}).runs for peer in peers * 2]
+        ran = sorted(run.job.id for runs in in_threads(actions) for run in runs)
+        ran += [run.job.id for run in requests.fire(peers[0]).runs]
+        assert sorted(ran) == sorted(f"job-{number}" for number in range(60))
+
+    def test_among_several_stores_no_more_runs_of_a_job_are_claimed_than_may_be_live(self, peers, make_job, requests):
+        job = make_job("a", max_instances=2)
+        for number in range(8):
+            peers[0].add_run(asked_for(job, f"run-{number}", NOW))
+        for _ in range(4):
+            in_threads([lambda peer=peer: requests.claim(peer, owner="o") for peer in peers])
+            live = peers[0].live_runs("a")
+            assert len(live) == 2, "neither more than may be, nor left waiting in vain"
+            in_threads([lambda peer=peer, run=run: peer.settle([succeeded(run)]) for peer, run in zip(peers, live)])  # noqa: B905
+        assert peers[0].live_runs() + peers[0].pending_runs() == []
+
+    def test_among_several_stores_a_limit_holds(self, peers, make_job, requests):
+        jobs = [make_job(f"job-{number}", limits=[Limit("shared", concurrency=3)]) for number in range(12)]
+        peers[0].add_jobs(jobs)
+        done = 0
+        for _ in range(12):
+            in_threads([lambda peer=peer: (requests.fire(peer), requests.claim(peer)) for peer in peers])
+            live = peers[0].live_runs()
+            assert len(live) <= 3
+            done += len(live)
+            assert not peers[1].settle([succeeded(run) for run in live])
+        assert done == 12
+
+    def test_of_several_stores_that_make_the_tables_at_once_none_fails(self, scheduler):
+        stores = [SQLAlchemyJobStore(self.url, tablename="new") for _ in range(4)]
+        in_threads([lambda store=store: store.start(scheduler, "default") for store in stores])
+        for store in stores:
+            assert store.schema_status().current
+            store.shutdown()
+
+
+class TestSQLite(SharedContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path):
+        self.url = f"sqlite:///{tmp_path}/jobs.db"
+
+
+class TestPostgreSQL(SharedContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, postgresql, fresh):
+        self.url = fresh(postgresql).url
+
+
+class TestMariaDB(SharedContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, mariadb, fresh):
+        self.url = fresh(mariadb).url
+
+
+class TestUnknownDatabase(SharedContract):
+    """PostgreSQL treated as a database of which nothing is known."""
+
+    @pytest.fixture(autouse=True)
+    def _place(self, postgresql, fresh, monkeypatch):
+        self.url = fresh(postgresql).url
+        monkeypatch.setattr(_sql_transactions, "dialect_of", lambda url: Dialect())
+
+
+class TestSQLiteInMemory(StoreContract):
+    def make_store(self):
+        return SQLAlchemyJobStore("sqlite://", server_time=False)
+
+
+class SQLMachine(StoreMachine):
+    url = ""
+
+    def make_store(self):
+        self.tablename = f"t{uuid4().hex[:12]}"
+        return self.make_peer(None)
+
+    def make_peer(self, store):
+        return SQLAlchemyJobStore(self.url, tablename=self.tablename, server_time=False)
+
+
+class SQLiteMachine(SQLMachine):
+    def make_store(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.url = f"sqlite:///{self.folder.name}/jobs.db"
+        return super().make_store()
+
+    def teardown(self):
+        super().teardown()
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+
+
+class PostgreSQLMachine(SQLMachine):
+    pass
+
+
+class MariaDBMachine(SQLMachine):
+    pass
+
+
+TestSQLiteAgainstTheModel = against_the_model(SQLiteMachine, examples=10, steps=40)
+
+
+class TestPostgreSQLAgainstTheModel(against_the_model(PostgreSQLMachine, examples=6, steps=30)):
+    @pytest.fixture(autouse=True)
+    def _place(self, postgresql, fresh):
+        PostgreSQLMachine.url = fresh(postgresql).url
+
+
+class TestMariaDBAgainstTheModel(against_the_model(MariaDBMachine, examples=3, steps=25)):
+    @pytest.fixture(autouse=True)
+    def _place(self, mariadb, fresh):
+        MariaDBMachine.url = fresh(mariadb).url

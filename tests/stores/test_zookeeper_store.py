@@ -1,0 +1,43 @@
+"""The store on ZooKeeper under the contract of all stores, on a real server, and what is special about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
+from goscheduler.testing.contract import StoreContract
+from goscheduler.testing.model import StoreMachine, against_the_model
+
+
+class TestContract(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, zookeeper, fresh):
+        space = fresh(zookeeper)
+        self.url = f"{space.url}/{space.name}"
+
+    def make_store(self):
+        return ZooKeeperJobStore(url=self.url, server_time=False)
+
+    def make_peer(self, store):
+        return self.make_store()
+
+
+class Machine(StoreMachine):
+    places: Iterator[str]
+
+    def make_store(self):
+        self.url = next(self.places)
+        return ZooKeeperJobStore(url=self.url, server_time=False)
+
+    def make_peer(self, store):
+        return ZooKeeperJobStore(url=self.url, server_time=False)
+
+
+class TestAgainstTheModel(against_the_model(Machine, examples=5)):
+    @pytest.fixture(autouse=True)
+    def _places(self, zookeeper, fresh):
+        space = fresh(zookeeper)
+        Machine.places = (f"{space.url}/{space.name}/{number}" for number in count())
