@@ -1,4 +1,4 @@
-# make demo    a scheduler at work, for about ten seconds
+# make demo    a scheduler that is killed and goes on, for about fifteen seconds
 # make test    every test, on real servers
 # make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd and ZooKeeper; make test does it too
 # make check   lint, types, architecture
@@ -44,7 +44,7 @@ $(VENV)/.core: pyproject.toml goscheduler/_version.py
 	@echo "Making the virtual environment $(VENV) ..."
 	@$(PYTHON) -m venv --clear $(VENV) || { \
 		echo "Could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@$(PIP) install --editable .
+	@$(PIP) install --editable '.[sqlalchemy]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

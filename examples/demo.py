@@ -1,132 +1,136 @@
-"""Ten seconds of a scheduler at work: several triggers, a failure, a pause, and a table of what happened.
+"""A scheduler on a SQLite file is killed in the middle of its work; a second one goes on; the history shows it all.
 
-``python examples/demo.py [seconds]``. Colours appear on a terminal only.
+``python examples/demo.py [seconds]``. Needs the extra ``sqlalchemy``. Colours appear on a terminal only.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
-from goscheduler import BackgroundScheduler, CronTrigger, DateTrigger, OrTrigger
-from goscheduler.events import (
-    EVENT_JOB_ADDED,
-    EVENT_JOB_ERROR,
-    EVENT_JOB_EXECUTED,
-    EVENT_JOB_MODIFIED,
-    EVENT_JOB_REMOVED,
-    JobEvent,
-    JobExecutionEvent,
-)
+from goscheduler import BackgroundScheduler, current_run
+from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_LEASE_LOST, JobExecutionEvent
+from goscheduler.runs.records import Record
 
 COLOURS = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 ON_A_TERMINAL = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-
-class Screen:
-    """Prints what happens, with the time since the start, and counts it."""
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-        self.counts: Counter[tuple[str, int]] = Counter()
-
-    def hear(self, event: JobEvent) -> None:
-        """Print one line for an event of the scheduler."""
-        self.counts[event.job_id, event.code] += 1
-        if isinstance(event, JobExecutionEvent) and event.exception is not None:
-            self.say("red", event.job_id, f"failed: {event.exception}")
-        elif isinstance(event, JobExecutionEvent):
-            self.say("green", event.job_id, str(event.retval))
-        elif event.code == EVENT_JOB_REMOVED:
-            self.say("dim", event.job_id, "has no more fire times")
-
-    def say(self, colour: str, who: str, text: str) -> None:
-        print(f"{time.monotonic() - self._begin:5.1f} s  {paint(colour, f'{who:<12}')}  {text}", flush=True)
+#: Without a sign of life for so many seconds a scheduler is given up, and others take what it had.
+LEASE = 2.0
 
 
 def heartbeat() -> str:
     return "beats"
 
 
-def on_the_even_second() -> str:
-    return f"the wall clock shows {datetime.now(timezone.utc):%H:%M:%S.%f}"
-
-
-def alarm() -> str:
-    return "rings"
-
-
-def flaky(attempts: list[int]) -> str:
-    attempts.append(1)
-    if len(attempts) % 2 == 0:
+def flaky() -> str:
+    if current_run().attempt < 3:
         raise ConnectionError("the server did not answer")
-    return "the server answered"
+    return f"the server answered at attempt {current_run().attempt}"
+
+
+def long_report(seconds: float) -> str:
+    tell("yellow", "long-report", f"begins, attempt {current_run().attempt}")
+    threading.Event().wait(seconds)
+    return "is written"
+
+
+def tell(colour: str, who: str, text: str) -> None:
+    print(f"  process {os.getpid():<7} {paint(colour, f'{who:<12}')}  {text}", flush=True)
+
+
+def hear(event: JobExecutionEvent) -> None:
+    """Print one line for an event of the scheduler."""
+    if event.code == EVENT_LEASE_LOST:
+        tell("yellow", event.job_id, "belonged to a process that is gone; it is run again")
+    elif event.exception is not None:
+        tell("red", event.job_id, f"failed: {event.exception}")
+    else:
+        tell("green", event.job_id, str(event.retval))
+
+
+def work(url: str, beat: float) -> None:
+    """Be one process of a cluster, until the standard input ends."""
+    logging.getLogger("goscheduler").setLevel(logging.CRITICAL)  # failures are shown by the listener
+    scheduler = BackgroundScheduler(jobstores={"default": url}, lease=LEASE, timezone="UTC")
+    scheduler.add_listener(hear, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR | EVENT_LEASE_LOST)
+    scheduler.start()
+    sys.stdin.read()
+    scheduler.shutdown()
+
+
+def add_jobs(url: str, beat: float) -> None:
+    """Add the jobs from a process that runs none of them."""
+    soon = datetime.now(timezone.utc) + timedelta(seconds=beat)
+    with_nothing_fired = BackgroundScheduler(jobstores={"default": url}, timezone="UTC")
+    with_nothing_fired.start(paused=True)
+    jobs = [
+        with_nothing_fired.add_job("__main__:heartbeat", "interval", seconds=beat, id="heartbeat"),
+        with_nothing_fired.add_job("__main__:flaky", "date", run_date=soon, id="flaky", retry=3),
+        with_nothing_fired.add_job("__main__:long_report", "date", run_date=soon, args=[2 * beat], id="long-report"),
+    ]
+    print(paint("bold", f"\n  Jobs in {url}\n"))
+    for job in jobs:
+        print(f"  {paint('cyan', f'{job.id:<12}')}  {job.trigger.explain()}")
+    print()
+    with_nothing_fired.shutdown()
+
+
+def start_process(url: str, beat: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(Path(__file__).resolve()), "--work", url, str(beat)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE)
 
 
 def main(seconds: float) -> None:
-    logging.getLogger("goscheduler").setLevel(logging.CRITICAL)  # failures are shown by the listener
     beat = seconds / 10
-    screen = Screen()
-    scheduler = BackgroundScheduler(timezone="UTC")
-    scheduler.add_listener(
-        screen.hear, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR | EVENT_JOB_ADDED | EVENT_JOB_MODIFIED | EVENT_JOB_REMOVED
-    )
-    explained = add_jobs(scheduler, beat)
-    print(paint("bold", "\n  A BackgroundScheduler with these jobs:\n"))
-    for job_id, text in explained.items():
-        print(f"  {paint('cyan', f'{job_id:<12}')}  {text}")
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/demo.db"
+        add_jobs(url, beat)
+        first = start_process(url, beat)
+        wait_until_begun(url)
+        print(paint("bold", "\n  kill -9, in the middle of the long report\n"), flush=True)
+        first.kill()
+        first.wait()
+        second = start_process(url, beat)
+        threading.Event().wait(LEASE + 6 * beat)
+        second.communicate(b"")
+        print_history(url)
+
+
+def wait_until_begun(url: str) -> None:
+    """Wait until the report has begun and the heart has beaten."""
+    onlooker = BackgroundScheduler(jobstores={"default": url}, timezone="UTC")
+    onlooker.start(paused=True)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if onlooker.live_runs("long-report") and onlooker.runs("heartbeat"):
+            break
+        threading.Event().wait(0.05)
+    onlooker.shutdown()
+
+
+def print_history(url: str) -> None:
+    """Print what the store remembers."""
+    onlooker = BackgroundScheduler(jobstores={"default": url}, timezone="UTC")
+    onlooker.start(paused=True)
+    print(paint("bold", f"\n  The history:\n\n  {'job':<12} | {'fire time (UTC)':<15} | {'attempt':>7} | outcome"))
+    print(f"  {'-' * 12}-|-{'-' * 15}-|-{'-' * 7}-|-{'-' * 20}")
+    for record in sorted(onlooker.runs(limit=1000), key=_order):
+        colour = "green" if record.outcome.value == "succeeded" else "red"
+        outcome = paint(colour, record.outcome.value) + (f": {record.error_message}" if record.error_message else "")
+        print(f"  {record.job_id:<12} | {record.scheduled_at:%H:%M:%S.%f} | {record.attempt:>7} | {outcome}")
     print()
-    scheduler.start()
-    play(scheduler, screen, beat)
-    remaining = {job.id: f"{job.next_run_time:%H:%M:%S.%f}"[:-4] for job in scheduler.get_jobs()}
-    scheduler.shutdown()
-    print_summary(screen.counts, list(explained), remaining)
+    onlooker.shutdown()
 
 
-def add_jobs(scheduler: BackgroundScheduler, beat: float) -> dict[str, str]:
-    """Add the jobs; return the schedule of each in plain English."""
-    now = datetime.now(timezone.utc)
-    twice = OrTrigger([DateTrigger(now + timedelta(seconds=turn * beat)) for turn in (1.5, 8.5)])
-    jobs = [
-        scheduler.add_job(heartbeat, "interval", seconds=beat, id="heartbeat"),
-        scheduler.add_job(on_the_even_second, CronTrigger(second="*/2", timezone="UTC"), id="even-second"),
-        scheduler.add_job(flaky, "interval", seconds=2.4 * beat, args=[[]], id="flaky"),
-        scheduler.add_job(alarm, "date", run_date=now + timedelta(seconds=3 * beat), id="alarm"),
-        scheduler.add_job(alarm, twice, id="two-alarms"),
-    ]
-    return {job.id: job.trigger.explain() for job in jobs}
-
-
-def play(scheduler: BackgroundScheduler, screen: Screen, beat: float) -> None:
-    """Let the scheduler run; pause and resume one of the jobs on the way."""
-    steps: list[tuple[float, Callable[[], object] | None, str]] = [
-        (4.2, lambda: scheduler.pause_job("heartbeat"), "heartbeat is paused"),
-        (2.6, lambda: scheduler.resume_job("heartbeat"), "heartbeat is resumed"),
-        (3.3, None, "that is all"),
-    ]
-    for beats, act, text in steps:
-        threading.Event().wait(beats * beat)
-        if act is not None:
-            act()
-        screen.say("yellow", "you", text)
-
-
-def print_summary(counts: Counter[tuple[str, int]], job_ids: list[str], remaining: dict[str, str]) -> None:
-    """Print how often each job ran and failed, and when it would run next."""
-    print(paint("bold", f"\n  {'job':<12} | {'ran':>4} | {'failed':>6} | next run (UTC)"))
-    print(f"  {'-' * 12}-|-{'-' * 4}-|-{'-' * 6}-|-{'-' * 14}")
-    for job_id in job_ids:
-        failed = counts[job_id, EVENT_JOB_ERROR]
-        ran = counts[job_id, EVENT_JOB_EXECUTED] + failed
-        tally = paint("red" if failed else "dim", f"{failed:>6}")
-        print(f"  {job_id:<12} | {ran:>4} | {tally} | {remaining.get(job_id, 'finished')}")
-    print()
+def _order(record: Record) -> tuple[str, datetime, datetime]:
+    return record.job_id, record.scheduled_at, record.finished_at
 
 
 def paint(colour: str, text: str) -> str:
@@ -134,4 +138,7 @@ def paint(colour: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0)
+    if sys.argv[1:2] == ["--work"]:
+        work(sys.argv[2], float(sys.argv[3]))
+    else:
+        main(float(sys.argv[1]) if len(sys.argv) > 1 else 10.0)

@@ -50,6 +50,8 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
         "jobstore": {
             "memory": BuiltIn("goscheduler.jobstores.memory:MemoryJobStore"),
             "sqlalchemy": BuiltIn("goscheduler.jobstores.sqlalchemy:SQLAlchemyJobStore", "sqlalchemy"),
+            "redis": BuiltIn("goscheduler.jobstores.redis:RedisJobStore", "redis"),
+            "mongodb": BuiltIn("goscheduler.jobstores.mongodb:MongoDBJobStore", "mongodb"),
             "etcd": BuiltIn("goscheduler.jobstores.etcd:EtcdJobStore", "etcd"),
             "zookeeper": BuiltIn("goscheduler.jobstores.zookeeper:ZooKeeperJobStore", "zookeeper"),
         },

@@ -128,8 +128,9 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
     ),
     "demo.py": (
         ["2"],
-        r"(?s).*heartbeat +beats.*heartbeat is paused.*flaky +failed: the server did not answer.*"
-        r"heartbeat is resumed.*heartbeat +beats.*that is all.*alarm +\| +1 \| +0 \| finished.*",
+        r"(?s).*long-report +begins.*kill -9.*long-report +belonged to a process that is gone.*"
+        r"long-report +is written.*flaky +\| \S+ \| +3 \| succeeded.*"
+        r"long-report +\| \S+ \| +1 \| lost\n +long-report +\| \S+ \| +1 \| succeeded.*",
     ),
 }
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from goscheduler.cli._print import note
 from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._target import find_scheduler
-from goscheduler.errors import SchedulerNotRunningError, shown
-from goscheduler.events import EVENT_SCHEDULER_STARTED
+from goscheduler.errors import SchedulerNotRunningError, StoreUnavailable, shown
+from goscheduler.events import EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_STARTED, SchedulerEvent
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.schedulers.base import BaseScheduler
 
@@ -57,6 +57,10 @@ class Host:
     def stop(self) -> None:
         """Begin to end the scheduler: nothing fires any more, and what runs comes to its end."""
         self._on_a_thread(self._shut_down)
+
+    def hear_of_outage(self, event: SchedulerEvent) -> None:
+        """Make news of a store that cannot be reached."""
+        self.news.put(News(What.FAILED, StoreUnavailable(f'job store "{event.alias}" cannot be reached')))
 
     def next_news(self) -> News:
         """Wait for news and return them.
@@ -116,11 +120,13 @@ def opened(target: str | None, debug: bool, store: str | None = None) -> Iterato
 
 @contextmanager
 def started(scheduler: BaseScheduler, store: str | None = None) -> Iterator[BaseScheduler]:
-    """Give a scheduler, started without firing, and shut it down."""
+    """Give a scheduler, started without firing, and shut it down. Nobody waits here for a store that is down."""
     _forget_additions(scheduler)
     host = Host(scheduler)
+    scheduler.add_listener(host.hear_of_outage, EVENT_SCHEDULER_DEGRADED)
     host.start(paused=True)
     _await(host, What.STARTED)
+    scheduler.remove_listener(host.hear_of_outage)
     try:
         _require_store(scheduler, store)
         _tell_of_narrow_sight(scheduler)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.codec import CodecError
-from goscheduler.jobstores._kv_groups import Groups, Part, Work, write
+from goscheduler.jobstores._kv_groups import Groups, Part, Work, Written, write, write_all
 from goscheduler.jobstores._kv_history import history_entry
 from goscheduler.jobstores._kv_looking import Entry, Looking
-from goscheduler.jobstores._kv_port import Found, StoreUnavailable, unique
+from goscheduler.jobstores._kv_port import Found, Span, StoreUnavailable, unique
 from goscheduler.jobstores._kv_rows import JobRow, RunRow, group_of, lane_of
-from goscheduler.jobstores._kv_settling import free_next
+from goscheduler.jobstores._kv_settling import free_next, rows_named
 from goscheduler.jobstores._records import zone_text
-from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
+from goscheduler.jobstores.base import Fired, FireRequest, Suspended
 from goscheduler.runs.model import Attempt, Run
 from goscheduler.runs.plan import Standing
 from goscheduler.runs.records import record_of
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: How many times one round looks again because others were quicker.
 ROUNDS = 12
+#: How many of the live runs for which another one is held have to be live still when that is written.
+WITNESSES = 16
 DISPLACED = "a newer run of its job takes its place"
 
 
@@ -50,10 +52,10 @@ class Firing:
         self._told: list[_Told] = []
         self._error: Exception | None = None
 
-    def fire(self) -> Fired:
-        """Fire what is due, as much as there is room for."""
+    def fire(self, ours: Sequence[Run] = ()) -> Fired:
+        """Fire what is due, as much as there is room for; ``ours`` are runs to be told of with the others."""
+        self._told.append(_Told(ours))
         try:
-            self._told.append(_Told(self._work.doubts.resolve(self._work.server)))
             for number in range(ROUNDS):
                 entries = self._looking.pick("due", self._request, self.room, luck=self._looking.contended)
                 if not entries:
@@ -62,8 +64,6 @@ class Firing:
                 if not self._looking.contended:
                     break
         except StoreUnavailable as error:
-            if not self._told[1:]:
-                raise
             self._error = error
         return Fired(
             [run for told in self._told for run in told.runs],
@@ -83,18 +83,18 @@ class Firing:
         rows = [self._read(entry, found[2 * index]) for index, entry in enumerate(entries)]
         groups.open_ledger({name for row in rows if isinstance(row, JobRow) for name in row.limits})
         parts: list[Part] = []
-        for index, (entry, row) in enumerate(zip(entries, rows, strict=True)):
+        for index, row in enumerate(rows):
             if isinstance(row, JobRow):
                 parts += self._planned(row, found[2 * index + 1], groups)
             elif row is not None:
                 parts.append(row)
         most = max(1, 1000 >> (3 * number))
-        written, lost = write(self._work, groups, parts, most)
+        written = write(self._work, groups, parts, most)
         self._take_in(written)
-        rest = self._left_to_us(parts[len(written) :]) if lost else []
+        rest = self._left_to_us(parts[len(written.parts) :]) if written.lost else []
         if rest:
-            self._take_in(write(self._work, groups, rest, most)[0])
-        return lost
+            self._take_in(write(self._work, groups, rest, most))
+        return written.lost
 
     def _left_to_us(self, parts: Sequence[Part]) -> list[Part]:
         """Return those of some parts whose jobs nobody else has fired meanwhile, if there were such at all."""
@@ -104,12 +104,14 @@ class Firing:
         rest = [part for part, there in zip(parts, found, strict=True) if there is not None]
         return rest if len(rest) < len(parts) else []
 
-    def _take_in(self, written: Iterable[Part]) -> None:
-        for part in written:
+    def _take_in(self, written: Written) -> None:
+        for part in written.parts:
             told: _Told = part.told
             self._told.append(told)
             for run in told.runs:
                 self.room[run.job.executor] -= 1
+        if written.error is not None:
+            raise written.error
 
     def _read(self, entry: Entry, found: Found | None) -> JobRow | Part | None:
         """Return the row of a due job; or what to write where there is none that can be read."""
@@ -179,8 +181,9 @@ class Firing:
         return parts or [self._slice(row, [], plan.next_run_time, plan.keep, fence, groups)[0]]
 
     def _slice(
-        self, row: JobRow, items: Sequence[Run | Attempt], following: datetime | None, keep: bool, fence: int, groups: Groups
-    ) -> tuple[Part, JobRow]:
+        self, row: JobRow, items: Sequence[Run | Attempt], following: datetime | None, keep: bool, fence: int,
+        groups: Groups,
+    ) -> tuple[Part, JobRow]:  # fmt: skip
         part = Part()
         part.step.delete(row.place)
         moved = row
@@ -227,9 +230,9 @@ class Claiming:
         self._looking = looking
         self._request = request
         self.room = dict(request.room)
-        self._claimed: list[Run] = []
+        self.claimed: list[Run] = []
 
-    def claim(self) -> Claimed:
+    def claim(self) -> None:
         """Claim what is pending and due, as much as there is room for."""
         losses = 0
         for _ in range(ROUNDS):
@@ -237,7 +240,23 @@ class Claiming:
             if not entries:
                 break
             losses += self._claim(entries, losses)
-        return Claimed(self._claimed)
+
+    def pass_on(self) -> bool:
+        """Let others try instead of those that were let try and cannot start here for want of room; true if any can."""
+        server = self._work.server
+        rows = rows_named(self._work, server.names([Span(("freed",))])[0])
+        idle = [row for row in rows if row.freed is not None and self.room.get(row.executor, 1) <= 0]
+        groups = Groups(server)
+        groups.load(group_of(row.freed) for row in idle if row.freed is not None)
+        parts = []
+        for row in idle:
+            part = Part()
+            if free_next(self._work, part, row.freed or "", groups):
+                part.step.check(row.place)
+                part.step.delete(row.trying)
+                part.step.replace(row.key, row._replace(freed=None).text)
+                parts.append(part)
+        return bool(parts) and write_all(self._work, groups, parts)
 
     def _claim(self, entries: Sequence[Entry], number: int) -> bool:
         server = self._work.server
@@ -257,13 +276,15 @@ class Claiming:
         groups.open_ledger({name for row in rows for name in row.limits})
         for row in rows:
             parts.append(self._claim_one(row, groups))
-        written, lost = write(self._work, groups, parts, most=max(1, 1000 >> (2 * number)))
-        for part in written:
+        written = write(self._work, groups, parts, most=max(1, 1000 >> (2 * number)))
+        for part in written.parts:
             runs: Sequence[Run] = part.told
-            self._claimed += runs
+            self.claimed += runs
             for run in runs:
                 self.room[run.job.executor] -= 1
-        return lost
+        if written.error is not None:
+            raise written.error
+        return written.lost
 
     def _claim_one(self, row: RunRow, groups: Groups) -> Part:
         now = self._request.now
@@ -286,6 +307,8 @@ class Claiming:
         part.enter(ours, groups)
         part.step.replace(row.key, ours.text)
         part.step.create(ours.place)
+        if row.freed is not None:
+            part.step.delete(row.trying)
         if row.cancel is not None:
             part.step.create(ours.ending)
         run = claimed(run, self._request.owner, fence)
@@ -298,11 +321,16 @@ class Claiming:
             moved = row.moved(due=max(instant(refusal.until), row.due), freed=None)
         else:
             moved = row.moved(held=refusal.key, freed=None)
-            groups[moved.place[1]].take_in(moved.place[2])
+            group = groups[moved.place[1]]
+            for member in sorted(group.found)[:WITNESSES]:  # or the last of them may have ended meanwhile
+                part.step.check(("members", group.name, member))
+            group.take_in(moved.place[2])
             part.step.create(moved.waiting)
-            part.touched.add(moved.place[1])
+            part.touched.add(group.name)
         part.step.replace(row.key, moved.text)
         part.step.create(moved.place)
+        if row.freed is not None:
+            part.step.delete(row.trying)
         if row.freed is not None and row.freed != refusal.key:
             free_next(self._work, part, row.freed, groups)
 
@@ -334,11 +362,3 @@ def _put_aside(place: tuple[str, ...], run: str, found: Found | None) -> Part:
 
 def _scheduled(item: Run | Attempt) -> datetime:
     return item.scheduled_at if isinstance(item, Run) else item.run.scheduled_at
-
-
-def left_over(room: Mapping[str, int], runs: Sequence[Run]) -> dict[str, int]:
-    """Return the room that is left after some runs were handed out."""
-    free = dict(room)
-    for run in runs:
-        free[run.job.executor] = free.get(run.job.executor, 0) - 1
-    return free

@@ -14,6 +14,7 @@ import json
 import random
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from goscheduler.jobstores._kv_port import Key, KeyValue, Span, Step, StoreUnavailable, unique
@@ -22,6 +23,12 @@ from goscheduler.runs.limits import Ledger
 
 #: How often a step is tried again after somebody else was quicker.
 ATTEMPTS = 60
+
+
+#: How long after it was given up a call may still be carried out by a server.
+STILL_POSSIBLE = timedelta(seconds=60)
+#: How many ends of runs that nobody has answered for are remembered.
+MOST_ENDS = 10_000
 
 
 class Work(NamedTuple):
@@ -37,7 +44,7 @@ class Work(NamedTuple):
 class Group:
     """The runs that count under one name, as they were found and as they are going to be."""
 
-    __slots__ = ("held", "live", "name", "rates", "turn", "waiting")
+    __slots__ = ("found", "held", "live", "name", "rates", "turn", "waiting")
 
     def __init__(self, name: str, members: Iterable[str] = (), rates: Any = ()) -> None:
         self.name = name
@@ -49,6 +56,8 @@ class Group:
         self.held: list[str] = []
         for member in members:
             self.take_in(member)
+        self.found = frozenset(self.live)
+        """The live runs that were there."""
 
     def take_in(self, member: str) -> None:
         """Add a member."""
@@ -172,16 +181,22 @@ class Doubts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[str, tuple[Key, Any, int]] = {}
+        self._runs: dict[str, tuple[Key, Any, datetime | None]] = {}
+        """Id of a run → where it would stand, the run, and when it was looked for first."""
         self._ends: dict[tuple[str, int], None] = {}
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Sequence[Part]) -> None:
         """Remember what the parts of a step would have written."""
         with self._lock:
             for part in parts:
-                self._runs.update({run.id: (place, run, 0) for place, run in part.runs})
-                self._ends.update(dict.fromkeys(part.ends))
-            while len(self._ends) > 10_000:
+                self._runs.update({run.id: (place, run, None) for place, run in part.runs})
+        self.note(end for part in parts for end in part.ends)
+
+    def note(self, ends: Iterable[tuple[str, int]]) -> None:
+        """Remember ids and fences of runs whose ends we may have written."""
+        with self._lock:
+            self._ends.update(dict.fromkeys(ends))
+            while len(self._ends) > MOST_ENDS:
                 del self._ends[next(iter(self._ends))]
 
     def remove(self, parts: Iterable[Part]) -> None:
@@ -198,7 +213,7 @@ class Doubts:
         with self._lock:
             return self._ends.pop((run_id, fence), self) is not self
 
-    def resolve(self, server: KeyValue) -> list[Any]:
+    def resolve(self, server: KeyValue, now: datetime) -> list[Any]:
         """Return the runs that turn out to be ours."""
         if not self._runs:
             return []
@@ -210,34 +225,51 @@ class Doubts:
             self._runs.update(waiting)
             raise
         ours = []
-        for (place, run, looks), there in zip(waiting.values(), found, strict=True):
+        for (place, run, since), there in zip(waiting.values(), found, strict=True):
             if there is not None:
                 ours.append(run)
-            elif looks < _LOOKS:
-                self._runs[run.id] = (place, run, looks + 1)
+            elif since is None or now - since < STILL_POSSIBLE:
+                self._runs[run.id] = (place, run, since or now)
         return ours
 
 
-#: How often it is asked whether a run that nobody answered for has become ours; by then the server has given up too.
-_LOOKS = 60
+class Written(NamedTuple):
+    """How far some parts were written."""
+
+    parts: Sequence[Part]
+    """Those that are."""
+    lost: bool = False
+    """Whether somebody else was quicker with one of the others: then these are to be made again from what is found."""
+    error: StoreUnavailable | None = None
+    """What stopped it."""
 
 
-def write(work: Work, groups: Groups, parts: Sequence[Part], most: int = 1000) -> tuple[list[Part], bool]:
-    """Write parts in as few steps as the server takes, at most so many parts in one.
+def write_all(work: Work, groups: Groups, parts: Sequence[Part]) -> bool:
+    """Write parts; false if somebody else was quicker with one of them, and with it all that follow it are not written.
 
-    Return those that are written, and whether somebody else was quicker with one of the others: then these are to be
-    made again from what is found.
+    :raises StoreUnavailable: if the server does not answer
     """
+    written = write(work, groups, parts)
+    if written.error is not None:
+        raise written.error
+    return not written.lost
+
+
+def write(work: Work, groups: Groups, parts: Sequence[Part], most: int = 1000) -> Written:
+    """Write parts in as few steps as the server takes, at most so many parts in one; say how far that went."""
     written: list[Part] = []
     for chunk in _chunks(work.server, parts, most):
         rest = parts[len(written) + len(chunk) :] if any(part.left for part in chunk) else ()
         step, turns = _step_of(chunk, groups, set().union(*(part.left | part.touched for part in rest)))
-        if not commit(work, step, chunk):
-            return written, True
+        try:
+            if not commit(work, step, chunk):
+                return Written(written, lost=True)
+        except StoreUnavailable as error:
+            return Written(written, error=error)
         for name, turn in turns.items():
             groups[name].turn = turn
         written += chunk
-    return written, False
+    return Written(written)
 
 
 def commit(work: Work, step: Step, parts: Sequence[Part] = ()) -> bool:
@@ -315,4 +347,8 @@ def attempts() -> Iterator[int]:
         if number > 3:
             pause.wait(random.uniform(0, 0.002 * min(number, 20)))
         yield number
-    raise StoreUnavailable("others have changed the same things all the time; this is tried again later")
+
+
+def overtaken() -> StoreUnavailable:
+    """Return the error of who has made all attempts in vain."""
+    return StoreUnavailable(f"others have changed the same things first, {ATTEMPTS} times in a row")

@@ -60,6 +60,8 @@ class Seen(NamedTuple):
     """Words of the runs that are to be ended."""
     held: bool
     """Whether runs wait for others to end."""
+    stuck: bool
+    """Whether some of them could try, but for others that were let try and have no room."""
 
 
 class Looking:
@@ -87,9 +89,9 @@ class Looking:
         owner = word(request.owner)
         while True:
             lanes = [lane for lane in self._lanes if _concerns(lane, request)]
-            spans = [Span(("lanes",)), Span.of_prefix(("ending",), owner), Span(("held",), 1)]
+            spans = [Span(("lanes",)), Span.of_prefix(("ending",), owner), Span(("held",), 1), Span(("freed",), 1)]
             spans += [Span((kind, lane.name), 1) for kind in ("due", "ready") for lane in lanes]
-            known, ending, held, *heads = self._server.names(spans)
+            known, ending, held, freed, *heads = self._server.names(spans)
             if known == [lane.name for lane in self._lanes]:
                 break
             self._lanes = [Lane.of(name) for name in known]
@@ -97,7 +99,8 @@ class Looking:
         now = instant(request.now)
         jobs, jobs_crowded = _first(lanes, heads[: len(lanes)], free, now)
         runs, runs_crowded = _first(lanes, heads[len(lanes) :], free, now)
-        return Seen(jobs, runs, jobs_crowded or runs_crowded, [name.partition(".")[2] for name in ending], bool(held))
+        to_end = [name.partition(".")[2] for name in ending]
+        return Seen(jobs, runs, jobs_crowded or runs_crowded, to_end, bool(held), bool(held and freed and runs_crowded))
 
     def pick(self, kind: str, request: FireRequest, room: Mapping[str, int], luck: bool) -> list[Entry]:
         """Return what is due, the lowest rank first, no more than there is room for.
@@ -119,7 +122,8 @@ class Looking:
     def everything(self, kind: str, last: str | None = None, limit: int | None = None) -> list[str]:
         """Return the names in all lanes, whoever can run what is there."""
         lanes = self._server.names([Span(("lanes",))])[0]
-        return [name for names in self._server.names([Span((kind, lane), limit, "", last) for lane in lanes]) for name in names]
+        found = self._server.names([Span((kind, lane), limit, "", last) for lane in lanes])
+        return [name for names in found for name in names]
 
 
 def _concerns(lane: Lane, request: FireRequest) -> bool:

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
-from goscheduler.jobstores._kv_groups import Groups, Part, Work, write
-from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, read_all, unique, word
+from goscheduler.jobstores._kv_groups import Groups, Part, Work, write_all
+from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, StoreUnavailable, read_all, unique, word
 from goscheduler.jobstores._kv_rows import RunRow
 from goscheduler.jobstores._kv_settling import End, Settling, rows_named, rows_of_owner
 from goscheduler.runs.model import Owner, Run, Settlement
@@ -106,12 +106,18 @@ class Owners:
         alive = self._hearts.alive(now)
         lost = [name for name in names if name.split(".")[0] not in alive]
         self._given_up.update(given_up, (name.split(".")[0] for name in lost))
+        if not given_up.keys() >= {name.split(".")[0] for name in lost}:
+            given_up.update(self._hearts.give_up(now))  # those whose time was over just now
         ends = []
         for run in self._lost_runs(lost):
             owner = _owner(given_up.get(word(run.owner or ""), ""))
             ends.append(End(run, decide(run, "" if owner is None else owner.host)))
         settling = Settling(self._work, self._need_lane)
-        settling.end(ends)
+        try:
+            settling.end(ends)
+        except StoreUnavailable:
+            if not settling.written:
+                raise  # else the rest is done by whoever looks next
         return [end.settlement for end in settling.written if end.settlement is not None]
 
     def _lost_runs(self, names: Sequence[str]) -> list[Run]:
@@ -143,7 +149,7 @@ class Owners:
         if row is not None:
             groups.load(row.groups)
             part.leave(row, groups)
-        write(self._work, groups, [part])
+        write_all(self._work, groups, [part])
 
 
 def _owner(text: str) -> Owner | None:

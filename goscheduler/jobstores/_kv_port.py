@@ -1,8 +1,8 @@
 """What the stores on etcd and ZooKeeper need of a server: ordered names, values, and steps that happen whole or not.
 
 **Keys** are tuples of words: ``("due", lane, name)``. A folder is a key without its last word. Words are made of
-letters, digits and ``._~-`` only; what users name is turned into such a word by :func:`word`, and the name itself
-stands in the value.
+letters, digits and ``%_-`` only, with dots between several in one name; what users name is turned into a word by
+:func:`word`.
 
 **Steps.** All changes of one step are made together or not at all, and each of them says what it expects to find:
 what is created must not exist, and what is deleted, replaced or checked must. No step relies on a value that may have
@@ -12,11 +12,11 @@ is never used twice, and whoever changes the state deletes that entry.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from goscheduler.errors import GoSchedulerError, InvalidArgument
@@ -26,7 +26,7 @@ Key = tuple[str, ...]
 #: Rung by whoever has written something that others should look at.
 BELL: Key = ("bell",)
 
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LAST_TIME = 10**18 - 1
 
 
@@ -168,8 +168,15 @@ class Heartbeats(Protocol):
 
 
 def word(name: str) -> str:
-    """Return a word for what somebody has named: the name itself if it is a plain one, or else a digest of it."""
-    return name if _PLAIN.fullmatch(name) else f"~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
+    """Return a word for what somebody has named: of plain letters, with which no server does anything."""
+    if _PLAIN.fullmatch(name):
+        return name
+    return quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
+
+
+def name_of(word: str) -> str:
+    """Return the name that a word stands for."""
+    return unquote(word, errors="surrogatepass")
 
 
 def unique() -> str:

@@ -7,7 +7,7 @@ key                                         what it holds
 ``lives/<job>``                             what the job has lived through
 ``runs/<run>``                              a run that has not ended: a line about where it stands, then the run
 ``lanes/<lane>``                            nothing; a lane is an executor, a priority and a task
-``groups/<group>``                          latest starts under a limit; ``j.<job>`` for a job, ``l.<limit>`` for a limit
+``groups/<group>``                          latest starts under a limit; ``j.<job>`` of a job, ``l.<limit>`` of a limit
 ``members/<group>/T.<once>``                nothing; deleted and made anew by whoever adds a live run to the group
 ``members/<group>/L.<run>``                 nothing; a live run of the group
 ``members/<group>/W.<run>``, ``P.<run>``    nothing; a pending run of the job: a fire time, or any other
@@ -15,6 +15,7 @@ key                                         what it holds
 ``dead/<run>``                              a dead letter
 ``owners/<owner>``, ``hosts/<owner>``       who is alive, and where
 ``held/<run>``                              nothing; a pending run that waits for others to end
+``freed/<run>``                             nothing; a pending run that need not wait any more, and was not claimed yet
 ``ending/<owner>.<run>``                    nothing; a live run that its owner is to end
 ``bell``                                    who has written something that others should look at
 ==========================================  ===========================================================================
@@ -44,7 +45,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
-from goscheduler.jobstores._kv_port import Found, Key, time_word, unique, word
+from goscheduler.jobstores._kv_port import Found, Key, name_of, time_word, unique, word
 from goscheduler.jobstores._records import Records, history_record, history_text, read_zone, zone_text
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source
 from goscheduler.times import UTC, from_instant, instant
@@ -136,6 +137,11 @@ class RunRow(NamedTuple):
         return ("held", word(self.id))
 
     @property
+    def trying(self) -> Key:
+        """What tells everybody that it has got another look."""
+        return ("freed", word(self.id))
+
+    @property
     def ending(self) -> Key:
         """What tells its owner to end it."""
         return ("ending", f"{word(self.owner or '')}.{word(self.id)}")
@@ -199,7 +205,7 @@ class Rows:
         header, _, definition = found.value.partition("\n")
         try:
             *fields, place = json.loads(header)
-            row = JobRow(*fields, tuple(place), definition)
+            row = JobRow._make([*fields, tuple(place), definition])
             return row if isinstance(row.id, str) and row.place else _refuse("it is no job")
         except Exception as error:
             raise CodecError(f"its record cannot be read: {described(error)}") from error
@@ -211,7 +217,7 @@ class Rows:
 
     def unreadable_job(self, name: str, found: Found) -> Job:
         """Return a job that stands for a row that cannot be read; it is suspended."""
-        return self.records.job(name, found.value, None)
+        return self.records.job(name_of(name), found.value, None)
 
     def life(self, row: JobRow, found: Found | None) -> JobLife:
         """Return what a job has lived through."""
@@ -238,7 +244,7 @@ class Rows:
         header, _, text = found.value.partition("\n")
         try:
             *fields, place = json.loads(header)
-            row = RunRow(*fields, tuple(place), text)
+            row = RunRow._make([*fields, tuple(place), text])
             return row if isinstance(row.id, str) and row.place else _refuse("it is no run")
         except Exception as error:
             raise CodecError(f"A run cannot be read: {described(error)}") from error
@@ -275,7 +281,8 @@ class Rows:
 def life_text(life: JobLife, born: str) -> str:
     """Return what a job has lived through, as it is kept."""
     outcome = None if life.last_outcome is None else life.last_outcome.value
-    return json.dumps([born, life.run_count, moment(life.last_run), moment(life.last_success), life.last_error, outcome])
+    times = moment(life.last_run), moment(life.last_success)
+    return json.dumps([born, life.run_count, *times, life.last_error, outcome])
 
 
 def _read_life(text: str, born: str) -> JobLife:

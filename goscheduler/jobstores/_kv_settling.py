@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.codec import CodecError
-from goscheduler.jobstores._kv_groups import Groups, Part, Work, attempts, write
+from goscheduler.jobstores._kv_groups import Groups, Part, Work, attempts, overtaken, write
 from goscheduler.jobstores._kv_history import history_entry
-from goscheduler.jobstores._kv_port import Found, Span, word
+from goscheduler.jobstores._kv_port import Found, Span, StoreUnavailable, word
 from goscheduler.jobstores._kv_rows import JobRow, RunRow, group_of, life_text
 from goscheduler.runs.model import DeadLetter, Run, Settlement
 from goscheduler.runs.records import record_of
@@ -42,14 +42,21 @@ class Settling:
 
     def end(self, ends: Iterable[End]) -> None:
         """Write all of these."""
-        waiting = list(ends)
-        numbers = attempts()
-        number = next(numbers)
-        while waiting:
-            done, lost = self._try(waiting, most=max(1, 1000 >> (2 * number)))
-            waiting = [end for end in waiting if id(end) not in done]
-            if lost:
-                number = next(numbers)
+        try:
+            self._end(list(ends))
+        except StoreUnavailable:
+            self._work.doubts.note((end.run.id, end.run.fence) for end in self.written)  # they will be given again
+            raise
+
+    def _end(self, waiting: Sequence[End]) -> None:
+        for number in attempts():
+            lost = False
+            while waiting and not lost:
+                done, lost = self._try(waiting, most=max(1, 1000 >> (2 * number)))
+                waiting = [end for end in waiting if id(end) not in done]
+            if not waiting:
+                return
+        raise overtaken()
 
     def _try(self, ends: Sequence[End], most: int) -> tuple[set[int], bool]:
         """Write what can be written; return the identities of what is done with, and whether others were quicker."""
@@ -66,11 +73,13 @@ class Settling:
         groups = Groups(self._work.server)
         groups.load(name for row in rows.values() for name in row.groups)
         parts = self._parts(by_job, groups)
-        written, lost = write(self._work, groups, parts, most)
-        for part in written:
+        written = write(self._work, groups, parts, most)
+        for part in written.parts:
             self.written += [allowed for _, allowed in part.told]
             done.update(id(end) for end, _ in part.told)
-        return done, lost
+        if written.error is not None:
+            raise written.error
+        return done, written.lost
 
     def _rows(self, ends: Sequence[End]) -> dict[int, RunRow]:
         """Return the rows of the runs that are still live with the same fence; the others are refused."""
@@ -180,6 +189,7 @@ def free_next(work: Work, part: Part, key: str, groups: Groups) -> bool:
         part.step.delete(place)
         part.step.delete(row.waiting)
         part.step.create(freed.place)
+        part.step.create(freed.trying)
         part.step.replace(row.key, freed.text)
         part.left.add(name)
         return True
@@ -197,6 +207,7 @@ def drop_pending(work: Work, part: Part, row: RunRow, groups: Groups) -> None:
         part.step.delete(row.waiting)
         part.left.add(group.name)
     if row.freed is not None:
+        part.step.delete(row.trying)
         free_next(work, part, row.freed, groups)
 
 

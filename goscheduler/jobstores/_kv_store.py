@@ -7,32 +7,20 @@ scheduler.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.codec import CodecError
-from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
-from goscheduler.jobstores._kv_firing import Claiming, Firing, left_over, tell_to_end
-from goscheduler.jobstores._kv_groups import Doubts, Groups, Part, Work, attempts, commit, write
+from goscheduler.jobstores._kv_firing import Claiming, Firing, tell_to_end
+from goscheduler.jobstores._kv_groups import Doubts, Groups, Part, Work, attempts, commit, overtaken, write, write_all
 from goscheduler.jobstores._kv_history import dead_letters, history, history_entry, prune
+from goscheduler.jobstores._kv_jobs import Jobs
 from goscheduler.jobstores._kv_looking import Looking
 from goscheduler.jobstores._kv_owners import Owners, TimedHeartbeats
-from goscheduler.jobstores._kv_port import (
-    Found,
-    Heartbeats,
-    KeyValue,
-    Span,
-    Step,
-    check_size,
-    read_all,
-    time_of,
-    time_word,
-    unique,
-    word,
-)
-from goscheduler.jobstores._kv_rows import JobRow, Rows, RunRow, lane_of
+from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, StoreUnavailable, unique, word
+from goscheduler.jobstores._kv_rows import Rows, RunRow, lane_of
 from goscheduler.jobstores._kv_settling import End, Settling, drop_pending, groups_of, rows_named
 from goscheduler.jobstores._polling import LONGEST, Poll
 from goscheduler.jobstores._records import Records
@@ -68,6 +56,7 @@ class KeyValueJobStore(BaseJobStore):
         self._rows = Rows(Records(scheduler, alias, self._serializer))
         self._work = Work(self._server, self._rows, Doubts(), self._who)
         self._looking.forget()
+        self._jobs = Jobs(self._work, self._looking)
         self._owners = Owners(self._work, self._hearts, self._need_lane, self._logger)
 
     def shutdown(self) -> None:
@@ -82,174 +71,82 @@ class KeyValueJobStore(BaseJobStore):
     # Jobs
 
     def lookup_job(self, job_id: str) -> Job | None:
-        name = word(job_id)
-        found, life = self._server.read([("jobs", name), ("lives", name)])
-        return None if found is None else self._job(name, found, life)
+        return self._jobs.lookup(job_id)
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
-        names = self._looking.everything("due", time_word(instant(now) + 1))
-        return _by_time(self._jobs([name.split(".")[1] for name in names]))
+        return self._jobs.due(now)
 
     def get_next_run_time(self) -> datetime | None:
-        times = [time_of(name) for name in self._looking.everything("due", limit=1)]
-        return from_instant(min(times), UTC) if times else None
+        return self._jobs.next_run_time()
 
     def get_all_jobs(self) -> list[Job]:
-        lives = dict(read_all(self._server, ("lives",)))
-        return _by_time([self._job(name, found, lives.get(name)) for name, found in read_all(self._server, ("jobs",))])
-
-    def _jobs(self, names: Sequence[str]) -> list[Job]:
-        found = self._server.read([key for name in names for key in (("jobs", name), ("lives", name))])
-        return [
-            self._job(name, there, found[2 * index + 1])
-            for index, name in enumerate(names)
-            if (there := found[2 * index]) is not None
-        ]
-
-    def _job(self, name: str, found: Found, life: Found | None) -> Job:
-        try:
-            return self._rows.job(self._rows.job_row(found), life)
-        except CodecError:
-            return self._rows.unreadable_job(name, found)
+        return self._jobs.all()
 
     def add_job(self, job: Job) -> None:
-        row = self._new_row(job)
-        self._looking.need(lane_of(row))
-        step = Step()
-        step.create(row.place)
-        step.create(row.key, row.text)
-        step.ring(self._who)
-        if not commit(self._work, step):
-            raise ConflictingIdError(job.id)
+        self._jobs.add(job)
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
-        rows = [self._new_row(job) for job in jobs]
-        for lane in {lane_of(row) for row in rows}:
-            self._looking.need(lane)
-        parts = []
-        for row in rows:
-            part = Part()
-            part.step.create(row.place)
-            part.step.create(row.key, row.text)
-            part.told = row
-            parts.append(part)
-        if len({row.key for row in rows}) < len(rows):
-            raise ConflictingIdError(Counter(row.id for row in rows).most_common(1)[0][0])
-        written, taken = write(self._work, Groups(self._server), parts)
-        if taken:
-            for part in written:
-                self._remove(part.told.key[1])
-            there = self._there({part.told.id for part in parts[len(written) :]})
-            raise ConflictingIdError(min(there, default=parts[len(written)].told.id))
+        self._jobs.add_all(jobs)
         self._ring()
 
     def update_job(self, job: Job) -> None:
-        self._change(job.id, lambda _: job)
+        self._jobs.change(job.id, lambda _: job)
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
-        edited = self._change(job_id, edit)
+        edited = self._jobs.change(job_id, edit)
         edited._scheduler, edited._jobstore_alias = self._scheduler, self._alias
         return edited
 
-    def _change(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
-        name = word(job_id)
-        for _ in attempts():
-            found, life = self._server.read([("jobs", name), ("lives", name)])
-            if found is None:
-                raise JobLookupError(job_id)
-            edited = edit(self._job(name, found, life))
-            before = self._places(name, found)
-            row = self._new_row(edited, before)
-            self._looking.need(lane_of(row))
-            step = Step()
-            for place in before[1]:
-                step.delete(place)
-            step.create(row.place)
-            step.replace(row.key, row.text, found.version)
-            step.ring(self._who)
-            if commit(self._work, step):
-                return edited
-        raise AssertionError("unreachable")
-
-    def _new_row(self, job: Job, before: tuple[JobRow | None, Any] = (None, ())) -> JobRow:
-        row = before[0]
-        new = self._rows.new_job(job, "" if row is None else row.born, 0 if row is None else row.fence)
-        # A run has the definition once more inside of it, and quoted.
-        check_size(f"Job {job.id!r}", new.text, self._server.most_bytes // 3)
-        if 5 * len(new.limits) + 20 > self._server.most_changes:
-            raise InvalidArgument(
-                f"Job {job.id!r} has {len(new.limits)} limits; this job store takes at most "
-                f"{(self._server.most_changes - 20) // 5} for one job", field="limits",
-            )  # fmt: skip
-        return new
-
-    def _places(self, name: str, found: Found) -> tuple[JobRow | None, list[tuple[str, ...]]]:
-        """Return the row of a job, and where it stands: of one that cannot be read that is looked for."""
-        try:
-            row = self._rows.job_row(found)
-            return row, [row.place]
-        except CodecError:
-            names = self._server.names([Span.of_prefix(("suspended",), name)])[0]
-            return None, [("suspended", each) for each in names]
-
     def remove_job(self, job_id: str) -> None:
-        if not self._remove(word(job_id)):
-            raise JobLookupError(job_id)
+        self._jobs.remove(job_id)
 
     def remove_all_jobs(self) -> None:
-        for name in self._server.names([Span(("jobs",))])[0]:
-            self._remove(name)
+        self._jobs.remove_all()
 
-    def _remove(self, name: str, only_if: Callable[[JobRow, Found | None, Groups], bool] | None = None) -> bool:
-        """Remove a job; false if there is none, or if it is not to be removed as it is found."""
-        for _ in attempts():
-            found, life = self._server.read([("jobs", name), ("lives", name)])
-            if found is None:
-                return False
-            groups = Groups(self._server)
-            groups.load([f"j.{name}"])
-            row, places = self._places(name, found)
-            if only_if is not None and (row is None or not only_if(row, life, groups)):
-                return False
-            part = self._removal(name, places, life, groups)
-            if not write(self._work, groups, [part])[1]:
-                return True
-        raise AssertionError("unreachable")
+    def suspensions(self) -> Mapping[str, str]:
+        return self._jobs.suspensions()
 
-    def _removal(self, name: str, places: Sequence[Any], life: Found | None, groups: Groups) -> Part:
-        part = Part()
-        part.step.delete(("jobs", name))
-        for place in places:
-            part.step.delete(place)
-        if life is not None:
-            part.step.delete(("lives", name))
-        group = groups[f"j.{name}"]
-        part.left.add(group.name)
-        part.gone.add(group.name)
-        for member in [*group.live, *group.waiting][:1]:
-            part.step.check(("members", group.name, member))  # else its end may not have seen that the job is gone
-        return part
+    def release(self, job_id: str) -> bool:
+        return self._jobs.release(job_id)
+
+    def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
+        return self._jobs.prune_finished(retention, now, limit)
 
     # Firing
 
     def fire_due(self, request: FireRequest) -> Fired:
-        seen = self._looking.look(request, request.room)
-        fired = Fired()
-        if seen.job_due is not None and seen.job_due <= instant(request.now):
-            fired = Firing(self._work, self._looking, request).fire()
-            seen = self._looking.look(request, left_over(request.room, fired.runs))
+        fired = Fired(self._work.doubts.resolve(self._server, request.now))
+        try:
+            seen = self._looking.look(request, request.room)
+            if seen.job_due is not None and seen.job_due <= instant(request.now):
+                firing = Firing(self._work, self._looking, request)
+                fired = firing.fire(fired.runs)
+                seen = self._looking.look(request, firing.room)
+        except StoreUnavailable as error:
+            if not any(fired):
+                raise
+            return fired._replace(error=error)  # what is ours already has to be handed over
         self._poll.found(bool(fired.runs))
         return fired._replace(next_due=_time(seen.job_due), more=seen.crowded)
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         seen = self._looking.look(request, request.room)
-        claimed = Claimed()
-        if seen.run_due is not None and seen.run_due <= instant(request.now):
-            claimed = Claiming(self._work, self._looking, request).claim()
-            seen = self._looking.look(request, left_over(request.room, claimed.runs))
-        return claimed._replace(
-            next_due=_time(seen.run_due), more=seen.crowded or seen.held, to_end=self._to_end(seen.to_end)
-        )
+        to_end = self._to_end(seen.to_end)
+        if not seen.stuck and (seen.run_due is None or seen.run_due > instant(request.now)):
+            return Claimed((), _time(seen.run_due), seen.crowded or seen.held, to_end)
+        claiming = Claiming(self._work, self._looking, request)
+        try:
+            claiming.claim()
+            seen = self._looking.look(request, claiming.room)
+            if seen.stuck and claiming.pass_on():
+                claiming.claim()
+                seen = self._looking.look(request, claiming.room)
+            to_end = self._to_end(seen.to_end)
+        except StoreUnavailable:
+            if not claiming.claimed:
+                raise
+            return Claimed(claiming.claimed, request.now, True, to_end)  # the next round learns of the outage
+        return Claimed(claiming.claimed, _time(seen.run_due), seen.crowded or seen.held, to_end)
 
     def _to_end(self, names: Sequence[str]) -> list[tuple[Run, str]]:
         rows = rows_named(self._work, names) if names else []
@@ -280,9 +177,9 @@ class KeyValueJobStore(BaseJobStore):
             groups.load(row.groups)
             part.add_run(row, groups)
             part.step.ring(self._who)
-            if not write(self._work, groups, [part])[1]:
+            if write_all(self._work, groups, [part]):
                 return True
-        raise AssertionError("unreachable")
+        raise overtaken()
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         dropped = False
@@ -292,7 +189,7 @@ class KeyValueJobStore(BaseJobStore):
                 return dropped
             groups = Groups(self._server)
             groups.load(name for row in rows for name in groups_of(row))
-            there = self._there({row.job_id for row in rows})
+            there = self._jobs.existing({row.job_id for row in rows})
             parts = []
             for row in rows:
                 part = Part()
@@ -300,15 +197,11 @@ class KeyValueJobStore(BaseJobStore):
                 if row.job_id not in there:
                     part.gone.add(row.groups[0])
                 parts.append(part)
-            written, _ = write(self._work, groups, parts)
-            dropped = dropped or bool(written)
-        return dropped
-
-    def _there(self, job_ids: set[str]) -> set[str]:
-        """Return those of some jobs that exist."""
-        ids = sorted(job_ids)
-        found = self._server.read([("jobs", word(job_id)) for job_id in ids])
-        return {job_id for job_id, each in zip(ids, found, strict=True) if each is not None}
+            written = write(self._work, groups, parts)
+            dropped = dropped or bool(written.parts)
+            if written.error is not None:
+                raise written.error
+        raise overtaken()
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         if job_id is None:
@@ -342,10 +235,11 @@ class KeyValueJobStore(BaseJobStore):
 
     def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
         for _ in attempts():
-            (row,) = rows_named(self._work, [word(run_id)]) or [None]
-            run = None if row is None else self._read_run(row)
-            if row is None or run is None:
+            rows = rows_named(self._work, [word(run_id)])
+            run = self._read_run(rows[0]) if rows else None
+            if run is None:
                 return None
+            row = rows[0]
             groups = Groups(self._server)
             part = Part()
             if row.owner is None:
@@ -353,14 +247,14 @@ class KeyValueJobStore(BaseJobStore):
             else:
                 tell_to_end(part, row, reason)
             part.step.ring(self._who)
-            if not write(self._work, groups, [part])[1]:
+            if write_all(self._work, groups, [part]):
                 return run
-        raise AssertionError("unreachable")
+        raise overtaken()
 
     def _call_off(self, part: Part, row: RunRow, settlement: Settlement, groups: Groups) -> None:
         groups.load(groups_of(row))
         drop_pending(self._work, part, row, groups)
-        if not self._there({row.job_id}):
+        if not self._jobs.existing({row.job_id}):
             part.gone.add(row.groups[0])
         part.step.create(*history_entry(record_of(settlement.attempt)))
 
@@ -410,43 +304,6 @@ class KeyValueJobStore(BaseJobStore):
         step.delete(key)
         return commit(self._work, step)
 
-    def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
-        removed: list[str] = []
-
-        def outlived(row: JobRow, life: Found | None, groups: Groups) -> bool:
-            if not retention.has_outlived(self._rows.life(row, life), now) or not groups[f"j.{row.key[1]}"].empty:
-                return False
-            removed.append(row.id)
-            return True
-
-        for name in self._server.names([Span(("finished",), None, "", time_word(instant(now)))])[0]:
-            if len(removed) >= limit:
-                break
-            self._remove(name.split(".")[1], outlived)
-        return list(dict.fromkeys(removed))
-
-    # Suspension
-
-    def suspensions(self) -> Mapping[str, str]:
-        names = self._server.names([Span(("suspended",))])[0]
-        jobs = self._jobs([name.split(".")[0] for name in names])
-        return {job.id: job.suspended for job in jobs if job.suspended is not None}
-
-    def release(self, job_id: str) -> bool:
-        for _ in attempts():
-            (found,) = self._server.read([("jobs", word(job_id))])
-            row = None if found is None else self._places(word(job_id), found)[0]
-            if row is None or row.suspended is None:
-                return False
-            released = row.moved(suspended=None)
-            step = Step()
-            step.delete(row.place)
-            step.create(released.place)
-            step.replace(row.key, released.text)
-            if commit(self._work, step):
-                return True
-        raise AssertionError("unreachable")
-
     def life_of(self, job: Job) -> JobLife:
         return job.life
 
@@ -460,8 +317,9 @@ class KeyValueJobStore(BaseJobStore):
                 part.step.check(row.place)
                 part.step.replace(row.key, row._replace(revoked=True).text)
                 parts.append(part)
-            if not write(self._work, Groups(self._server), parts)[1]:
+            if write_all(self._work, Groups(self._server), parts):
                 return
+        raise overtaken()
 
     # Others
 
@@ -476,17 +334,11 @@ class KeyValueJobStore(BaseJobStore):
     def _ring(self) -> None:
         step = Step()
         step.ring(self._who)
-        self._server.commit(step)
+        with suppress(StoreUnavailable):  # what they should hear of is written, and they look by themselves too
+            self._server.commit(step)
 
     def _need_lane(self, row: RunRow) -> None:
         self._looking.need(lane_of(row))
-
-
-def _by_time(jobs: list[Job]) -> list[Job]:
-    def place(job: Job) -> tuple[bool, int, str]:
-        return job.next_run_time is None, 0 if job.next_run_time is None else instant(job.next_run_time), job.id
-
-    return sorted(jobs, key=place)
 
 
 def _time(microseconds: int | None) -> datetime | None:

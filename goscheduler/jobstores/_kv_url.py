@@ -38,10 +38,10 @@ def read_url(url: Any, schemes: tuple[str, ...], example: str) -> Place:
     credentials, _, hosts = address.rpartition("@")
     user, _, password = credentials.partition(":")
     if re.search(r"[\s?#]", hosts + path):
-        raise InvalidArgument(
-            f"url must look like {example}, without blanks and options, got {shown(without_password(url))}", field="url",
-        )
-    return Place(scheme.lower(), hosts, unquote(user), unquote(password), unquote(f"/{path}") if path.strip("/") else "")
+        told = shown(without_password(url))
+        raise InvalidArgument(f"url must look like {example}, without blanks and options, got {told}", field="url")
+    path = unquote(f"/{path}") if path.strip("/") else ""
+    return Place(scheme.lower(), hosts, unquote(user), unquote(password), path)
 
 
 def without_password(url: str) -> str:
@@ -68,7 +68,9 @@ def check_path(path: Any) -> str:
         raise InvalidArgument('The "path" parameter must not be empty', field="path", value=path)
     for segment in segments:
         if segment in (".", "..", "zookeeper") or not _SEGMENT.fullmatch(segment):
-            raise InvalidArgument(f"path must be names separated by slashes, got {shown(path)}", field="path", value=path)
+            raise InvalidArgument(
+                f"path must be names separated by slashes, got {shown(path)}", field="path", value=path
+            )
     return f"/{'/'.join(segments)}"
 
 

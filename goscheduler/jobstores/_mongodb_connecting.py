@@ -14,11 +14,11 @@ from typing import Any
 
 import pymongo
 from pymongo import IndexModel, MongoClient
-from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError, ServerSelectionTimeoutError
+from pymongo.errors import AutoReconnect, ConfigurationError, NetworkTimeout, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
+from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable, shown
 from goscheduler.jobstores._mongodb_documents import Document
 from goscheduler.jobstores._mongodb_looking import META
 from goscheduler.jobstores._mongodb_writing import Collections
@@ -43,10 +43,6 @@ DURABLE = WriteConcern("majority", j=True)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
 _UNAUTHORISED = (13, 18)
-
-
-class StoreUnavailable(GoSchedulerError, ConnectionError):
-    """The server cannot be used; the message says why, and what to do."""
 
 
 def check_name(field: str, value: Any) -> str:
@@ -115,17 +111,19 @@ def deadline() -> Iterator[None]:
 def prepare(client: MongoClient[Document], collections: Collections, logger: logging.Logger) -> bool:
     """Check the server, make indexes; true if it can tell of changes.
 
-    :raises StoreUnavailable: if it cannot be used
+    :raises StoreUnavailable: if it does not answer
+    :raises GoSchedulerError: if it cannot be used
     """
     try:
         with deadline():
             hello = client.admin.command("hello")
             version = client.server_info()["versionArray"]
             if tuple(version[:2]) < OLDEST:
-                raise StoreUnavailable(f"MongoDB {_dotted(version[:3])} is too old; at least {_dotted(OLDEST)} is needed")
+                old, needed = _dotted(version[:3]), _dotted(OLDEST)
+                raise GoSchedulerError(f"MongoDB {old} is too old; at least {needed} is needed")
             _check_shape(collections)
             _make_indexes(collections)
-    except ServerSelectionTimeoutError as error:
+    except (AutoReconnect, NetworkTimeout) as error:
         raise StoreUnavailable(
             f"MongoDB does not answer at {_place(client)} within {CONNECT:g} seconds; is it running, and is the "
             f"address right? ({error.args[0] if error.args else error})"
@@ -133,11 +131,11 @@ def prepare(client: MongoClient[Document], collections: Collections, logger: log
     except OperationFailure as error:
         if error.code not in _UNAUTHORISED:
             raise
-        raise StoreUnavailable(
+        raise GoSchedulerError(
             f"MongoDB at {_place(client)} refuses us: {error.args[0]}; check user, password and authSource"
         ) from None
     except ConfigurationError as error:
-        raise StoreUnavailable(f"MongoDB at {_place(client)} cannot be used: {error}") from None
+        raise GoSchedulerError(f"MongoDB at {_place(client)} cannot be used: {error}") from None
     _tell_of_risks(client, collections, hello, logger)
     return "setName" in hello
 
@@ -147,14 +145,14 @@ def _check_shape(collections: Collections) -> None:
     collections.meta.update_one(META, {"$setOnInsert": {"version": VERSION}}, upsert=True)
     found = (collections.meta.find_one(META) or {}).get("version")
     if found != VERSION:
-        raise StoreUnavailable(
+        raise GoSchedulerError(
             f"The collection {collections.jobs.full_name} is of version {found!r}, and this program knows {VERSION}; "
             "use the newer goscheduler that has made it, or another collection"
         )
     foreign = collections.jobs.find_one({"v": {"$exists": False}})
     if foreign is not None:
         kind = "an APScheduler 3 job store" if "job_state" in foreign else "something else"
-        raise StoreUnavailable(
+        raise GoSchedulerError(
             f"The collection {collections.jobs.full_name} holds documents of {kind}; "
             "give another database or collection"
         )

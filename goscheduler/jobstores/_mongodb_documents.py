@@ -26,11 +26,11 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``told``        records on their way into the history
 ``marks``       what it is found by: "owner:" and who has a run of it, "end:" and who is to end one, "held:" and a key
                 that a run is held under, "told", "suspended", "finished". One index for all of them costs less
-``call``        changes when other processes are to look at once
 ==============  ======================================================================================================
 
 ``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
-scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of all this.
+scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of all this, and "call", which changes when
+other processes are to look at once.
 """
 
 from __future__ import annotations

@@ -277,21 +277,22 @@ def set_aside(entry: Document, reason: str) -> Document:
     return {**without(entry, "owner", "freed"), "held": UNREADABLE, "unreadable": quoted(reason)}
 
 
-def free_held(work: Work, keys: Iterable[str]) -> bool:
-    """Let a run that is held under a limit try again for each time that its key is given; true if there was one."""
-    found = False
+def free_held(work: Work, keys: Iterable[str]) -> None:
+    """Let a run that is held under a limit try again for each time that its key is given."""
     for key in keys:
         if key.startswith("limit:"):
-            for _ in range(MOST_PLANS):
-                document = work.collections.jobs.find_one({"marks": held_mark(key)})
-                if document is None:
-                    break
-                after = with_runs(document, freed(document["runs"], key))
-                after["call"] = work.writer.mark()
-                found = True
-                if work.writer.write([Change(document, after)]):
-                    break
-    return found
+            _free_one(work, key)
+
+
+def _free_one(work: Work, key: str) -> None:
+    for _ in range(MOST_PLANS):
+        document = work.collections.jobs.find_one({"marks": held_mark(key)})
+        if document is None:
+            return
+        after = with_runs(document, freed(document["runs"], key))
+        if work.writer.write([Change(document, after)]):
+            work.writer.call()
+            return
 
 
 def _by_limits(

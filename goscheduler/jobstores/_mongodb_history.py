@@ -9,8 +9,9 @@ from typing import Any
 from pymongo.collection import Collection
 
 from goscheduler.codec import CodecError
-from goscheduler.jobstores._mongodb_documents import Document, unquoted, with_runs
+from goscheduler.jobstores._mongodb_documents import Document, unquoted
 from goscheduler.jobstores._mongodb_firing import Work
+from goscheduler.jobstores._mongodb_runs import Runs
 from goscheduler.jobstores._records import history_record
 from goscheduler.runs.model import DeadLetter, OutcomeKind, Run
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -25,8 +26,9 @@ TAKING = 60_000_000
 class History:
     """What is remembered by one store."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, runs: Runs) -> None:
         self._work = work
+        self._runs = runs
         self._history = work.collections.history
         self._dead = work.collections.dead
         self._counted_at: int | None = None
@@ -98,19 +100,9 @@ class History:
         letter = None if row is None else self._letter(row)
         if letter is None:
             return False
-        self.add_run(follow_up(letter))
+        self._runs.add(follow_up(letter))
         self._dead.delete_one({"_id": run_id, "taken": instant(now)})
         return True
-
-    def add_run(self, run: Run) -> None:
-        """Add a pending run to the document of its job; there need not be such a job."""
-
-        def edit(document: Document | None) -> Document:
-            before: Document = {"_id": run.job.id, "here": False} if document is None else document
-            runs = [*before.get("runs", ()), self._work.documents.run_entry(run, before)]
-            return with_runs(before, runs)
-
-        self._work.writer.edit(run.job.id, edit)
 
     def mend(self, now: datetime) -> None:
         """Finish the taking of dead letters that somebody who was lost has begun."""

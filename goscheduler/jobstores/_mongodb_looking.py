@@ -68,7 +68,7 @@ class Looking:
         return Seen(now, found.get("due True"), found.get("ready True"), crowded, "end" in found)
 
     def expect(self, request: FireRequest) -> Seen | None:
-        """Return that jobs are due, where a look a moment ago said so. The server's clock is not behind the time given."""
+        """Return that jobs are due, where a look a moment ago said so. The server's clock is past the time given."""
         passed = SYSTEM_CLOCK.monotonic() - self._looked_at
         if passed > BELIEVED or self._server_now is None or not any(room > 0 for room in request.room.values()):
             return None

@@ -10,6 +10,7 @@ from pymongo.collection import Collection
 from pymongo.errors import PyMongoError
 
 from goscheduler.jobstores._mongodb_documents import Document
+from goscheduler.jobstores._mongodb_writing import CALL
 
 #: For how long, in milliseconds, the server holds a question that it has no answer to.
 PATIENCE = 1000
@@ -18,12 +19,15 @@ PAUSE = 2.0
 
 
 class Waking:
-    """Calls ``wake`` when somebody else has made a change that others are to know of."""
+    """Calls ``wake`` when somebody else has made a change that others are to know of.
+
+    Only one small document is watched: a server that watched jobs would spend more on that than on firing them.
+    """
 
     def __init__(
-        self, jobs: Collection[Document], writer: str, wake: Callable[[], None], logger: logging.Logger
+        self, meta: Collection[Document], writer: str, wake: Callable[[], None], logger: logging.Logger
     ) -> None:
-        self._jobs = jobs
+        self._meta = meta
         self._wake = wake
         self._logger = logger
         self._steps = _calls_of_others(writer)
@@ -51,7 +55,7 @@ class Waking:
             self._over.wait(PAUSE)
 
     def _listen(self) -> None:
-        with self._jobs.watch(self._steps, max_await_time_ms=PATIENCE) as stream:
+        with self._meta.watch(self._steps, max_await_time_ms=PATIENCE) as stream:
             self.listening.set()
             self._wake()  # for what has happened while nobody listened
             while not self._over.is_set():
@@ -60,10 +64,10 @@ class Waking:
 
 
 def _calls_of_others(writer: str) -> list[Document]:
-    """Return which changes are heard of: new documents, and those that are marked as calls, unless they are ours."""
-    call = {"$ifNull": ["$updateDescription.updatedFields.call", "$fullDocument.call"]}
+    """Return which changes are heard of: those of the document of calls, unless they are ours."""
+    caller = {"$ifNull": ["$updateDescription.updatedFields.by", "$fullDocument.by"]}
     return [
-        {"$match": {"operationType": {"$in": ["insert", "replace", "update"]}}},
-        {"$project": {"call": call}},
-        {"$match": {"call": {"$type": "string", "$not": {"$regex": f"^{writer}-"}}}},
+        {"$match": {"documentKey": CALL}},
+        {"$project": {"by": caller}},
+        {"$match": {"by": {"$type": "string", "$not": {"$regex": f"^{writer}-"}}}},
     ]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pymongo import DeleteMany, UpdateMany
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError
+from pymongo.write_concern import WriteConcern
 
 from goscheduler.jobstores._mongodb_documents import Document, indexed, is_empty, owner_mark
 
@@ -25,6 +26,8 @@ MESSAGE = 1000
 #: How often one change is tried before it is given up because others are always quicker.
 MOST_TRIES = 200
 _DUPLICATE = 11000
+#: The document whose changes other processes hear of.
+CALL = {"_id": "call"}
 
 
 class Collections(NamedTuple):
@@ -51,6 +54,7 @@ class Writer:
     def __init__(self, collections: Collections) -> None:
         self._jobs = collections.jobs
         self._history = collections.history
+        self._calls = collections.meta.with_options(write_concern=WriteConcern(w=0))
         self.name = uuid.uuid4().hex[:16]
         """Who we are, as the first part of all marks."""
         self._numbers = itertools.count(1)
@@ -65,6 +69,21 @@ class Writer:
         """Add a document; false if there is one by its id."""
         return self._write_one(document["_id"], None, indexed(document), call=True)
 
+    def call(self) -> None:
+        """Have other processes look at once. Whether they hear it is not waited for: they look by themselves too."""
+        self._calls.update_one(CALL, {"$set": {"by": self.mark()}}, upsert=True)
+
+    def add_all(self, documents: Sequence[Document]) -> list[str]:
+        """Add documents, and return the ids of those that could not be added because there is one."""
+        for document in documents:
+            document["v"] = self.mark()
+        try:
+            self._jobs.insert_many([indexed(document) for document in documents], ordered=False)
+        except BulkWriteError as error:
+            return [documents[index]["_id"] for index in _duplicates(error)]
+        self.call()
+        return []
+
     def edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
         """Change one document as ``edit``, a pure function, says, however many others change it too."""
         for _ in range(MOST_TRIES):
@@ -78,20 +97,23 @@ class Writer:
         raise ConnectionFailure(f"Job {job_id!r} is changed by others all the time")
 
     def _write_one(self, job_id: str, before: Document | None, after: Document, call: bool) -> bool:
-        mark = self.mark()
-        after["v"] = mark
-        if call:
-            after["call"] = mark
+        after["v"] = self.mark()
         try:
-            if before is None:
-                return is_empty(after) or self._insert(after)
-            if is_empty(after):
-                return self._jobs.delete_one({"_id": job_id, "v": before["v"]}).deleted_count == 1
-            return self._jobs.replace_one({"_id": job_id, "v": before["v"]}, after).matched_count == 1
+            written = self._replace(job_id, before, after)
         except ConnectionFailure:
-            if self._jobs.count_documents({"_id": job_id, "v": mark}, limit=1):
-                return True
-            raise
+            if not self._jobs.count_documents({"_id": job_id, "v": after["v"]}, limit=1):
+                raise
+            written = True
+        if written and call:
+            self.call()
+        return written
+
+    def _replace(self, job_id: str, before: Document | None, after: Document) -> bool:
+        if before is None:
+            return is_empty(after) or self._insert(after)
+        if is_empty(after):
+            return self._jobs.delete_one({"_id": job_id, "v": before["v"]}).deleted_count == 1
+        return self._jobs.replace_one({"_id": job_id, "v": before["v"]}, after).matched_count == 1
 
     def _insert(self, document: Document) -> bool:
         try:
@@ -146,10 +168,7 @@ class Writer:
         try:
             self._history.insert_many(documents, ordered=False)
         except BulkWriteError as error:
-            problems = error.details["writeErrors"]
-            if error.details["writeConcernErrors"] or any(problem["code"] != _DUPLICATE for problem in problems):
-                raise
-            return [documents[problem["index"]]["_id"] for problem in problems]
+            return [documents[index]["_id"] for index in _duplicates(error)]
         return []
 
     def pass_on(self, documents: Iterable[Document], owner: str | None = None) -> None:
@@ -158,6 +177,14 @@ class Writer:
         if waiting:
             self.record([record for document in waiting for record in document["told"]])
             self.write([Change(document, _without_told(document)) for document in waiting], owner)
+
+
+def _duplicates(error: BulkWriteError) -> list[int]:
+    """Return the places of the documents that were there already; raise the error if there is more to it."""
+    problems = error.details["writeErrors"]
+    if error.details["writeConcernErrors"] or any(problem["code"] != _DUPLICATE for problem in problems):
+        raise error
+    return [problem["index"] for problem in problems]
 
 
 def _without_told(document: Document) -> Document:

@@ -1,15 +1,16 @@
 """Firing and claiming in the Redis store.
 
-=====  ===================================================================  ==============================================
+=====  ===================================================================  =======================================
 step   what happens                                                         a crash after it leaves
-=====  ===================================================================  ==============================================
-take   what is due is ours by a token, and nobody else sees it for a while  it is due again after :data:`RESERVED_FOR`
+=====  ===================================================================  =======================================
+take   what is due is read, and hidden from others for a while              it is due again after :data:`HIDDEN_FOR`
 plan   the pure functions of the request decide, here                       the same
-write  what was decided is written, if the token still stands there and     owned runs; the lease lapses
-       nothing that it was based on has changed; the rest is due again
-=====  ===================================================================  ==============================================
+write  what was decided is written, unless something that it is based on    owned runs; the lease lapses
+       has changed since: then it is due again
+=====  ===================================================================  =======================================
 
-Each step is one round trip for any number of jobs. A round that finds nothing due is the first step alone.
+Whoever writes first wins: what others have based on the same fence comes in vain. Each step is one round trip for any
+number of jobs. A round that finds nothing due is the first step alone.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
-from uuid import uuid4
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._records import zone_text
 from goscheduler.jobstores._redis_link import Link
-from goscheduler.jobstores._redis_rows import Items, Rows, dumps, quoted, record_row
+from goscheduler.jobstores._redis_rows import Items, JobHead, Rows, RunHead, dumps, quoted, record_row
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
 from goscheduler.runs.limits import Ledger
 from goscheduler.runs.plan import AGEING, FiringPlan, Standing
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 #: How many jobs or runs are taken at once, at most.
 MOST = 1000
 #: For how long nobody else sees what was taken, in microseconds.
-RESERVED_FOR = 10 * SECOND
+HIDDEN_FOR = 5 * SECOND
 #: How often a round is tried again in which everything was refused, because others have changed what it was based on.
 TRIES = 3
 DISPLACED = quoted("a newer run of its job takes its place")
@@ -84,7 +84,6 @@ class Seen(NamedTuple):
 class Batch(NamedTuple):
     """What was taken."""
 
-    token: str
     taken: Sequence[Sequence[Any]]
     limits: Sequence[Sequence[Any]]
     """Name, live runs and latest starts of the limits that it needs."""
@@ -98,6 +97,18 @@ class Batch(NamedTuple):
         )
 
 
+class Doubt(NamedTuple):
+    """What was taken, where nobody knows whether the decision about it was written."""
+
+    kind: str
+    taken: Sequence[Sequence[Any]]
+
+    def ids_and_fences(self) -> list[tuple[str, str]]:
+        """Return what it was based on."""
+        place = JobHead._fields.index("fence") if self.kind == "due" else RunHead._fields.index("fence")
+        return [(each[0], json.loads(each[1])[place]) for each in self.taken]
+
+
 class Desk:
     """Fires and claims for one store."""
 
@@ -106,8 +117,7 @@ class Desk:
         self._rows = rows
         self._last: tuple[FireRequest, Seen] | None = None
         """What ``fire`` has seen last, for the ``claim`` of the same round."""
-        self._undecided: list[tuple[str, str, Sequence[str]]] = []
-        """Kind, token and ids of what was taken, where nobody knows whether the decision was written."""
+        self._undecided: list[Doubt] = []
 
     def forget_what_was_seen(self) -> None:
         """Look again: something was written."""
@@ -121,8 +131,7 @@ class Desk:
             except IndexError:  # another thread was quicker
                 return
             with self._undecided_if_it_fails(doubt):
-                kind, token, ids = doubt
-                self._link.step("give_back", None, kind, token, *ids)
+                self._link.step("void", None, doubt.kind, dumps(doubt.ids_and_fences()))
 
     # Firing
 
@@ -152,12 +161,11 @@ class Desk:
     def _fire(
         self, batch: Batch, request: FireRequest, room: dict[str, int]
     ) -> tuple[list[_Firing], Seen, Sequence[str]]:
-        ids = [str(each[0]) for each in batch.taken]
-        with self._undecided_if_it_fails(("due", batch.token, ids)):
+        with self._undecided_if_it_fails(Doubt("due", batch.taken)):
             ledger = batch.ledger()
             firings = [self._plan(each, request, ledger, batch.seen.now) for each in batch.taken]
             answer = self._link.ask(
-                "write_due", request.now, batch.token, _asked(request, room), dumps(batch.limits), _rates(ledger),
+                "write_due", request.now, _asked(request, room), dumps(batch.limits), _rates(ledger),
                 DISPLACED, *self._items(firings).arguments(),
             )  # fmt: skip
         refused = set(answer["refused"])
@@ -170,17 +178,18 @@ class Desk:
 
     def _plan(self, taken: Sequence[Any], request: FireRequest, ledger: Ledger, now: datetime) -> _Firing:
         job_id, head_text, definition, life, live, waiting = taken
-        job, head = self._rows.job(job_id, head_text, definition, life)
-        fence = max(int(head.fence) + 1 if head is not None else 0, instant(now))
+        head = JobHead(*json.loads(head_text))
+        job = self._rows.job(job_id, head, definition, life)
+        fence = max(int(head.fence) + 1, instant(now))
         if job.suspended is not None:
             plan = FiringPlan(suspended=job.suspended)
         else:
             plan = request.plan(job, Standing(live, waiting, fence, ledger), now)
-        return _Firing(job, plan, fence, live, definition)
+        return _Firing(job, plan, fence, live, definition, (head.stamp, head.fence, head.due))
 
     def _items(self, firings: Sequence[_Firing]) -> Items:
         items, rows = Items(), self._rows
-        for job, plan, fence, live, definition in firings:
+        for job, plan, fence, live, definition, base in firings:
             following = plan.next_run_time
             items.add([
                 job.id, live, _fate(plan),
@@ -190,7 +199,7 @@ class Desk:
                 [rows.started(run, definition, items) for run in plan.start],
                 [rows.started(run, definition, items) for run in plan.wait],
                 [record_row(record_of(attempt), items) for attempt in plan.records],
-                int(plan.displace),
+                int(plan.displace), base,
             ])  # fmt: skip
         return items
 
@@ -226,12 +235,11 @@ class Desk:
     def _claim(
         self, batch: Batch, request: FireRequest, room: dict[str, int]
     ) -> tuple[list[Run], Seen, Sequence[str]]:
-        ids = [str(each[0]) for each in batch.taken]
-        with self._undecided_if_it_fails(("ready", batch.token, ids)):
+        with self._undecided_if_it_fails(Doubt("ready", batch.taken)):
             ledger, started = batch.ledger(), Counter[str]()
             decisions = [self._decide(each, request, ledger, started, batch.seen.now) for each in batch.taken]
             answer = self._link.ask(
-                "write_ready", request.now, batch.token, _asked(request, room), dumps(batch.limits), _rates(ledger),
+                "write_ready", request.now, _asked(request, room), dumps(batch.limits), _rates(ledger),
                 *_rows_of(decisions).arguments(),
             )  # fmt: skip
         refused = set(answer["refused"])
@@ -244,34 +252,35 @@ class Desk:
         self, taken: Sequence[Any], request: FireRequest, ledger: Ledger, started: Counter[str], now: datetime
     ) -> _Decision:
         run_id, head_text, text, live = taken
+        _, _, due, _, known_fence, *_ = json.loads(head_text)
+        base = (known_fence, due)
         try:
             run, head = self._rows.run(run_id, head_text, text)
         except CodecError as error:
-            return _Decision([run_id, live, "aside", "", quoted(str(error))])
+            return _Decision([run_id, live, "aside", "", quoted(str(error)), base])
         fence = max(int(head.fence) + 1, instant(now))
         standing = Standing(live + started[head.job_id], 0, fence, ledger)
         refusal: Refusal | None = request.admit(run, standing, now)
         if refusal is None:
             started[head.job_id] += 1
-            return _Decision([run_id, live, "start", str(fence), ""], claimed(run, request.owner, fence))
+            return _Decision([run_id, live, "start", str(fence), "", base], claimed(run, request.owner, fence))
         if refusal.until is not None:
             until = max(instant(refusal.until), instant(run.due_at))
-            return _Decision([run_id, live, "later", "", str(until)])
-        return _Decision([run_id, live, "hold", "", refusal.key])
+            return _Decision([run_id, live, "later", "", str(until), base])
+        return _Decision([run_id, live, "hold", "", refusal.key, base])
 
     # Both
 
     def _take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> Batch:
-        token = uuid4().hex
-        answer = self._link.ask(step, request.now, token, _asked(request, room), MOST, RESERVED_FOR, AGEING)
-        return Batch(token, list(answer["taken"]), list(answer["limits"]), Seen.read(answer["seen"]))
+        answer = self._link.ask(step, request.now, _asked(request, room), MOST, HIDDEN_FOR, AGEING)
+        return Batch(list(answer["taken"]), list(answer["limits"]), Seen.read(answer["seen"]))
 
     @contextmanager
-    def _undecided_if_it_fails(self, taken: tuple[str, str, Sequence[str]]) -> Iterator[None]:
+    def _undecided_if_it_fails(self, doubt: Doubt) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            self._undecided.append(taken)
+            self._undecided.append(doubt)
             raise
 
 
@@ -283,6 +292,8 @@ class _Firing(NamedTuple):
     fence: int
     live: int
     definition: str
+    base: tuple[str, str, str]
+    """Stamp, fence and due time of the job that the plan is based on."""
 
 
 class _Decision(NamedTuple):

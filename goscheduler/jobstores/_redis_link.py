@@ -29,7 +29,10 @@ OLDEST_SERVER = (6, 2)
 SCHEMA = 1
 LONGEST_PREFIX = 200
 
-SCRIPT = files("goscheduler.jobstores").joinpath("_redis.lua").read_text(encoding="utf-8")
+SCRIPT = "\n".join(
+    files("goscheduler.jobstores").joinpath(name).read_text(encoding="utf-8")
+    for name in ("_redis.lua", "_redis_firing.lua", "_redis_settling.lua")
+)
 DIGEST = hashlib.sha1(SCRIPT.encode("utf-8"), usedforsecurity=False).hexdigest()
 
 #: Errors of a connection, after which nobody knows whether a step was done.

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.codec import CodecError
+from goscheduler.errors import described
 from goscheduler.jobstores._records import Records, history_text, read_zone, zone_text
 from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source
 from goscheduler.runs.records import Record, record_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Makes every moment from the year 1 on a positive number, so that digits sort as moments do.
 _YEAR_1 = 62_135_596_800_000_000
-_BROKEN = "its record cannot be read: its head is broken"
+_BROKEN = "its head is broken"
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -44,6 +45,14 @@ class JobHead(NamedTuple):
     limits: str
     paused_by: str
     finished: str
+
+    @classmethod
+    def read(cls, text: str) -> JobHead | None:
+        """Return the head that is written so, or None if it is none."""
+        try:
+            return cls(*json.loads(text))
+        except (TypeError, ValueError):
+            return None
 
     @property
     def text(self) -> str:
@@ -75,7 +84,7 @@ class RunHead(NamedTuple):
             head = cls(*json.loads(text))
             int(head.due), int(head.fence)
         except (TypeError, ValueError) as error:
-            raise CodecError("Its head is broken") from error
+            raise CodecError(_BROKEN) from error
         return head
 
 
@@ -94,17 +103,18 @@ class Rows:
             limits_text(job), quoted(job.life.paused_by), moment(job.life.finished_at),
         )  # fmt: skip
 
-    def job(self, job_id: str, head: str, definition: str, life: str) -> tuple[Job, JobHead | None]:
-        """Return a job and its head; one that cannot be read is suspended."""
+    def job(self, job_id: str, head: JobHead | None, definition: str, life: str) -> Job:
+        """Return a job; one that cannot be read is suspended."""
         try:
-            read = JobHead(*json.loads(head))
-            lived_through = _life(life, read)
-            next_run_time = None if read.next_run == "" else from_instant(int(read.next_run), read_zone(read.zone))
-            suspended = unquoted(read.suspended)
-            int(read.fence)
-        except Exception:  # whatever somebody has written there
-            return self.records.job(job_id, definition, None, NEWBORN, _BROKEN), None
-        return self.records.job(job_id, definition, next_run_time, lived_through, suspended), read
+            if head is None:
+                raise CodecError(_BROKEN)
+            lived_through = _life(life, head)
+            next_run_time = None if head.next_run == "" else from_instant(int(head.next_run), read_zone(head.zone))
+            suspended = unquoted(head.suspended)
+        except Exception as error:  # whatever somebody has written there
+            reason = f"its record cannot be read: {described(error)}"
+            return self.records.job(job_id, definition, None, NEWBORN, reason)
+        return self.records.job(job_id, definition, next_run_time, lived_through, suspended)
 
     def run(self, run_id: str, head: str, text: str) -> tuple[Run, RunHead]:
         """Return a run and its head.

@@ -350,7 +350,7 @@ class MySQL(Dialect):
             connection.exec_driver_sql(
                 f"UPDATE {_named(connection, table)} JOIN {_json_table(connection, table, columns)} AS newer "
                 f"ON id = newer.new_id SET {sets}",
-                (json.dumps([list(row.values()) for row in rows]),),
+                (_encode([tuple(row.values()) for row in rows]),),
             )
 
 

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from goscheduler.runs.plan import FiringPlan, Refusal
 
 
+#: How many jobs fire in one transaction, for each executor: while they run and end, the next ones are fired.
+AT_ONCE = 1000
+
+
 class Work(NamedTuple):
     """What the steps below work with."""
 
@@ -237,7 +241,7 @@ def _due_rows(
     """Return rows that are due, the lowest rank first, no more than there is room for; they are locked."""
     found: dict[str, list[Any]] = {}
     for executor, priority in lanes:
-        room = request.room[executor]
+        room = min(request.room[executor], AT_ONCE)
         if room > 0:
             query = (
                 select(table)
@@ -249,7 +253,8 @@ def _due_rows(
             if work.dialect.skips_locked:
                 query = query.with_for_update(skip_locked=True)
             found.setdefault(executor, []).extend(work.connection.execute(query))
-    return [row for executor, rows in found.items() for row in sorted(rows, key=_rank)[: request.room[executor]]]
+    most = {executor: min(room, AT_ONCE) for executor, room in request.room.items()}
+    return [row for executor, rows in found.items() for row in sorted(rows, key=_rank)[: most[executor]]]
 
 
 def _rank(row: Any) -> tuple[int, int]:

@@ -95,6 +95,7 @@ def statements(tables: Tables, engine: Engine) -> Iterator[str]:
 
 
 def _create(tables: Tables, connection: Connection) -> None:
+    tables.meta.create(connection, checkfirst=True)  # the first one: it tells others that these tables are ours
     tables.metadata.create_all(connection, checkfirst=True)
     known = set(connection.execute(select(tables.meta.c.name)).scalars())
     for name, value in _FIRST_ROWS.items():

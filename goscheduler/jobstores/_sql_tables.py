@@ -62,87 +62,19 @@ class Tables:
 
     def __init__(self, prefix: str, schema: str | None) -> None:
         self.metadata = MetaData(schema=schema)
-        self.jobs = self._table(
-            prefix, "jobs",
-            Column("id", _text(ID), primary_key=True),
-            Column("executor", _text(ID), nullable=False),
-            Column("task", _text(ID)),
-            Column("priority", SmallInteger, nullable=False),
-            Column("due", BigInteger),
-            Column("next_run", BigInteger),
-            Column("zone", _text(64), nullable=False),
-            Column("fence", BigInteger, nullable=False),
-            Column("suspended", _long_text()),
-            Column("definition", _long_text(), nullable=False),
-            Column("limits", _long_text(), nullable=False),
-            Column("run_count", BigInteger, nullable=False),
-            Column("last_run", BigInteger),
-            Column("last_success", BigInteger),
-            Column("last_error", _long_text()),
-            Column("last_outcome", _text(16)),
-            Column("paused_by", _text(ID)),
-            Column("finished", BigInteger),
-        )  # fmt: skip
-        self.runs = self._table(
-            prefix, "runs",
-            Column("id", _text(64), primary_key=True),
-            Column("job_id", _text(ID), nullable=False),
-            Column("executor", _text(ID), nullable=False),
-            Column("task", _text(ID)),
-            Column("priority", SmallInteger, nullable=False),
-            Column("due", BigInteger, nullable=False),
-            Column("ready", BigInteger),
-            Column("owner", _text(64)),
-            Column("fence", BigInteger, nullable=False),
-            Column("held", _text(300)),
-            Column("freed", _text(300)),
-            Column("cancel", _long_text()),
-            Column("firing", SmallInteger, nullable=False),
-            Column("revoked", SmallInteger, nullable=False),
-            Column("limits", _long_text(), nullable=False),
-            Column("run", _long_text(), nullable=False),
-        )  # fmt: skip
-        self.history = self._table(
-            prefix, "history",
-            Column("finished", BigInteger, primary_key=True, autoincrement=False),
-            Column("run_id", _text(64), primary_key=True),
-            Column("fence", BigInteger, primary_key=True, autoincrement=False),
-            Column("job_id", _text(ID), nullable=False),
-            Column("outcome", _text(16), nullable=False),
-            Column("error_type", _text(ID)),
-            Column("tags", _long_text(), nullable=False),
-            Column("record", _long_text(), nullable=False),
-        )  # fmt: skip
-        self.dead = self._table(
-            prefix, "dead",
-            Column("run_id", _text(64), primary_key=True),
-            Column("finished", BigInteger, nullable=False),
-            Column("fence", BigInteger, nullable=False),
-            Column("job_id", _text(ID), nullable=False),
-            Column("outcome", _text(16), nullable=False),
-            Column("error_type", _text(ID)),
-            Column("tags", _long_text(), nullable=False),
-            Column("record", _long_text(), nullable=False),
-            Column("run", _long_text(), nullable=False),
-            Column("reason", _long_text(), nullable=False),
-        )  # fmt: skip
-        self.owners = self._table(
-            prefix, "owners",
-            Column("id", _text(64), primary_key=True),
-            Column("expires", BigInteger, nullable=False),
-            Column("account", _long_text(), nullable=False),
-        )  # fmt: skip
-        self.limits = self._table(
-            prefix, "limits",
-            Column("name", _text(ID), primary_key=True),
-            Column("state", _long_text(), nullable=False),
-        )  # fmt: skip
-        self.meta = self._table(prefix, "meta", Column("name", _text(64), primary_key=True), Column("value", Integer))
+        self._prefix = prefix
+        self.jobs = self._table("jobs", *_jobs_columns())
+        self.runs = self._table("runs", *_runs_columns())
+        self.history = self._table("history", *_history_columns())
+        self.dead = self._table("dead", *_dead_columns())
+        self.owners = self._table("owners", *_owners_columns())
+        self.limits = self._table("limits", *_limits_columns())
+        self.meta = self._table("meta", Column("name", _text(64), primary_key=True), Column("value", Integer))
         self._add_indexes(prefix)
 
-    def _table(self, prefix: str, name: str, *columns: Any) -> Table:
+    def _table(self, name: str, *columns: Any) -> Table:
         # Rows of SQLite then stand in the order of their key, as those of MySQL do anyway: one tree less to write to.
-        return Table(f"{prefix}_{name}", self.metadata, *columns, sqlite_with_rowid=False)
+        return Table(f"{self._prefix}_{name}", self.metadata, *columns, sqlite_with_rowid=False)
 
     def _add_indexes(self, prefix: str) -> None:
         jobs, runs, history, dead = self.jobs.c, self.runs.c, self.history.c, self.dead.c
@@ -162,3 +94,90 @@ def _index_of_few(name: str, *columns: Any, only: Any = None) -> None:
     """Make an index of the rows in which ``only`` has a value, where the database can leave out the others."""
     few = (columns[0] if only is None else only).is_not(None)
     Index(name, *columns, sqlite_where=few, postgresql_where=few)
+
+
+def _jobs_columns() -> list[Column[Any]]:
+    return [
+        Column("id", _text(ID), primary_key=True),
+        Column("executor", _text(ID), nullable=False),
+        Column("task", _text(ID)),
+        Column("priority", SmallInteger, nullable=False),
+        Column("due", BigInteger),
+        Column("next_run", BigInteger),
+        Column("zone", _text(ID), nullable=False),
+        Column("fence", BigInteger, nullable=False),
+        Column("suspended", _long_text()),
+        Column("definition", _long_text(), nullable=False),
+        Column("limits", _long_text(), nullable=False),
+        Column("run_count", BigInteger, nullable=False),
+        Column("last_run", BigInteger),
+        Column("last_success", BigInteger),
+        Column("last_error", _long_text()),
+        Column("last_outcome", _text(16)),
+        Column("paused_by", _text(ID)),
+        Column("finished", BigInteger),
+    ]
+
+
+def _runs_columns() -> list[Column[Any]]:
+    return [
+        Column("id", _text(64), primary_key=True),
+        Column("job_id", _text(ID), nullable=False),
+        Column("executor", _text(ID), nullable=False),
+        Column("task", _text(ID)),
+        Column("priority", SmallInteger, nullable=False),
+        Column("due", BigInteger, nullable=False),
+        Column("ready", BigInteger),
+        Column("owner", _text(64)),
+        Column("fence", BigInteger, nullable=False),
+        Column("held", _text(300)),
+        Column("freed", _text(300)),
+        Column("cancel", _long_text()),
+        Column("firing", SmallInteger, nullable=False),
+        Column("revoked", SmallInteger, nullable=False),
+        Column("limits", _long_text(), nullable=False),
+        Column("run", _long_text(), nullable=False),
+    ]
+
+
+def _history_columns() -> list[Column[Any]]:
+    return [
+        Column("finished", BigInteger, primary_key=True, autoincrement=False),
+        Column("run_id", _text(64), primary_key=True),
+        Column("fence", BigInteger, primary_key=True, autoincrement=False),
+        Column("job_id", _text(ID), nullable=False),
+        Column("outcome", _text(16), nullable=False),
+        Column("error_type", _text(ID)),
+        Column("tags", _long_text(), nullable=False),
+        Column("record", _long_text(), nullable=False),
+    ]
+
+
+def _dead_columns() -> list[Column[Any]]:
+    return [
+        Column("run_id", _text(64), primary_key=True),
+        Column("finished", BigInteger, nullable=False),
+        Column("fence", BigInteger, nullable=False),
+        Column("job_id", _text(ID), nullable=False),
+        Column("outcome", _text(16), nullable=False),
+        Column("error_type", _text(ID)),
+        Column("tags", _long_text(), nullable=False),
+        Column("record", _long_text(), nullable=False),
+        Column("run", _long_text(), nullable=False),
+        Column("reason", _long_text(), nullable=False),
+    ]
+
+
+def _owners_columns() -> list[Column[Any]]:
+    return [
+        Column("id", _text(64), primary_key=True),
+        Column("expires", BigInteger, nullable=False),
+        Column("account", _long_text(), nullable=False),
+    ]
+
+
+def _limits_columns() -> list[Column[Any]]:
+    return [
+        Column("name", _text(ID), primary_key=True),
+        Column("state", _long_text(), nullable=False),
+    ]

@@ -62,12 +62,14 @@ class Watchdog:
 
     def _run(self, stopped: threading.Event) -> None:
         while not stopped.wait(LOOK_EVERY):
-            with self._lock:
-                now = SYSTEM_CLOCK.monotonic()
-                for thread, (deadline, descriptor) in list(self._calls.items()):
-                    if deadline <= now:
-                        del self._calls[thread]
-                        _shut_down(descriptor)
+            self._end_overdue(SYSTEM_CLOCK.monotonic())
+
+    def _end_overdue(self, now: float) -> None:
+        with self._lock:  # so that no connection is closed, and its descriptor given to another, in between
+            for thread, (deadline, descriptor) in list(self._calls.items()):
+                if deadline <= now:
+                    del self._calls[thread]
+                    _shut_down(descriptor)
 
 
 def _descriptor(connection: Any) -> int | None:

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -36,12 +37,10 @@ from typing import TYPE_CHECKING, Any
 
 try:
     from pymongo import MongoClient
-    from pymongo.errors import PyMongoError
 except ImportError as error:
     raise ImportError(f'MongoDBJobStore requires PyMongo: pip install "goscheduler[mongodb]" ({error})') from error
 
 from goscheduler.clock import SYSTEM_CLOCK
-from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
 from goscheduler.jobstores._mongodb_connecting import (
     check_name,
@@ -51,24 +50,11 @@ from goscheduler.jobstores._mongodb_connecting import (
     deadline,
     prepare,
 )
-from goscheduler.jobstores._mongodb_documents import (
-    LIVE,
-    PENDING,
-    Document,
-    Documents,
-    end_mark,
-    freed,
-    history_document,
-    owner_mark,
-    quoted,
-    unquoted,
-    with_runs,
-    without,
-    without_job,
-)
-from goscheduler.jobstores._mongodb_firing import Claiming, Firing, Work, free_held
+from goscheduler.jobstores._mongodb_documents import Document, Documents, unquoted, without, without_job
+from goscheduler.jobstores._mongodb_firing import Claiming, Firing, Work
 from goscheduler.jobstores._mongodb_history import History
 from goscheduler.jobstores._mongodb_looking import SERVER_NOW, Looking, Seen
+from goscheduler.jobstores._mongodb_runs import Runs
 from goscheduler.jobstores._mongodb_settling import Ends
 from goscheduler.jobstores._mongodb_waking import Waking
 from goscheduler.jobstores._mongodb_writing import Change, Writer
@@ -76,7 +62,7 @@ from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
-from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
+from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import UTC, duration, from_instant, instant
 
 if TYPE_CHECKING:
@@ -85,8 +71,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MongoDBJobStore"]
 
-#: For how long after an answer failed to come our own runs are counted, in seconds.
-UNSURE = 30.0
+#: How many jobs are added or removed by one message.
+AT_ONCE = 1000
 
 
 class MongoDBJobStore(BaseJobStore):
@@ -116,6 +102,7 @@ class MongoDBJobStore(BaseJobStore):
         self._prefix = check_name("collection", collection)
         self._connect = None if client is not None else (url, connect_args)
         self.client: MongoClient[Document] = create_client(url, connect_args) if client is None else client
+        self._process = os.getpid()
         self._serializer = serializer
         self._server_time = server_time
         self._poll = Poll()
@@ -125,16 +112,20 @@ class MongoDBJobStore(BaseJobStore):
         self._seen: tuple[datetime, Seen] | None = None
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round."""
         self._crowded = False
-        self._unsure_until = -math.inf
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> MongoDBJobStore:
         """Return a store for a URL; the database that it names is used, if it names one."""
         database = database_of(url)
-        return cls(**({} if database is None else {"database": database}), **{**options, "url": url})
+        wanted = {"url": url, **options}
+        if database is not None:
+            wanted.setdefault("database", database)
+        return cls(**wanted)
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
+        if self._process != os.getpid():
+            self._leave_to_the_parent()
         self._open(Records(scheduler, alias, self._serializer))
         self._tells = prepare(self.client, self._collections, self._logger)
 
@@ -144,7 +135,14 @@ class MongoDBJobStore(BaseJobStore):
         self._looking = Looking(self._collections, self._server_time)
         self._work = Work(self._collections, Documents(records), self._writer, self._looking)
         self._ends = Ends(self._work)
-        self._memory = History(self._work)
+        self._runs_at_hand = Runs(self._work, self._logger)
+        self._memory = History(self._work, self._runs_at_hand)
+
+    def _leave_to_the_parent(self) -> None:
+        """Use connections of our own in a forked process, if the client is ours."""
+        self._process, self._waking = os.getpid(), None
+        if self._connect is not None:
+            self._parents_client, self.client = self.client, create_client(*self._connect)
 
     def shutdown(self) -> None:
         if self._waking is not None:
@@ -174,8 +172,7 @@ class MongoDBJobStore(BaseJobStore):
         return sorted(self._jobs_where({"here": True}), key=_time_order)
 
     def _jobs_where(self, condition: Document) -> list[Job]:
-        with deadline():
-            return [self._job(document) for document in self._collections.jobs.find(condition)]
+        return [self._job(document) for document in self._collections.jobs.find(condition)]
 
     def _job(self, document: Document) -> Job:
         return self._work.documents.job(document)
@@ -186,6 +183,34 @@ class MongoDBJobStore(BaseJobStore):
             if not self._writer.add(new):
                 self._add_anew(job)
         self._seen = None
+
+    def add_jobs(self, jobs: Sequence[Job]) -> None:
+        new = [self._work.documents.with_job({"_id": job.id, "here": False}, job) for job in jobs]
+        self._seen = None
+        for start in range(0, len(new), AT_ONCE):
+            with deadline():
+                taken = self._writer.add_all(new[start : start + AT_ONCE])
+            if taken:
+                self._add_all_anew([job for job in jobs if job.id in taken], new)
+
+    def _add_all_anew(self, jobs: Sequence[Job], others: Sequence[Document]) -> None:
+        added: list[str] = []
+        try:
+            for job in jobs:
+                self._add_anew(job)
+                added.append(job.id)
+        except ConflictingIdError:
+            for job_id in added:
+                self.remove_job(job_id)
+            self._remove_again(others)
+            raise
+
+    def _remove_again(self, documents: Sequence[Document]) -> None:
+        for start in range(0, len(documents), AT_ONCE):
+            with deadline():
+                ours = [document["v"] for document in documents[start : start + AT_ONCE] if "v" in document]
+                ids = [document["_id"] for document in documents[start : start + AT_ONCE]]
+                self._collections.jobs.delete_many({"_id": {"$in": ids}, "v": {"$in": ours}})
 
     def _add_anew(self, job: Job) -> None:
         """Add a job where something is known of one by its id, if that is no more than runs of it."""
@@ -216,8 +241,8 @@ class MongoDBJobStore(BaseJobStore):
         self._edit(job_id, lambda document: without_job(_present(job_id, document)), call=False)
 
     def remove_all_jobs(self) -> None:
-        with deadline():
-            while documents := list(self._collections.jobs.find({"here": True}).limit(1000)):
+        while documents := list(self._collections.jobs.find({"here": True}).limit(AT_ONCE)):
+            with deadline():
                 self._writer.write([Change(document, without_job(document)) for document in documents])
 
     def _edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
@@ -232,8 +257,9 @@ class MongoDBJobStore(BaseJobStore):
             seen = (self._looking.expect(request) if self._crowded else None) or self._looking.look(request)
             fired = Fired()
             if seen.job_due is not None and seen.job_due <= instant(seen.now):
-                with _Certainty(self):
-                    fired = Firing(self._work, request, seen.now).fire()
+                fired = Firing(self._work, request, seen.now).fire()
+                if fired.error is not None:
+                    return fired
                 seen = self._look_after(request, fired.runs, seen)
         self._poll.found(bool(fired.runs))
         self._seen = (request.now, seen)
@@ -241,7 +267,7 @@ class MongoDBJobStore(BaseJobStore):
         return fired._replace(next_due=_time(seen.job_due), more=seen.crowded, now=seen.now)
 
     def _look_after(self, request: FireRequest, runs: Sequence[Run], seen: Seen) -> Seen:
-        """Return what there is to do after ``runs`` have taken their room; nothing is asked if there is no room left."""
+        """Return what there is to do after ``runs`` have taken their room; without room nothing is asked."""
         room = _left_over(request.room, runs)
         if any(free > 0 for free in room.values()):
             return self._looking.look(request._replace(room=room))
@@ -254,26 +280,12 @@ class MongoDBJobStore(BaseJobStore):
             seen = seen or self._looking.look(request)
             claimed = Claimed()
             if seen.run_due is not None and seen.run_due <= instant(seen.now):
-                with _Certainty(self):
-                    claimed = Claiming(self._work, request, seen.now).claim()
+                claimed = Claiming(self._work, request, seen.now).claim()
                 seen = self._look_after(request, claimed.runs, seen)
-            if SYSTEM_CLOCK.monotonic() < self._unsure_until:
-                claimed = claimed._replace(runs=[*claimed.runs, *self._overlooked(request.owner, claimed.runs)])
             return claimed._replace(
                 next_due=_time(seen.run_due), more=claimed.more or seen.crowded,
-                to_end=self._to_end(request.owner) if seen.to_end else (),
+                to_end=self._runs_at_hand.to_end(request.owner) if seen.to_end else (),
             )  # fmt: skip
-
-    def _overlooked(self, owner: str, claimed: Sequence[Run]) -> list[Run]:
-        """Return the runs that were written as ours, but of which no answer told us."""
-        known = {_claim(entry) for document in self._writer.known.values() for entry in document.get("runs", ())}
-        known |= {(run.id, run.fence) for run in claimed}
-        found: list[Run] = []
-        for document in self._collections.jobs.find({"marks": owner_mark(owner)}):
-            new = [e for e in document["runs"] if e.get("owner") == owner and _claim(e) not in known]
-            found += [run for entry in new if (run := self._read_run(entry, document)) is not None]
-            self._writer.known[document["_id"]] = document
-        return found
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         self._seen = None
@@ -283,79 +295,23 @@ class MongoDBJobStore(BaseJobStore):
     def add_run(self, run: Run) -> None:
         self._seen = None
         with deadline():
-            self._memory.add_run(run)
+            self._runs_at_hand.add(run)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         with deadline():
-            ids = [row["_id"] for row in self._collections.jobs.find(_of_job(job_id, PENDING), {"_id": 1})]
-            for found in ids:
-                self._discard(found)
-        return bool(ids)
-
-    def _discard(self, job_id: str, revoke: bool = False) -> None:
-        turns: list[str] = []
-
-        def edit(document: Document | None) -> Document:
-            if document is None or not document.get("runs"):
-                return document or {"_id": job_id, "here": False}
-            gone = [entry for entry in document["runs"] if "owner" not in entry]
-            turns[:] = [entry["freed"] for entry in gone if "freed" in entry]
-            mark = {"revoked": True} if revoke else {}
-            return with_runs(document, [{**entry, **mark} for entry in document["runs"] if "owner" in entry])
-
-        self._writer.edit(job_id, edit, call=False)
-        free_held(self._work, turns)
+            return self._runs_at_hand.discard_all(job_id)
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
-        return self._runs_where(_of_job(job_id, LIVE), live=True)
+        with deadline():
+            return self._runs_at_hand.live(job_id)
 
     def pending_runs(self, job_id: str | None = None) -> list[Run]:
-        return sorted(self._runs_where(_of_job(job_id, PENDING), live=False), key=lambda run: instant(run.due_at))
-
-    def _runs_where(self, condition: Document, live: bool) -> list[Run]:
         with deadline():
-            found = [
-                self._read_run(entry, document)
-                for document in self._collections.jobs.find(condition)
-                for entry in document["runs"]
-                if ("owner" in entry) is live
-            ]
-        return [run for run in found if run is not None]
-
-    def _read_run(self, entry: Document, document: Document) -> Run | None:
-        try:
-            return self._work.documents.run(entry, document)
-        except CodecError as error:
-            self._logger.error("Run %s is kept and cannot be run: %s", entry.get("id"), error)
-            return None
+            return self._runs_at_hand.pending(job_id)
 
     def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
-        found: list[Run] = []
-
-        def edit(document: Document | None) -> Document:
-            del found[:]
-            entry = next((e for e in (document or {}).get("runs", ()) if e["id"] == run_id), None)
-            run = None if entry is None or document is None else self._read_run(entry, document)
-            if document is None or run is None or entry is None:
-                return document or {"_id": "", "here": False}
-            found.append(run)
-            return _cancelled(document, entry, reason, end, run)
-
         with deadline():
-            row = self._collections.jobs.find_one({"$or": [LIVE, PENDING], "runs.id": run_id}, {"_id": 1})
-            if row is None:
-                return None
-            self._writer.pass_on([self._writer.edit(row["_id"], edit)])
-        return found[0] if found else None
-
-    def _to_end(self, owner: str) -> list[tuple[Run, str]]:
-        found = [
-            (self._read_run(entry, document), unquoted(entry["cancel"]) or "")
-            for document in self._collections.jobs.find({"marks": end_mark(owner)})
-            for entry in document["runs"]
-            if entry.get("owner") == owner and "cancel" in entry
-        ]
-        return [(run, reason) for run, reason in found if run is not None]
+            return self._runs_at_hand.cancel(run_id, reason, end)
 
     # Owners
 
@@ -445,21 +401,11 @@ class MongoDBJobStore(BaseJobStore):
 
     def forget_job(self, job_id: str) -> None:
         with deadline():
-            self._discard(job_id, revoke=True)
-
-    def forget_live_runs(self) -> None:
-        """Make new connections where we have made the old ones: those of the parent of a fork must not be used.
-
-        The runs of earlier starts belong to their owners, and are given up when their leases lapse.
-        """
-        self._waking = None
-        if self._connect is not None:
-            self.client = create_client(*self._connect)
-        self._open(self._work.documents.records)
+            self._runs_at_hand.discard(job_id, revoke=True)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         if self._tells and self._waking is None:
-            self._waking = Waking(self._collections.jobs, self._writer.name, wake, self._logger)
+            self._waking = Waking(self._collections.meta, self._writer.name, wake, self._logger)
 
     def poll_after(self) -> float:
         heard = self._waking is not None and self._waking.listening.is_set()
@@ -469,49 +415,15 @@ class MongoDBJobStore(BaseJobStore):
         return f"<MongoDBJobStore ({self._database}.{self._prefix})>"
 
 
-class _Certainty:
-    """Takes note that an answer did not come: what was asked for may have been done."""
-
-    def __init__(self, store: MongoDBJobStore) -> None:
-        self._store = store
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and issubclass(kind, PyMongoError):
-            self._store._unsure_until = SYSTEM_CLOCK.monotonic() + UNSURE
-
-
 def _present(job_id: str, document: Document | None) -> Document:
     if document is None or not document["here"]:
         raise JobLookupError(job_id)
     return document
 
 
-def _cancelled(
-    document: Document, entry: Document, reason: str, end: Callable[[Run], Settlement], run: Run
-) -> Document:
-    """Return a document in which a live run is to end, or from which a pending one is gone, with a record of that."""
-    others = [each for each in document["runs"] if each is not entry]
-    if "owner" in entry:
-        return with_runs(document, [{"cancel": quoted(reason), **each} if each is entry else each for each in document["runs"]])
-    after = with_runs(document, freed(others, entry.get("freed", "")))
-    record = history_document(record_of(end(run).attempt), ":off")
-    return {**after, "told": [*document.get("told", ()), record]}
-
-
-def _of_job(job_id: str | None, condition: Document) -> Document:
-    return condition if job_id is None else {"_id": job_id, **condition}
-
-
 def _left_over(room: Mapping[str, int], runs: Sequence[Run]) -> dict[str, int]:
     taken = Counter(run.job.executor for run in runs)
     return {executor: free - taken[executor] for executor, free in room.items()}
-
-
-def _claim(entry: Document) -> tuple[str, int]:
-    return entry["id"], entry["fence"]
 
 
 def _time_order(job: Job) -> tuple[bool, int, str]:

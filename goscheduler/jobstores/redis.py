@@ -22,7 +22,17 @@ from goscheduler.jobstores._redis_firing import Desk
 from goscheduler.jobstores._redis_history import History
 from goscheduler.jobstores._redis_link import Link, check_prefix, make_client
 from goscheduler.jobstores._redis_listener import Listener
-from goscheduler.jobstores._redis_rows import Items, Rows, as_text, dumps, life_text, quoted, record_row, unquoted
+from goscheduler.jobstores._redis_rows import (
+    Items,
+    JobHead,
+    Rows,
+    as_text,
+    dumps,
+    life_text,
+    quoted,
+    record_row,
+    unquoted,
+)
 from goscheduler.jobstores._redis_settling import Settling
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Owner, Run, Settlement
@@ -125,11 +135,17 @@ class RedisJobStore(BaseJobStore):
         return sorted(self._jobs_of(list(ids)), key=_order)
 
     def _jobs_of(self, ids: Sequence[str]) -> Iterator[Job]:
+        return (job for job, _ in self._jobs_and_heads(ids))
+
+    def _jobs_and_heads(self, ids: Sequence[str]) -> Iterator[tuple[Job, Any]]:
         for first in range(0, len(ids), PAGE):
             page = ids[first : first + PAGE]
             for job_id, head, definition, life in zip(page, *self._texts(page, "heads", "jobs", "lives"), strict=True):
                 if head is not None:
-                    yield self._rows.job(job_id, as_text(head), as_text(definition), as_text(life))[0]
+                    yield self._read_job(job_id, head, definition, life), head
+
+    def _read_job(self, job_id: str, head: Any, definition: Any, life: Any) -> Job:
+        return self._rows.job(job_id, JobHead.read(as_text(head)), as_text(definition), as_text(life))
 
     def _texts(self, ids: Sequence[str], *names: str) -> list[Any]:
         """Return the values of ids in several hashes, as of one moment."""
@@ -151,8 +167,7 @@ class RedisJobStore(BaseJobStore):
             head, definition, life = (values[0] for values in self._texts([job_id], "heads", "jobs", "lives"))
             if head is None:
                 raise JobLookupError(job_id)
-            job, _ = self._rows.job(job_id, as_text(head), as_text(definition), as_text(life))
-            edited = edit(job)
+            edited = edit(self._read_job(job_id, head, definition, life))
             answer = self._put_job("edit", edited, head)
             if answer == "done":
                 edited._scheduler, edited._jobstore_alias = self._scheduler, self._alias
@@ -163,14 +178,14 @@ class RedisJobStore(BaseJobStore):
         life = life_text(job.life) if job.life is not NEWBORN else ""
         head = self._rows.job_head(job, uuid4().hex).text
         definition = self._rows.records.job_text(job)
-        return self._write("put_job", None, how, job.id, head, definition, life, expected)
+        return self._write("put_job", how, job.id, head, definition, life, expected)
 
     def remove_job(self, job_id: str) -> None:
         if not int(self._link.step("remove_jobs", None, job_id)):
             raise JobLookupError(job_id)
 
     def remove_all_jobs(self) -> None:
-        self._write("clear_jobs", None)
+        self._write("clear_jobs")
 
     # Firing
 
@@ -193,7 +208,7 @@ class RedisJobStore(BaseJobStore):
         return refused
 
     def add_run(self, run: Run) -> None:
-        self._write("add_run", None, run.id, *self._rows.pending(run))
+        self._write("add_run", run.id, *self._rows.pending(run))
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         return int(self._link.step("discard", None, job_id or "", "0")) > 0
@@ -234,7 +249,7 @@ class RedisJobStore(BaseJobStore):
             items = Items()
             if run.owner is None:
                 items.add(record_row(record_of(end(run).attempt), items))
-            if self._write("call_off", None, run_id, head, quoted(reason), *items.arguments()) == "done":
+            if self._write("call_off", run_id, head, quoted(reason), *items.arguments()) == "done":
                 return run
         raise RuntimeError(f"Run {run_id} is changed by others all the time")
 
@@ -245,7 +260,7 @@ class RedisJobStore(BaseJobStore):
         return bool(self._link.step("renew", now, owner.id, duration(lease), account))
 
     def retire_owner(self, owner: str) -> None:
-        self._write("retire", None, owner)
+        self._write("retire", owner)
 
     def owners(self, now: datetime) -> list[Owner]:
         answer = self._link.ask("owners", now)
@@ -272,16 +287,14 @@ class RedisJobStore(BaseJobStore):
     def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
         youngest = instant(now) - duration(min(retention.succeeded, retention.others))
         finished = self._link.client.zrangebyscore(self._link.key("finished"), "-inf", youngest)
+        ids = [as_text(job_id) for job_id in finished]
         over: list[Any] = []
-        for first in range(0, len(finished), PAGE):
-            page = [as_text(job_id) for job_id in finished[first : first + PAGE]]
-            for job_id, head, definition, life in zip(page, *self._texts(page, "heads", "jobs", "lives"), strict=True):
-                job, _ = self._rows.job(job_id, as_text(head), as_text(definition), as_text(life))
-                if head is not None and retention.has_outlived(job.life, now):
-                    over += [job_id, head]
+        for job, head in self._jobs_and_heads(ids):
+            if retention.has_outlived(job.life, now):
+                over += [job.id, head]
             if len(over) >= 2 * limit:
                 break
-        return list(self._link.ask("prune_jobs", now, *over[: 2 * limit])) if over else []
+        return list(self._link.ask("prune_jobs", now, *over)) if over else []
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
         return self._history.dead_letters(query)
@@ -319,7 +332,7 @@ class RedisJobStore(BaseJobStore):
         return math.inf if self._listener is not None and self._listener.hears else self._poll.seconds
 
     def _write(self, step: str, *arguments: object) -> str:
-        answer = self._link.say(step, *arguments)  # type: ignore[arg-type]
+        answer = self._link.say(step, None, *arguments)
         self._desk.forget_what_was_seen()
         return answer
 

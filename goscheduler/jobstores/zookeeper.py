@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
 from kazoo.exceptions import (  # type: ignore[import-untyped]
+    AuthFailedError,
     BadVersionError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -155,7 +157,7 @@ class _ZooKeeper:
     def abandon(self) -> None:
         self._listening = []
         if self._given is not None:
-            raise StoreUnavailable("a kazoo client does not survive a fork; give the job store a url instead of a client")
+            raise StoreUnavailable("a kazoo client does not survive a fork; give the job store a url instead of it")
         self._client = None
 
     # Reading
@@ -181,6 +183,8 @@ class _ZooKeeper:
             if kind in BY_FIRST_WORD and span.first.endswith("."):
                 top = [name for name in top if name == span.first[:-1]]
             held = self._children([f"{folder}/{name}" for name in top])
+            for name in [name for name, names in zip(top, held, strict=True) if kind in BY_FIRST_WORD and not names]:
+                self._sweep(f"{folder}/{name}")
             top = sorted(name for names in held for name in names)
         return [name for name in top if span.has(name)][: span.limit]
 
@@ -317,6 +321,8 @@ class _ZooKeeper:
             return promise.get(timeout=ANSWER_WITHIN)
         except _LOST:
             raise
+        except (NoAuthError, AuthFailedError) as error:
+            raise StoreUnavailable("ZooKeeper does not let this user in; check user and password") from error
         except (KazooException, KazooTimeoutError) as error:
             raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
 

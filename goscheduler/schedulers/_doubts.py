@@ -56,7 +56,7 @@ class Doubts:
         astray = [run for run in store.live_runs() if run.owner == owner and known.get(run.id) != run.fence]
         now, outcome = self._engine.clock.now(), snoozed("the answer of the job store was lost")
         if astray:
-            self._engine.logger.warning('%d runs of job store "%s" are ours and were never heard of', len(astray), alias)
+            self._engine.logger.warning('%d runs of job store "%s" are ours and were not heard of', len(astray), alias)
             store.settle([settle(run, outcome, now, host=self._engine.host) for run in astray])
         self._doubtful.discard(alias)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -44,7 +45,7 @@ GOOD = {
     "limits": (Limit("mail", concurrency=2),),
 }  # fmt: skip
 CASES = [
-    pytest.param(option, value, id=f"{option}-{getattr(value, 'id', None) or repr(value)[:30]}")
+    pytest.param(option, value, id=f"{option}-{getattr(value, 'id', None) or re.sub(' at 0x.*', '', repr(value)[:30])}")
     for option, values in BAD.items()
     for value in [getattr(each, "values", [each])[0] if hasattr(each, "marks") else each for each in values]
 ]

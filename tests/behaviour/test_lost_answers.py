@@ -1,4 +1,4 @@
-"""A shared store may have done what it was asked although its answer was lost: nothing is lost or done twice by that."""
+"""A shared store may have done what it was asked although its answer was lost; that loses and repeats nothing."""
 
 from __future__ import annotations
 

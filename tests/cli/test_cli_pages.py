@@ -16,6 +16,8 @@ from goscheduler.cli.app import app
 HOW_TO = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to"
 COMMAND_LINE = (HOW_TO / "command-line.md").read_text(encoding="utf-8")
 WORKER = (HOW_TO / "worker.md").read_text(encoding="utf-8")
+MOVE = (HOW_TO / "move-from-apscheduler.md").read_text(encoding="utf-8")
+PAGES_OF_THEIR_OWN = {"goscheduler worker": WORKER, "goscheduler import-apscheduler": MOVE}
 
 
 def commands(group: Any, path: str = "goscheduler") -> Iterator[tuple[str, Any]]:
@@ -31,13 +33,13 @@ ALL = dict(commands(typer.main.get_command(app)))
 
 
 def test_the_table_of_commands_has_every_command_and_no_other() -> None:
-    listed = re.findall(r"^\| `(goscheduler [a-z ]+)` \|", COMMAND_LINE, re.MULTILINE)
+    listed = re.findall(r"^\| `(goscheduler [a-z -]+)` \|", COMMAND_LINE, re.MULTILINE)
     assert sorted(listed) == sorted(ALL)
 
 
 @pytest.mark.parametrize("path", ALL)
 def test_the_page_names_every_option_of_the_command(path: str) -> None:
-    page = WORKER if path == "goscheduler worker" else COMMAND_LINE
+    page = PAGES_OF_THEIR_OWN.get(path, COMMAND_LINE)
     options = {name for parameter in ALL[path].params for name in parameter.opts if name.startswith("-")}
     assert {name for name in options - {"--help"} if f"`{name}" not in page} == set()
 

@@ -26,6 +26,7 @@ from apscheduler.triggers.combining import OrTrigger as TheirOr
 from apscheduler.triggers.cron import CronTrigger as TheirCron
 from apscheduler.triggers.date import DateTrigger as TheirDate
 from apscheduler.triggers.interval import IntervalTrigger as TheirInterval
+from server_process import free_port
 
 from goscheduler.job import Job
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
@@ -543,13 +544,22 @@ def test_jobs_are_not_added_to_a_store_in_memory(
 @pytest.mark.parametrize("option", ["source", "target"])
 def test_a_password_is_never_shown(
     kind: str, debug: tuple[str, ...], option: str, shared_server: Callable[[str], Any], tmp_path: Path,
-    invoke: Callable[..., Any],
+    process: Callable[..., Any],
 ) -> None:  # fmt: skip
     server = shared_server(kind)
     scheme = server.url.partition("://")[0]
     url = f"{scheme}://nobody:hunter2%2F@127.0.0.1:{server.port}/nothing"
     arguments = (url,) if option == "source" else (plant(tmp_path / "theirs.db"), "--to", url, "--apply")
-    done = invoke("import-apscheduler", *arguments, *debug)
-    assert done.exit_code != 0
-    assert "Error: " in done.stderr
+    done = process("import-apscheduler", *arguments, *debug)
+    assert done.end() != 0
+    assert "Error: " in done.output
+    assert "hunter2" not in done.output
+
+
+def test_a_target_whose_server_is_down_is_not_waited_for(tmp_path: Path, process: Callable[..., Any]) -> None:
+    url = plant(tmp_path / "theirs.db", x=pickle.dumps(state()))
+    nobody = f"redis://:hunter2@127.0.0.1:{free_port()}/0"
+    done = process("import-apscheduler", url, "--to", nobody, "--apply")
+    assert done.end() == 1
+    assert 'job store "default" cannot be reached' in done.output
     assert "hunter2" not in done.output

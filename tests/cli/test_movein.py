@@ -140,7 +140,7 @@ def candidate(
         (candidate(func="json:JSONEncoder.nothing"), ["is suspended until there is a function"]),
         (candidate(func="no_such_package.x:f"), ["is suspended until there is a module 'no_such_package.x'"]),
         (candidate(func="json.no_such_module:f"), ["is suspended until there is a module 'json.no_such_module'"]),
-        (candidate(func="wsgiref.validate:f"), []),
+        (candidate(func="xml.dom.pulldom:f"), []),
     ],
 )  # fmt: skip
 def test_what_differs_for_a_job_is_told(given: Candidate, told: list[str]) -> None:

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cluster import Cluster
 
 #: The stores whose servers are quick, and those that write every step to a log on several machines.
-QUICK = ["sqlite", "postgresql", "mariadb"]
+QUICK = ["sqlite", "postgresql", "mariadb", "mongodb"]
 SLOW: list[str] = []
 STORES = [*QUICK, *SLOW]
 

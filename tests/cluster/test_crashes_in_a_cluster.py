@@ -52,7 +52,8 @@ def test_what_a_killed_process_had_is_done_by_another_one_after_the_lease(cluste
 @pytest.mark.parametrize("cluster", STORES, indirect=True)
 def test_a_job_that_kills_every_process_is_a_dead_letter_in_the_end(cluster):
     now = datetime.now(timezone.utc)
-    cluster.add_jobs([{"func": "cluster_jobs:die", "trigger": "date", "run_date": now, "id": "deadly", "max_crashes": 2}])
+    deadly = {"func": "cluster_jobs:die", "trigger": "date", "run_date": now, "id": "deadly", "max_crashes": 2}
+    cluster.add_jobs([deadly])
     for _ in range(2):
         assert cluster.start("--lease", LEASE).process.wait(30) == -9
     cluster.add_jobs([{"func": "cluster_jobs:work", "trigger": "interval", "seconds": 1, "id": "healthy"}])

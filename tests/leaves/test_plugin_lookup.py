@@ -150,7 +150,8 @@ def test_an_instance_is_taken_as_it_is() -> None:
     [
         ("executor", 5, TypeError, "Expected executor instance or dict for executors['x'], got int instead"),
         ("jobstore", 5, TypeError, "Expected job store instance or dict for jobstores['x'], got int instead"),
-        ("jobstore", "sqlite:///x", TypeError, "Expected job store instance or dict for jobstores['x'], got str"),
+        ("executor", "threadpool", TypeError, "Expected executor instance or dict for executors['x'], got str"),
+        ("jobstore", "ftp://me:secret@x", ValueError, "No job store is known for the URL 'ftp://me:***@x'; known are"),
         ("executor", {}, ValueError, 'Cannot create executor "x" -- either "type" or "class" must be defined'),
         ("jobstore", {}, ValueError, 'Cannot create job store "x" -- either "type" or "class" must be defined'),
         ("executor", {"type": "nope"}, LookupError, 'No executor by the name "nope" was found'),

@@ -1,14 +1,41 @@
-"""The Redis store under the contract of all stores and against the model, on a real server; and what is special to it."""
+"""The Redis store on a real server: the contract of all stores, the model, and what is special to it."""
 
 from __future__ import annotations
 
+import json
+import math
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import redis
 
+from goscheduler.clock import SYSTEM_CLOCK, Deadline
+from goscheduler.errors import InvalidArgument, StoreUnavailable
+from goscheduler.jobstores._records import history_record
+from goscheduler.jobstores._redis_link import unsafe_settings
 from goscheduler.jobstores.redis import RedisJobStore
-from goscheduler.testing.contract import StoreContract
+from goscheduler.runs.limits import Limit
+from goscheduler.runs.model import Owner
+from goscheduler.runs.records import HistoryQuery, Retention
+from goscheduler.runs.transitions import asked_for
+from goscheduler.testing.clock import ManualClock
+from goscheduler.testing.contract import NOW, SECOND, JobMaker, Requests, StoreContract, in_threads, succeeded
+from goscheduler.testing.contract_owners import LEASE, lost
 from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.scheduler import ManualScheduler
+from goscheduler.triggers.date import DateTrigger
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import redis_jobs
+from redis_jobs import NOTES
 
 
 class TestRedis(StoreContract):
@@ -35,3 +62,407 @@ class TestRedisAgainstTheModel(against_the_model(RedisMachine, examples=12, step
     @pytest.fixture(autouse=True)
     def _place(self, redis_server, fresh):
         RedisMachine.url = fresh(redis_server).url
+
+
+class TestSharing:
+    """Several stores on the same data."""
+
+    def test_a_limit_holds_among_all_who_fire_at_once(self, stores, make_job, requests):
+        limit = Limit("few", concurrency=3)
+        for number in range(12):
+            stores[0].add_job(make_job(f"job-{number}", limits=limit, trigger=DateTrigger(NOW)))
+        fired = in_threads([lambda store=store: requests.fire(store) for store in stores])
+        assert len([run for each in fired for run in each.runs]) <= 3
+        assert len(stores[0].live_runs()) <= 3
+
+    def test_runs_that_wait_for_a_limit_all_come_to_their_turn(self, stores, make_job, requests):
+        limit = Limit("few", concurrency=2)
+        for number in range(30):
+            job = make_job(f"job-{number}", limits=limit, executor="default" if number % 2 else "other")
+            stores[0].add_run(asked_for(job, f"run-{number}", NOW))
+        done, most = [], []
+
+        def work(store, executor):
+            for _ in range(400):
+                runs = requests.claim(store, owner=uuid4().hex, room={executor: 5}).runs
+                most.append(len(store.live_runs()))
+                assert not store.settle([succeeded(run) for run in runs])
+                done.extend(run.id for run in runs)
+                if len(done) == 30:
+                    return
+
+        in_threads([
+            lambda store=store, executor=executor: work(store, executor)
+            for store, executor in zip(stores, ["default", "other", "default", "other"], strict=True)
+        ])
+        assert sorted(done) == sorted(f"run-{number}" for number in range(30))
+        assert max(most) <= 2
+
+    def test_no_more_instances_run_than_may_whoever_fires_and_claims(self, stores, make_job, requests):
+        stores[0].add_job(make_job("a", overlap="queue"))
+        for number in range(6):
+            stores[0].add_run(asked_for(make_job("a"), f"asked-{number}", NOW))
+        actions = [lambda store=store: requests.fire(store) for store in stores[:2]]
+        actions += [lambda store=store: requests.claim(store) for store in stores[2:]]
+        assert sum(len(each.runs) for each in in_threads(actions)) == 1
+        assert len(stores[0].live_runs("a")) == 1
+
+    def test_two_prefixes_do_not_see_each_other(self, stores, make_job, scheduler, url):
+        stores[0].add_job(make_job("a"))
+        other = started(RedisJobStore(url=url, jobs_key="apscheduler.jobs", server_time=False), scheduler)
+        assert other.get_all_jobs() == []
+        other.remove_all_jobs()
+        assert [job.id for job in stores[1].get_all_jobs()] == ["a"]
+        other.shutdown()
+
+    def test_others_hear_of_a_new_job_at_once(self, stores, make_job):
+        heard, listening = threading.Event(), threading.Event()
+        stores[1].subscribe(lambda: (heard if listening.is_set() else listening).set())
+        assert listening.wait(10)
+        assert stores[1].poll_after() == math.inf
+        stores[0].add_job(make_job("a"))
+        assert heard.wait(10)
+
+    def test_nobody_is_woken_by_his_own_words(self, stores, make_job):
+        heard: list[str] = []
+        listening, told = threading.Event(), threading.Event()
+        stores[0].subscribe(lambda: (heard.append("first"), listening.set()))
+        assert listening.wait(10)
+        stores[0].add_job(make_job("a"))
+        stores[1].subscribe(told.set)
+        assert told.wait(10)
+        told.clear()
+        stores[0].add_job(make_job("b"))
+        assert told.wait(10)
+        assert heard == ["first"]
+
+    def test_an_owner_that_was_given_up_fires_nothing_any_more(self, stores, make_job, requests):
+        stores[0].renew_owner(Owner("owner-1"), NOW, LEASE)
+        stores[1].recover_runs(NOW + LEASE, lost)
+        stores[0].add_job(make_job("a"))
+        assert not requests.fire(stores[0]).runs
+        assert len(requests.fire(stores[1], owner="owner-2").runs) == 1
+
+
+class TestLostAnswers:
+    """The connection breaks before or after the server has done what it was asked."""
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_a_firing_is_written_once_although_its_answer_is_lost(self, stores, make_job, requests, after):
+        stores[0].add_job(make_job("a"))
+        break_link(stores[0], "write_due", after)
+        with pytest.raises(redis.ConnectionError):
+            requests.fire(stores[0])
+        again = [run.id for run in requests.fire(stores[0]).runs]
+        live = [run.id for run in stores[0].live_runs()]
+        assert len(live) == 1
+        assert again == ([] if after else live)
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_an_end_is_written_once_although_its_answer_is_lost(self, stores, make_job, requests, after):
+        stores[0].add_job(make_job("a"))
+        (run,) = requests.fire(stores[0]).runs
+        break_link(stores[0], "settle", after)
+        with pytest.raises(redis.ConnectionError):
+            stores[0].settle([succeeded(run)])
+        assert not stores[0].settle([succeeded(run)])
+        assert len(stores[0].history(HistoryQuery())) == 1
+        assert list(stores[0].settle([succeeded(run)])) == [succeeded(run)]
+
+    def test_a_write_that_arrives_late_comes_in_vain(self, stores, make_job, requests):
+        stores[0].add_job(make_job("a"))
+        late = break_link(stores[0], "write_due", after=False)
+        with pytest.raises(redis.ConnectionError):
+            requests.fire(stores[0])
+        (run,) = requests.fire(stores[0]).runs
+        assert json.loads(late())["refused"] == ["a"]
+        assert [each.id for each in stores[0].live_runs()] == [run.id]
+
+    def test_what_somebody_took_who_died_is_due_again_after_a_while(self, stores, make_job, requests):
+        stores[0].add_job(make_job("a"))
+        stores[0].add_run(asked_for(make_job("b"), "run-b", NOW))
+        for step in ("write_due", "write_ready"):
+            break_link(stores[0], step, after=False)
+            with pytest.raises(redis.ConnectionError):
+                (requests.fire if step == "write_due" else requests.claim)(stores[0])
+            stores[0]._desk._undecided.clear()  # whoever could know is dead
+        assert not requests.fire(stores[1], now=NOW + 4 * SECOND).runs
+        assert not requests.claim(stores[1], now=NOW + 4 * SECOND).runs
+        assert len(requests.fire(stores[1], now=NOW + 5 * SECOND).runs) == 1
+        assert len(requests.claim(stores[1], now=NOW + 5 * SECOND).runs) == 1
+
+    def test_a_server_that_has_forgotten_the_script_gets_it_again(self, stores, make_job, requests):
+        stores[0].redis.script_flush()
+        stores[0].add_job(make_job("a"))
+        stores[0].redis.script_flush()
+        assert len(requests.fire(stores[0]).runs) == 1
+
+
+class TestHostileRecords:
+    """Somebody else writes into our keys."""
+
+    PICKLE = b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x04exit\x94\x85\x94R\x94."
+
+    @pytest.mark.parametrize("key", ["jobs", "heads"])
+    @pytest.mark.parametrize("text", [
+        PICKLE, b"", b"{", b"[]", b"null", b'{"$type": "os:system"}', b"[" * 100_000,
+        b'["","","x","","","","","","",""]',
+        b'["","[\\"default\\",5,\\"\\"]","1777896000000000","x","Nowhere","0","","","",""]',
+    ])  # fmt: skip
+    def test_a_job_that_cannot_be_read_is_kept_and_suspended_and_the_others_fire(
+        self, stores, make_job, requests, key, text
+    ):
+        store = stores[0]
+        store.add_job(make_job("bad"))
+        store.add_job(make_job("good"))
+        store.redis.hset(store._link.key(key), "bad", text)
+        assert [run.job.id for run in requests.fire(store).runs] == ["good"]
+        assert {job.id for job in store.get_all_jobs()} == {"bad", "good"}
+        assert "cannot be read" in store.suspensions()["bad"]
+        assert store.redis.hget(store._link.key("jobs"), "bad") is not None
+        store.remove_job("bad")
+        assert [job.id for job in store.get_all_jobs()] == ["good"]
+
+    @pytest.mark.parametrize("text", [PICKLE, b"", b"[]", b"[" * 100_000])
+    def test_a_run_that_cannot_be_read_is_kept_and_the_others_are_claimed(self, stores, make_job, requests, text):
+        store = stores[0]
+        for name in ("bad", "good"):
+            store.add_run(asked_for(make_job(name), f"run-{name}", NOW))
+        store.redis.hset(store._link.key("runs"), "run-bad", text)
+        assert [run.id for run in requests.claim(store).runs] == ["run-good"]
+        assert not requests.claim(store).runs
+        assert store.redis.hget(store._link.key("runs"), "run-bad") == text
+
+    @pytest.mark.parametrize("text", [PICKLE, b"", b"[]"])
+    def test_a_lost_run_that_cannot_be_read_is_kept_and_the_others_are_recovered(
+        self, stores, make_job, requests, text
+    ):
+        store = stores[0]
+        store.add_job(make_job("bad"))
+        store.add_job(make_job("good"))
+        runs = {run.job.id: run for run in requests.fire(store).runs}
+        store.redis.hset(store._link.key("runs"), runs["bad"].id, text)
+        recovered = store.recover_runs(NOW + LEASE, lost)
+        assert [settlement.attempt.run.id for settlement in recovered] == [runs["good"].id]
+        assert not store.recover_runs(NOW + LEASE, lost)
+        assert store.redis.hget(store._link.key("runs"), runs["bad"].id) == text
+
+    def test_a_record_that_cannot_be_read_is_passed_over_and_pruned(self, stores, make_job, requests):
+        store = stores[0]
+        for name in ("a", "b"):
+            store.add_job(make_job(name))
+        runs = requests.fire(store).runs
+        store.settle([succeeded(run) for run in runs])
+        place = next(place for place in store.redis.hkeys(store._link.key("records")) if runs[0].id.encode() in place)
+        store.redis.hset(store._link.key("records"), place, self.PICKLE)
+        assert [record.run_id for record in store.history(HistoryQuery())] == [runs[1].id]
+        assert store.prune_history(Retention(), NOW + timedelta(days=40), 10) == 2
+
+
+class TestConnecting:
+    def test_a_ready_client_is_used_and_not_closed(self, url, scheduler, make_job):
+        with redis.Redis.from_url(url, decode_responses=True) as client:
+            store = started(RedisJobStore(client=client, server_time=False), scheduler)
+            store.add_job(make_job("ä"))
+            assert [job.id for job in store.get_all_jobs()] == ["ä"]
+            connections = client.connection_pool._available_connections
+            store.shutdown()
+            assert connections
+            assert all(connection.is_connected for connection in connections)
+
+    def test_a_server_that_is_not_there_is_unavailable_and_no_password_is_told(self, scheduler):
+        store = RedisJobStore(url="redis://user:secret@127.0.0.1:1/0")
+        with pytest.raises(StoreUnavailable, match=r"No Redis server answers at 127\.0\.0\.1:1/0") as caught:
+            store.start(scheduler, "default")
+        assert "secret" not in f"{caught.value} {store!r}"
+
+    def test_an_address_that_is_none_is_refused_without_being_told(self):
+        with pytest.raises(InvalidArgument, match="url must be an address") as caught:
+            RedisJobStore(url="http://user:secret@host")
+        assert "secret" not in str(caught.value)
+
+    @pytest.mark.parametrize("prefix", ["", "a{b", "b}", "a\nb", "x" * 201, 7])
+    def test_a_prefix_that_would_break_keys_is_refused(self, prefix):
+        with pytest.raises(InvalidArgument, match="prefix must be"):
+            RedisJobStore(prefix=prefix)
+
+    def test_a_client_and_an_address_together_are_refused(self, url):
+        with redis.Redis.from_url(url) as client, pytest.raises(InvalidArgument, match="client alone"):
+            RedisJobStore(client=client, url=url)
+
+    @pytest.mark.parametrize(("facts", "told"), [
+        ({"aof_enabled": 1, "maxmemory_policy": "noeviction"}, []),
+        ({"aof_enabled": 1, "maxmemory_policy": "volatile-lru"}, []),
+        ({"aof_enabled": 0, "maxmemory_policy": "noeviction"}, ["appendonly yes"]),
+        ({"aof_enabled": 1, "maxmemory_policy": "allkeys-lru"}, ["noeviction"]),
+    ])  # fmt: skip
+    def test_what_is_unsafe_about_a_server_is_told(self, facts, told):
+        warnings = unsafe_settings(facts)
+        assert len(warnings) == len(told)
+        assert all(word in warning for word, warning in zip(told, warnings, strict=True))
+
+    @pytest.mark.serial
+    def test_a_wrong_password_is_an_error_that_says_so(self, private_server, scheduler):
+        server = private_server("redis", "--requirepass", "right")
+        with pytest.raises(InvalidArgument, match="refuses the password") as caught:
+            RedisJobStore(url=f"redis://:wrong@127.0.0.1:{server.port}/0").start(scheduler, "default")
+        assert "wrong@" not in str(caught.value)
+
+    @pytest.mark.serial
+    def test_a_cluster_can_be_used(self, private_server, scheduler, make_job, requests):
+        server = private_server("redis", "--cluster-enabled", "yes")
+        with redis.Redis(port=server.port) as client:
+            client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+            server.until(lambda: require("cluster_state:ok" in str(client.execute_command("CLUSTER", "INFO"))))
+        with redis.RedisCluster(host="127.0.0.1", port=server.port) as cluster:
+            store = started(RedisJobStore(client=cluster, server_time=False), scheduler)
+            store.add_job(make_job("a"))
+            (run,) = requests.fire(store).runs
+            assert not store.settle([succeeded(run)])
+            assert [record.run_id for record in store.history(HistoryQuery("a"))] == [run.id]
+            assert [job.id for job in store.get_all_jobs()] == ["a"]
+            store.shutdown()
+
+
+@pytest.fixture
+def url(redis_server, fresh):
+    return fresh(redis_server).url
+
+
+@pytest.fixture
+def scheduler():
+    return ManualScheduler(clock=ManualClock(NOW))
+
+
+@pytest.fixture
+def stores(url, scheduler):
+    made = [started(RedisJobStore(url=url, server_time=False), scheduler) for _ in range(4)]
+    yield made
+    for store in made:
+        store.shutdown()
+
+
+@pytest.fixture
+def make_job(scheduler):
+    return JobMaker(scheduler)
+
+
+@pytest.fixture
+def requests():
+    return Requests()
+
+
+def started(store, scheduler):
+    store.start(scheduler, "default")
+    return store
+
+
+def break_link(store, step, after):
+    """Let the next call of a step fail, before or after the server has done it; return what sends it after all."""
+    link = store._link
+    real, sent = link.client.evalsha, []
+
+    def evalsha(digest, keys, prefix, name, *arguments):
+        if name != step:
+            return real(digest, keys, prefix, name, *arguments)
+        link.client.evalsha = real
+        sent.append(lambda: real(digest, keys, prefix, name, *arguments))
+        if after:
+            sent[0]()
+        raise redis.ConnectionError("the line is dead")
+
+    link.client.evalsha = evalsha
+    return lambda: sent[0]()
+
+
+def require(fulfilled):
+    assert fulfilled
+
+
+@pytest.mark.serial
+class TestProcesses:
+    def test_eight_processes_run_each_of_two_thousand_jobs_once(self, url, processes):
+        names = [f"job-{number}" for number in range(2000)]
+        add_jobs(url, names)
+        workers = [processes(url, 30) for _ in range(8)]
+        assert sorted(notes(url, len(names))) == sorted(names)
+        for worker in workers:
+            end(worker)
+        with redis.Redis.from_url(url) as client:
+            assert client.llen(NOTES) == 0, "a job has run twice"
+            assert client.hlen("{goscheduler}:records") == len(names)
+            left = {key.decode().removeprefix("{goscheduler}:") for key in client.keys("{goscheduler}:*")}
+        assert left == {"records", "history:good", "history:jobs", "successes", "meta"}, "nothing is left lying about"
+
+    @pytest.mark.parametrize(("step", "when", "again"), [
+        ("take_due", "after", "nothing"),
+        ("write_due", "after", "lost"),
+        ("settle", "before", "lost"),
+        ("settle", "after", "lost"),
+    ])  # fmt: skip
+    def test_what_a_process_had_that_was_killed_is_run_by_another(self, url, processes, step, when, again):
+        names = [f"job-{number}" for number in range(200)]
+        add_jobs(url, names)
+        assert processes(url, 3, step, when).wait(30) == -signal.SIGKILL
+        other = processes(url, 3)
+        ran = []
+        while len(set(ran)) < len(names):
+            ran += notes(url, 1)
+        with redis.Redis.from_url(url) as client:
+            until(lambda: client.hlen("{goscheduler}:run_heads") == 0)
+            end(other)
+            ran += [name.decode() for name in client.lrange(NOTES, 0, -1)]
+            outcomes = Counter(history_record(text).outcome.value for text in client.hvals("{goscheduler}:records"))
+        assert outcomes["succeeded"] == len(names)
+        assert len(ran) - len(names) <= outcomes["lost"], "only what was lost may run again"
+        assert (outcomes["lost"] > 0) == (again == "lost")
+
+
+@pytest.fixture
+def processes():
+    """Start processes with a scheduler each; kill those that are left."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(url, lease, *death):
+        command = [sys.executable, str(Path(redis_jobs.__file__)), url, str(lease), *death]
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE)
+        started.append(worker)
+        return worker
+
+    yield start
+    for worker in started:
+        worker.kill()
+        worker.wait()
+        worker.stdin.close()
+
+
+def until(fulfilled):
+    """Return when something is so."""
+    pause, deadline = threading.Event(), Deadline(SYSTEM_CLOCK, 30)
+    while not fulfilled():
+        assert deadline.left(), "it never was so"
+        pause.wait(0.02)
+
+
+def end(worker):
+    """End a process in good order."""
+    worker.stdin.close()
+    assert worker.wait(30) == 0
+
+
+def add_jobs(url, names):
+    """Add jobs that are due."""
+    with ManualScheduler(clock=ManualClock(NOW), jobstores={"default": url}) as scheduler:
+        for name in names:
+            scheduler.add_job(redis_jobs.note, "date", run_date=NOW - SECOND, args=[url, name], id=name)
+
+
+def notes(url, count):
+    """Return what the next jobs have written down, waiting for them."""
+    found = []
+    with redis.Redis.from_url(url, socket_timeout=40) as client:
+        while len(found) < count:
+            popped = client.blpop([NOTES], timeout=30)
+            assert popped is not None, f"only {len(found)} of {count} have run"
+            found.append(popped[1].decode())
+    return found

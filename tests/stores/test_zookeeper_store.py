@@ -36,7 +36,7 @@ class Machine(StoreMachine):
         return ZooKeeperJobStore(url=self.url, server_time=False)
 
 
-class TestAgainstTheModel(against_the_model(Machine, examples=5)):
+class TestAgainstTheModel(against_the_model(Machine, examples=4, steps=30)):
     @pytest.fixture(autouse=True)
     def _places(self, zookeeper, fresh):
         space = fresh(zookeeper)

@@ -1,0 +1,143 @@
+"""Runs in the MongoDB store that have not ended: listed, discarded, cancelled."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from goscheduler.codec import CodecError
+from goscheduler.errors import InvalidArgument
+from goscheduler.jobstores._mongodb_documents import (
+    LIVE,
+    MOST_RUNS,
+    PENDING,
+    Document,
+    end_mark,
+    freed,
+    history_document,
+    quoted,
+    unquoted,
+    with_runs,
+)
+from goscheduler.jobstores._mongodb_firing import Work, free_held
+from goscheduler.runs.records import record_of
+from goscheduler.times import instant
+
+if TYPE_CHECKING:
+    from goscheduler.runs.model import Run, Settlement
+
+
+class Runs:
+    """The live and pending runs of one store."""
+
+    def __init__(self, work: Work, logger: logging.Logger) -> None:
+        self._work = work
+        self._jobs = work.collections.jobs
+        self._logger = logger
+
+    def live(self, job_id: str | None) -> list[Run]:
+        """Return the runs that an owner has."""
+        return self._where(_of_job(job_id, LIVE), live=True)
+
+    def pending(self, job_id: str | None) -> list[Run]:
+        """Return the runs that nobody has yet, in the order of their due times."""
+        return sorted(self._where(_of_job(job_id, PENDING), live=False), key=lambda run: instant(run.due_at))
+
+    def _where(self, condition: Document, live: bool) -> list[Run]:
+        found = [
+            self._read(entry, document)
+            for document in self._jobs.find(condition)
+            for entry in document["runs"]
+            if ("owner" in entry) is live
+        ]
+        return [run for run in found if run is not None]
+
+    def to_end(self, owner: str) -> list[tuple[Run, str]]:
+        """Return the runs of an owner that are to be ended, and why."""
+        found = [
+            (self._read(entry, document), unquoted(entry["cancel"]) or "")
+            for document in self._jobs.find({"marks": end_mark(owner)})
+            for entry in document["runs"]
+            if entry.get("owner") == owner and "cancel" in entry
+        ]
+        return [(run, reason) for run, reason in found if run is not None]
+
+    def _read(self, entry: Document, document: Document) -> Run | None:
+        try:
+            return self._work.documents.run(entry, document)
+        except CodecError as error:
+            self._logger.error("Run %s is kept and cannot be run: %s", entry.get("id"), error)
+            return None
+
+    def add(self, run: Run) -> None:
+        """Add a pending run to the document of its job; there need not be such a job."""
+
+        def edit(document: Document | None) -> Document:
+            before: Document = {"_id": run.job.id, "here": False} if document is None else document
+            runs: Sequence[Document] = before.get("runs", ())
+            if len(runs) >= MOST_RUNS:
+                raise InvalidArgument(f"Job {run.job.id!r} has {len(runs)} runs; more cannot be stored", field="job_id")
+            return with_runs(before, [*runs, self._work.documents.run_entry(run, before)])
+
+        self._work.writer.edit(run.job.id, edit)
+
+    def discard_all(self, job_id: str | None) -> bool:
+        """Remove the pending runs of one job or of all; false if there were none."""
+        ids = [row["_id"] for row in self._jobs.find(_of_job(job_id, PENDING), {"_id": 1})]
+        for found in ids:
+            self.discard(found)
+        return bool(ids)
+
+    def discard(self, job_id: str, revoke: bool = False) -> None:
+        """Remove the pending runs of a job; with ``revoke`` nothing follows its live ones."""
+        turns: list[str] = []
+
+        def edit(document: Document | None) -> Document:
+            if document is None or not document.get("runs"):
+                return document or {"_id": job_id, "here": False}
+            turns[:] = [entry["freed"] for entry in document["runs"] if "owner" not in entry and "freed" in entry]
+            mark = {"revoked": True} if revoke else {}
+            return with_runs(document, [{**entry, **mark} for entry in document["runs"] if "owner" in entry])
+
+        self._work.writer.edit(job_id, edit, call=False)
+        free_held(self._work, turns)
+
+    def cancel(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+        """End a pending run as ``end`` says, or have the owner of a live one told; None if there is none."""
+        row = self._jobs.find_one({"$or": [LIVE, PENDING], "runs.id": run_id}, {"_id": 1})
+        if row is None:
+            return None
+        job_id: str = row["_id"]
+        found: list[tuple[Run, Document]] = []
+
+        def edit(document: Document | None) -> Document:
+            del found[:]
+            before: Document = document or {"_id": job_id, "here": False}
+            entry = next((entry for entry in before.get("runs", ()) if entry["id"] == run_id), None)
+            run = None if entry is None else self._read(entry, before)
+            if entry is None or run is None:
+                return document or before
+            found.append((run, entry))
+            return _cancelled(before, entry, reason, end, run)
+
+        self._work.writer.pass_on([self._work.writer.edit(job_id, edit)])
+        free_held(self._work, [entry["freed"] for _, entry in found if "freed" in entry and "owner" not in entry])
+        return found[0][0] if found else None
+
+
+def _cancelled(
+    document: Document, entry: Document, reason: str, end: Callable[[Run], Settlement], run: Run
+) -> Document:
+    """Return a document in which a live run is to end, or from which a pending one is gone, with a record of that."""
+    others = [each for each in document["runs"] if each is not entry]
+    if "owner" in entry:
+        told = {**entry, "cancel": quoted(reason)}
+        return with_runs(document, [told if each is entry else each for each in document["runs"]])
+    after = with_runs(document, freed(others, entry.get("freed", "")))
+    record = history_document(record_of(end(run).attempt), ":off")
+    return {**after, "told": [*document.get("told", ()), record]}
+
+
+def _of_job(job_id: str | None, condition: Document) -> Document:
+    return condition if job_id is None else {"_id": job_id, **condition}

@@ -1,0 +1,213 @@
+"""Jobs in a database: how many due no-op one-shot jobs a second go through ten threads, and how quickly many are added.
+
+Ours keeps a history of every run and survives a kill; APScheduler 3 deletes the job and forgets. Both run on the same
+servers, with the settings of production: what is committed is on the disk. The raw limit is the same statements, with
+the same batches of rows, without a scheduler.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from contenders import WORKERS, ExecutedCounter, noop
+from measure import CONTENDERS, HERE, OURS, THEIRS, Row, Sample, compare, in_fresh_process, print_table, take_turns
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
+FAR_AWAY = datetime(2100, 1, 1, tzinfo=timezone.utc)
+#: Database → how many times as quick as APScheduler 3 a firing has to be.
+BARS = {"sqlite": 15, "postgresql": 10, "mariadb": 10}
+BULK_BAR = 20
+RAW_SHARE = 0.3
+RAW_BATCH = 1000
+
+
+def fire_rate(root: str, url: str, jobs: int) -> float:
+    """Return runs per second, from ``resume()`` to the last event heard; every event is counted."""
+    scheduler = durable_scheduler(root, url)
+    scheduler.start(paused=True)
+    counter = ExecutedCounter(root, scheduler, jobs)
+    add(root, scheduler, jobs, LONG_AGO)
+    begin = time.perf_counter()
+    scheduler.resume()
+    counter.wait()
+    elapsed = time.perf_counter() - begin
+    scheduler.shutdown()
+    counter.verify()
+    return jobs / elapsed
+
+
+def add_rate(root: str, url: str, jobs: int) -> float:
+    """Return jobs added per second: ours by one ``add_jobs``, theirs by ``add_job``, for they have no other."""
+    scheduler = durable_scheduler(root, url)
+    scheduler.start(paused=True)
+    begin = time.perf_counter()
+    add(root, scheduler, jobs, FAR_AWAY)
+    elapsed = time.perf_counter() - begin
+    scheduler.shutdown()
+    return jobs / elapsed
+
+
+def add(root: str, scheduler: Any, jobs: int, run_date: datetime) -> None:
+    if root == OURS:
+        scheduler.add_jobs({"func": noop, "trigger": "date", "run_date": run_date} for _ in range(jobs))
+        return
+    for _ in range(jobs):
+        scheduler.add_job(noop, "date", run_date=run_date)
+
+
+def durable_scheduler(root: str, url: str) -> Any:
+    """Return a stopped BackgroundScheduler of ``root`` on tables that nobody else uses."""
+    logging.disable(logging.CRITICAL)
+    pool = importlib.import_module(f"{root}.executors.pool")
+    schedulers = importlib.import_module(f"{root}.schedulers.background")
+    store = importlib.import_module(f"{root}.jobstores.sqlalchemy")
+    return schedulers.BackgroundScheduler(
+        jobstores={"default": store.SQLAlchemyJobStore(*fresh(url))},
+        executors={"default": pool.ThreadPoolExecutor(WORKERS)},
+        job_defaults={"misfire_grace_time": None},
+        timezone="UTC",
+    )
+
+
+def fresh(url: str) -> tuple[str, None, str]:
+    """Return arguments for a store: a file of its own, because a file of SQLite keeps some settings; else tables."""
+    name = f"t{uuid4().hex[:12]}"
+    return url.replace("NAME", name), None, name
+
+
+def raw_rate(url: str, jobs: int) -> float:
+    """Return firings per second of the statements alone: the rows of jobs and runs are read, written and removed, and
+    those of the history written, in batches, by one thread that does nothing else."""
+    from goscheduler.jobstores._sql_firing import Work
+    from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+    from goscheduler.schedulers.background import BackgroundScheduler
+
+    logging.disable(logging.CRITICAL)
+    scheduler = BackgroundScheduler(timezone="UTC")
+    store = SQLAlchemyJobStore(*fresh(url))
+    store.start(scheduler, "default")
+    statements = RawStatements(store._tables)
+    store._database.write(lambda work: statements.fill(work, jobs))
+    steps = [statements.fire, statements.settle]
+    begin = time.perf_counter()
+    for start in range(0, jobs, RAW_BATCH):
+        ids = [f"{number:032d}" for number in range(start, min(jobs, start + RAW_BATCH))]
+        for step in steps:
+
+            def one(work: Work, step: Any = step, ids: list[str] = ids) -> None:
+                step(work, ids)
+
+            store._database.write(one, alone=False)
+    elapsed = time.perf_counter() - begin
+    store.shutdown()
+    return jobs / elapsed
+
+
+class RawStatements:
+    """The rows and statements of a firing, with nothing decided, encoded or decoded."""
+
+    def __init__(self, tables: Any) -> None:
+        self._tables = tables
+        definition = json.dumps({"schema": 1, "func": "contenders:noop", "name": "noop", "args": [], "kwargs": {}})
+        self._job = {
+            "executor": "default", "task": None, "priority": 5, "due": 1, "next_run": 1, "zone": "Z", "fence": 0,
+            "suspended": None, "definition": definition + " " * 200, "limits": "", "run_count": 0,
+        }  # fmt: skip
+        self._run = {
+            "executor": "default", "task": None, "priority": 5, "due": 1, "ready": None, "owner": "me", "fence": 1,
+            "held": None, "freed": None, "cancel": None, "firing": 1, "revoked": 0, "limits": "",
+            "run": json.dumps([1, definition + " " * 200]),
+        }  # fmt: skip
+        self._record = {
+            "finished": 1, "fence": 1, "job_id": "x" * 32, "outcome": "succeeded", "error_type": None, "tags": "",
+            "record": " " * 400,
+        }  # fmt: skip
+
+    def fill(self, work: Any, jobs: int) -> None:
+        rows = [{"id": f"{number:032d}", **self._job} for number in range(jobs)]
+        work.dialect.insert_rows(work.connection, self._tables.jobs, rows)
+
+    def fire(self, work: Any, ids: list[str]) -> None:
+        from sqlalchemy import delete, select
+
+        jobs, runs = self._tables.jobs, self._tables.runs
+        query = select(jobs).where(jobs.c.executor == "default", jobs.c.priority == 5, jobs.c.due <= 1)
+        query = query.order_by(jobs.c.due).limit(len(ids))
+        if work.dialect.skips_locked:
+            query = query.with_for_update(skip_locked=True)
+        found = work.connection.execute(query).all()
+        work.connection.execute(delete(jobs).where(work.dialect.among(jobs.c.id, [row[0] for row in found])))
+        rows = [{"id": job_id, "job_id": job_id, **self._run} for job_id in ids]
+        work.dialect.insert_rows(work.connection, runs, rows)
+
+    def settle(self, work: Any, ids: list[str]) -> None:
+        from sqlalchemy import delete, select
+
+        runs, history = self._tables.runs, self._tables.history
+        these = work.dialect.among(runs.c.id, ids)
+        query = select(runs.c.id, runs.c.fence, runs.c.revoked, runs.c.cancel).where(these, runs.c.owner.is_not(None))
+        work.connection.execute(query.with_for_update() if work.dialect.skips_locked else query).all()
+        work.connection.execute(delete(runs).where(these))
+        work.dialect.insert_rows(work.connection, history, [{"run_id": run_id, **self._record} for run_id in ids])
+
+
+def main(rounds: int = 3, jobs: int = 10_000, few: int = 500) -> list[Row]:
+    rows: list[Row] = []
+    for kind, bar in BARS.items():
+        with place(kind) as url:
+            rows += _rows(kind, bar, url, rounds, jobs, few)
+    return rows
+
+
+def _rows(kind: str, bar: float, url: str, rounds: int, jobs: int, few: int) -> list[Row]:
+    def sample(function: str) -> tuple[Sample, Sample]:
+        count = {OURS: jobs, THEIRS: few}
+        rates = take_turns(
+            rounds, CONTENDERS, lambda root: in_fresh_process("bench_durable", function, root, url, count[root])
+        )
+        ours, theirs = (Sample(tuple(rates[root]), unit="/s") for root in CONTENDERS)
+        return ours, theirs
+
+    fired, fired_by_them = sample("fire_rate")
+    added, added_by_them = sample("add_rate")
+    raw = Sample(tuple(in_fresh_process("bench_durable", "raw_rate", url, jobs) for _ in range(rounds)), unit="/s")
+    share = fired.median / raw.median
+    holds = share >= RAW_SHARE
+    return [
+        compare(f"{kind}: fire due one-shot jobs", fired, fired_by_them, at_least=bar),
+        Row(f"{kind}: beside raw statements", str(fired), f"raw {raw}", f"{share:.0%}", f"≥ {RAW_SHARE:.0%}", holds),
+        compare(f"{kind}: add_jobs", added, added_by_them, at_least=BULK_BAR),
+    ]
+
+
+@contextmanager
+def place(kind: str) -> Iterator[str]:
+    """Give the URL of a database of its own, whose server has the settings of production."""
+    with tempfile.TemporaryDirectory(prefix="goscheduler-bench-") as folder:
+        if kind == "sqlite":
+            yield f"sqlite:///{folder}/NAME.db"
+            return
+        sys.path.insert(0, str(HERE.parent / "servers"))
+        shared_servers = importlib.import_module("shared_servers")
+        Path(folder).chmod(0o755)
+        server = shared_servers.KINDS[kind](Path(folder, kind), durable=True)
+        server.start()
+        try:
+            yield server.make_space("bench")
+        finally:
+            server.close()
+
+
+if __name__ == "__main__":
+    print_table(main())

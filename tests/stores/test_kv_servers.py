@@ -1,0 +1,306 @@
+"""The stores on etcd and ZooKeeper with real servers: who is alive, who is woken, what an outage does, who gets in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from goscheduler.errors import InvalidArgument
+from goscheduler.jobstores._kv_port import StoreUnavailable
+from goscheduler.jobstores.etcd import EtcdJobStore
+from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
+from goscheduler.runs.model import Owner
+from goscheduler.runs.transitions import asked_for, crashed
+from goscheduler.testing import ManualScheduler
+from goscheduler.testing.contract import JobMaker, Requests, succeeded
+
+NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
+HOUR = timedelta(hours=1)
+STORES = {"etcd": EtcdJobStore, "zookeeper": ZooKeeperJobStore}
+PATIENCE = 20.0
+
+
+@pytest.fixture(params=STORES)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def url(kind, shared_server, fresh):
+    space = fresh(shared_server(kind))
+    return f"{space.url}/{space.name}"
+
+
+@pytest.fixture
+def scheduler():
+    return ManualScheduler()
+
+
+@pytest.fixture
+def make_job(scheduler):
+    return JobMaker(scheduler)
+
+
+@pytest.fixture
+def requests():
+    return Requests()
+
+
+@pytest.fixture
+def opened(scheduler):
+    """Return a function that starts a store; it is shut down after the test."""
+    stores = []
+
+    def start(store):
+        store.start(scheduler, "default")
+        stores.append(store)
+        return store
+
+    yield start
+    for store in stores:
+        store.shutdown()
+
+
+@pytest.fixture
+def store(kind, url, opened):
+    return opened(STORES[kind].from_url(url))
+
+
+def eventually(look: Callable[[], Any]) -> Any:
+    """Return the first answer that says something."""
+    pause = threading.Event()
+    for _ in range(int(PATIENCE / 0.1)):
+        if answer := look():
+            return answer
+        pause.wait(0.1)
+    raise AssertionError(f"nothing within {PATIENCE} seconds")
+
+
+@contextmanager
+def raw_client(kind: str, url: str) -> Iterator[Callable[[str, bytes], None]]:
+    """Lend a function that overwrites a key below the path of a URL, as somebody else would."""
+    hosts, _, path = url.partition("://")[2].partition("/")
+    if kind == "etcd":
+        import etcd3gw
+
+        host, port = hosts.split(":")
+        client = etcd3gw.client(host=host, port=int(port))
+        yield lambda key, value: client.put(f"/{path}/{key}", value)
+        client.session.close()
+    else:
+        from kazoo.client import KazooClient
+
+        keeper = KazooClient(hosts)
+        keeper.start()
+        yield lambda key, value: keeper.set(f"/{path}/{key}", value)
+        keeper.stop()
+        keeper.close()
+
+
+# Where
+
+
+def test_a_scheduler_takes_a_url_for_a_job_store(kind, url):
+    with ManualScheduler(jobstores={"default": url}) as scheduler:
+        scheduler.add_job("json:dumps", "interval", seconds=1, args=[[2, 3]], id="text")
+        scheduler.advance("2s")
+        assert [record.result for record in scheduler.runs("text")] == ["[2, 3]", "[2, 3]"]
+
+
+def test_a_path_has_nothing_to_do_with_one_that_begins_like_it(kind, url, opened, make_job):
+    short, long = (opened(STORES[kind].from_url(f"{url}/{name}")) for name in ("a", "ab"))
+    long.add_job(make_job("kept"))
+    short.add_job(make_job("removed"))
+    assert [job.id for job in short.get_all_jobs()] == ["removed"]
+    short.remove_all_jobs()
+    assert [job.id for job in long.get_all_jobs()] == ["kept"]
+
+
+def test_a_client_that_was_given_is_not_closed(kind, url, opened, scheduler, make_job):
+    hosts, _, path = url.partition("://")[2].partition("/")
+    if kind == "etcd":
+        import etcd3gw
+
+        host, port = hosts.split(":")
+        client: Any = etcd3gw.client(host=host, port=int(port))
+        alive = client.status
+    else:
+        from kazoo.client import KazooClient
+
+        client = KazooClient(hosts)
+        alive = lambda: client.exists("/")  # noqa: E731
+    for _ in range(2):
+        store = STORES[kind](f"/{path}", client)
+        store.start(scheduler, "default")
+        store.get_all_jobs()
+        store.shutdown()
+        assert alive()
+    (client.session.close if kind == "etcd" else client.stop)()
+    if kind == "zookeeper":
+        client.close()
+
+
+def test_a_client_and_a_url_together_are_refused(kind):
+    with pytest.raises(InvalidArgument, match="not several"):
+        STORES[kind](client=object(), url=f"{kind}://localhost")
+    with pytest.raises(InvalidArgument, match="must not be empty"):
+        STORES[kind]("")
+
+
+# Leases
+
+
+def test_an_owner_that_renews_is_alive_whatever_the_clock_of_another_process_says(
+    store, kind, url, opened, make_job, requests
+):
+    peer = opened(STORES[kind].from_url(url))
+    assert store.renew_owner(Owner("owner-1", "host-1"), NOW, timedelta(seconds=30))
+    store.add_job(make_job("a"))
+    requests.fire(store)
+    assert not peer.recover_runs(NOW + HOUR, pytest.fail)
+    assert [owner.host for owner in peer.owners(NOW + HOUR)] == ["host-1"]
+    assert store.renew_owner(Owner("owner-1", "host-1"), NOW - HOUR, timedelta(seconds=30))
+
+
+def test_an_owner_that_does_not_renew_is_lost_by_the_time_of_the_server(store, kind, url, opened, make_job, requests):
+    peer = opened(STORES[kind].from_url(url))
+    store.renew_owner(Owner("owner-1", "host-1"), NOW, timedelta(seconds=1))
+    store.add_job(make_job("a"))
+    (run,) = requests.fire(store).runs
+    (settlement,) = eventually(lambda: peer.recover_runs(NOW, lambda run, host: crashed(run, NOW, host=host)))
+    assert (settlement.attempt.run, settlement.attempt.host) == (run, "host-1")
+    assert len(store.settle([succeeded(run)])) == 1
+    assert not store.renew_owner(Owner("owner-1"), NOW, timedelta(seconds=1))
+    assert peer.owners(NOW) == []
+
+
+# Wake-ups
+
+
+def test_others_are_woken_by_what_is_new_and_not_by_what_they_do_themselves(store, kind, url, opened, make_job):
+    peer = opened(STORES[kind].from_url(url))
+    woken = threading.Event()
+    peer.subscribe(woken.set)
+    assert peer.poll_after() <= 1.0
+    eventually(lambda: _settled(woken))
+    peer.add_job(make_job("ours"))
+    assert not woken.wait(0.3)
+    store.add_job(make_job("theirs"))
+    assert woken.wait(PATIENCE)
+    woken.clear()
+    store.add_run(asked_for(make_job("theirs"), "run", NOW))
+    assert woken.wait(PATIENCE)
+
+
+def _settled(woken: threading.Event) -> bool:
+    """Tell whether nothing is heard for a while: at first one is woken in case that something was missed."""
+    woken.clear()
+    return not woken.wait(0.5)
+
+
+# What others have written
+
+
+def test_bytes_that_are_no_job_are_kept_and_suspended(store, kind, url, make_job, requests):
+    store.add_job(make_job("bad"))
+    store.add_job(make_job("good"))
+    key = "jobs/bad" if kind == "etcd" else store._server.path(("jobs", "bad")).removeprefix(f"{store._path}/")
+    with raw_client(kind, url) as write:
+        write(key, b"\x80\x04\x95 cposix\nsystem\n\xff\xfe")
+    fired = requests.fire(store)
+    assert [run.job.id for run in fired.runs] == ["good"]
+    assert [suspended.job.id for suspended in fired.suspended] == ["bad"]
+    assert "cannot be read" in store.suspensions()["bad"]
+
+
+# Outages
+
+
+@pytest.mark.serial
+def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_server, opened, make_job, requests):
+    server = private_server(kind)
+    store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
+    store.add_job(make_job("a"))
+    (run,) = requests.fire(store).runs
+    server.kill()
+    eventually(lambda: _is_out(store))
+    server.restart()
+    eventually(lambda: not _is_out(store))
+    assert [live.id for live in store.live_runs()] == [run.id]
+    assert not store.settle([succeeded(run)])
+
+
+def _is_out(store: Any) -> bool:
+    try:
+        store.get_next_run_time()
+    except StoreUnavailable:
+        return True
+    return False
+
+
+@pytest.mark.serial
+def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_the_deadline(
+    kind, private_server, opened, make_job, monkeypatch
+):
+    monkeypatch.setattr(f"goscheduler.jobstores.{kind}.ANSWER_WITHIN", 0.5)
+    server = private_server(kind)
+    store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
+    server.freeze()
+    with pytest.raises(StoreUnavailable, match="did not answer"):
+        store.add_job(make_job("a"))
+    server.thaw()
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password(kind, scheduler, monkeypatch):
+    monkeypatch.setattr(f"goscheduler.jobstores.{kind}.CONNECT_WITHIN", 0.5)
+    store = STORES[kind].from_url(f"{kind}://somebody:canary@127.0.0.1:1/jobs")
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as caught:
+        store.start(scheduler, "default")
+    assert "canary" not in str(caught.value)
+    assert "canary" not in repr(store)
+
+
+# Who gets in
+
+
+@pytest.mark.serial
+def test_a_wrong_password_for_etcd_is_told_as_that_and_the_right_one_works(private_server, opened, make_job):
+    import etcd3gw
+
+    server = private_server("etcd")
+    client = etcd3gw.client(port=server.port)
+    for path, payload in [
+        ("auth/user/add", {"name": "root", "password": "right"}),
+        ("auth/role/add", {"name": "root"}),
+        ("auth/user/grant", {"user": "root", "role": "root"}),
+        ("auth/enable", {}),
+    ]:
+        client.post(client.get_url(path), json=payload)
+    client.session.close()
+    address = server.url.partition("://")[2]
+    with pytest.raises(StoreUnavailable, match="does not accept this user and password") as caught:
+        opened(EtcdJobStore(url=f"etcd://root:canary@{address}/jobs"))
+    assert "canary" not in str(caught.value)
+    store = opened(EtcdJobStore(url=f"etcd://root:right@{address}/jobs"))
+    store.add_job(make_job("a"))
+    store._server._client.session.headers["Authorization"] = "forgotten"
+    assert [job.id for job in store.get_all_jobs()] == ["a"]
+
+
+def test_nodes_of_a_user_of_zookeeper_are_closed_to_others(zookeeper, fresh, opened, make_job):
+    from kazoo.security import OPEN_ACL_UNSAFE
+
+    space = fresh(zookeeper)
+    address = zookeeper.url.partition("://")[2]
+    store = opened(ZooKeeperJobStore(url=f"zookeeper://one:right@{address}/{space.name}"))
+    store.add_job(make_job("a"))
+    with pytest.raises(StoreUnavailable, match="check user and password") as caught:
+        opened(ZooKeeperJobStore(url=f"zookeeper://one:canary@{address}/{space.name}"))
+    assert "canary" not in str(caught.value)
+    store._server._client.delete(f"/{space.name}", recursive=True)
+    store._server._client.create(f"/{space.name}", acl=OPEN_ACL_UNSAFE)  # for who clears the space away

@@ -1,0 +1,147 @@
+"""How jobs, runs and the history are written down, signed and believed."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goscheduler.codec import CodecError
+from goscheduler.errors import InvalidArgument
+from goscheduler.jobstores import _records
+from goscheduler.jobstores._records import Records, UnreadableJob, history_record, history_text, read_zone, zone_text
+from goscheduler.runs.model import Source
+from goscheduler.runs.records import record_of
+from goscheduler.runs.transitions import asked_for
+from goscheduler.serializers import JSONSerializer, PickleSerializer
+from goscheduler.testing.contract import NOW, JobMaker, succeeded
+from goscheduler.testing.scheduler import ManualScheduler
+
+SECRET, OTHER = "a secret of some length", "another one, as long"
+SCHEDULER = ManualScheduler()
+MAKE_JOB = JobMaker(SCHEDULER)
+
+ARGUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@pytest.fixture
+def records():
+    return Records(SCHEDULER, "default")
+
+
+@given(st.lists(ARGUMENTS, max_size=3), st.dictionaries(st.text(), ARGUMENTS, max_size=3))
+@pytest.mark.parametrize("serializer", [None, JSONSerializer(SECRET), PickleSerializer(SECRET)])
+def test_a_job_is_read_back_equal_whatever_its_arguments(serializer, args, kwargs):
+    records = Records(SCHEDULER, "default", serializer)
+    job = MAKE_JOB("a", args=args, kwargs=kwargs, tags=("x",), priority=3)
+    again = records.job("a", records.job_text(job), job.next_run_time)
+    assert again.suspended is None
+    assert (again.args, again.kwargs, again.name, again.func) == (job.args, job.kwargs, job.name, job.func)
+    assert again.options == job.options
+    assert repr(again.trigger) == repr(job.trigger)
+
+
+def test_what_a_run_changes_in_its_arguments_is_not_seen_by_the_next_one(records):
+    text = records.job_text(MAKE_JOB("a", args=([1],), kwargs={"k": {}}))
+    first, second = (records.job("a", text, NOW) for _ in range(2))
+    first.args[0].append(2)
+    first.kwargs["k"]["x"] = 1
+    assert (second.args, second.kwargs) == (([1],), {"k": {}})
+    plain = records.job_text(MAKE_JOB("a", kwargs={"k": 1}))
+    first, second = (records.job("a", plain, NOW) for _ in range(2))
+    first.kwargs["other"] = 2
+    assert second.kwargs == {"k": 1}
+
+
+def test_an_argument_that_cannot_be_stored_is_named(records):
+    with pytest.raises(InvalidArgument, match=r"job a\[kwargs\].*open"):
+        records.job_text(MAKE_JOB("a", kwargs={"open": object()}))
+
+
+def test_a_job_that_is_too_large_is_refused(records, monkeypatch):
+    monkeypatch.setattr(_records.codec, "MAX_SIZE", 500)
+    with pytest.raises(InvalidArgument, match="the limit is 500"):
+        records.job_text(MAKE_JOB("a", name="n" * 200, args=["x" * 200]))
+
+
+def test_a_job_that_could_not_be_read_is_not_overwritten(records):
+    job = records.job("a", "{", NOW)
+    with pytest.raises(UnreadableJob, match="cannot be read"):
+        records.job_text(job)
+
+
+def test_records_of_an_older_schema_are_read_and_newer_ones_are_not(records, monkeypatch):
+    run = asked_for(MAKE_JOB("a"), "run-1", NOW)
+    job_text, run_text = records.job_text(run.job), records.run_text(run)
+    monkeypatch.setattr(_records, "SCHEMA", 2)
+    monkeypatch.setattr(_records, "_known", {})
+    assert records.job("a", job_text, NOW).suspended is None
+    assert records.run("run-1", run_text, None, 0).scheduled_at == NOW
+    newer_job, newer_run = records.job_text(run.job), records.run_text(run)
+    monkeypatch.setattr(_records, "SCHEMA", 1)
+    monkeypatch.setattr(_records, "_known", {})
+    assert "newer version" in str(records.job("a", newer_job, NOW).suspended)
+    with pytest.raises(CodecError, match="newer version"):
+        records.run("run-1", newer_run, None, 0)
+
+
+def test_a_run_is_read_back_equal(records):
+    berlin = ZoneInfo("Europe/Berlin")
+    at = datetime(2026, 10, 25, 2, 30, tzinfo=berlin, fold=1)
+    run = asked_for(MAKE_JOB("a"), "run-1", at)._replace(attempt=3, source=Source.RETRY, coalesced=2, crashes=1)
+    again = records.run("run-1", records.run_text(run), None, 0)
+    assert again._replace(job=run.job) == run
+    assert again.scheduled_at.utcoffset() == at.utcoffset()
+
+
+def test_a_record_is_read_back_equal():
+    run = asked_for(MAKE_JOB("a", tags=("x", "y")), "run-1", NOW)._replace(owner="o", fence=7)
+    record = record_of(succeeded(run).attempt)
+    assert history_record(history_text(record)) == record
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "[1, 2, 3]", "null", "[" * 100_000])
+def test_what_is_no_run_and_no_record_is_a_codec_error(records, text):
+    with pytest.raises(CodecError):
+        records.run("run-1", text, None, 0)
+    with pytest.raises(CodecError):
+        history_record(text)
+
+
+@pytest.mark.parametrize("zone", [timezone.utc, ZoneInfo("Asia/Tokyo"), timezone(timedelta(hours=-3, minutes=30))])
+def test_zones_are_read_back(zone):
+    assert read_zone(zone_text(zone)).utcoffset(NOW) == zone.utcoffset(NOW)
+
+
+@pytest.mark.parametrize("make", [JSONSerializer, PickleSerializer])
+def test_of_several_secrets_the_first_signs_and_all_are_believed(make):
+    before, after = make(SECRET), make([OTHER, SECRET])
+    text = before.dumps({"k": (1, 2)}, "job a")
+    assert after.loads(text, "job a") == {"k": (1, 2)}
+    with pytest.raises(CodecError, match="signature"):
+        before.loads(after.dumps(1, "job a"), "job a")
+    with pytest.raises(CodecError, match="signature"):
+        before.loads(text, "job b")
+    with pytest.raises(CodecError, match="signature"):
+        before.loads(text[:-1], "job a")
+    with pytest.raises(CodecError, match="not signed"):
+        before.loads(json.dumps(1), "job a")
+
+
+@pytest.mark.parametrize("make", [JSONSerializer, PickleSerializer])
+@pytest.mark.parametrize(("secret", "error"), [("short", InvalidArgument), ([], InvalidArgument), (5, TypeError)])
+def test_a_secret_that_protects_nothing_is_refused(make, secret, error):
+    with pytest.raises(error):
+        make(secret)
+
+
+def test_secrets_are_not_shown():
+    assert SECRET not in repr(JSONSerializer(SECRET)) + repr(PickleSerializer(SECRET))
