@@ -69,7 +69,7 @@ def missed(run: Run, now: datetime) -> Outcome | None:
 
     Only scheduled runs can be too late: whoever asks for a run by hand, or for a retry, wants it whenever it comes.
     """
-    grace = run.job.options.misfire_grace_time
+    grace = run.job.misfire_grace_time
     if grace is None or run.source is not _SCHEDULE:
         return None
     lateness = now - run.due_at  # the fire time, unless the run was put off

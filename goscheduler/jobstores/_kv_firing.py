@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.codec import CodecError
+from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._kv_groups import Groups, Part, Work, Written, write, write_all
 from goscheduler.jobstores._kv_history import history_entry
 from goscheduler.jobstores._kv_looking import Entry, Looking
-from goscheduler.jobstores._kv_port import Found, Span, StoreUnavailable, unique
+from goscheduler.jobstores._kv_port import Found, Key, Span, unique
 from goscheduler.jobstores._kv_rows import JobRow, RunRow, group_of, lane_of
-from goscheduler.jobstores._kv_settling import free_next, rows_named
+from goscheduler.jobstores._kv_settling import free_next, put_aside, rows_named
 from goscheduler.jobstores._records import zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
 from goscheduler.runs.model import Attempt, Run
@@ -268,7 +269,7 @@ class Claiming:
             place = ("ready", entry.lane.name, entry.name)
             row = _readable(self._work, each)
             if row is None:
-                parts.append(_put_aside(place, entry.subject, each))
+                parts.append(_set_apart(place, entry.subject, each))
             elif row.place == place:
                 rows.append(row)
         groups.load(name for row in rows for name in row.groups)
@@ -291,7 +292,10 @@ class Claiming:
         try:
             run = self._work.rows.run(row)
         except CodecError:
-            return _put_aside(row.place, row.key[1], Found("", 0))
+            part = Part()
+            put_aside(part, row, groups)
+            part.told = ()
+            return part
         fence = max(row.fence + 1, instant(now))
         standing = Standing(len(groups[row.groups[0]].live), 0, fence, groups.ledger)
         refusal = self._request.admit(run, standing, now)
@@ -350,8 +354,8 @@ def _readable(work: Work, found: Found | None) -> RunRow | None:
         return None
 
 
-def _put_aside(place: tuple[str, ...], run: str, found: Found | None) -> Part:
-    """Keep a run that cannot be read where nobody claims it."""
+def _set_apart(place: Key, run: str, found: Found | None) -> Part:
+    """Keep something of which it cannot be told which run it is where nobody claims it; or forget an empty entry."""
     part = Part()
     part.step.delete(place)
     if found is not None:

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from goscheduler.jobstores._kv_port import Key, KeyValue, Span, Step, StoreUnavailable, unique
+from goscheduler.errors import StoreUnavailable
+from goscheduler.jobstores._kv_port import Key, KeyValue, Span, Step, unique
 from goscheduler.jobstores._kv_rows import Rows, RunRow, group_of
 from goscheduler.runs.limits import Ledger
 

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
+from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._kv_groups import Groups, Part, Work, write_all
-from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, StoreUnavailable, read_all, unique, word
+from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, read_all, unique, word
 from goscheduler.jobstores._kv_rows import RunRow
-from goscheduler.jobstores._kv_settling import End, Settling, rows_named, rows_of_owner
+from goscheduler.jobstores._kv_settling import End, Settling, put_aside, rows_named, rows_of_owner
 from goscheduler.runs.model import Owner, Run, Settlement
 from goscheduler.times import UTC, from_instant, instant
 
@@ -141,14 +142,15 @@ class Owners:
             return None
 
     def _put_aside(self, row: RunRow | None, name: str) -> None:
-        """Keep a run that cannot be read where nobody claims it."""
+        """Keep a run that cannot be read, or of which it cannot even be told which one it is, where nobody takes it."""
         part = Part()
         groups = Groups(self._work.server)
-        part.step.delete(("owned", name))
-        part.step.create(("aside", f"{name.split('.')[1]}.{unique()}"))
-        if row is not None:
+        if row is None:
+            part.step.delete(("owned", name))
+            part.step.create(("aside", f"{name.split('.')[1]}.{unique()}"))
+        else:
             groups.load(row.groups)
-            part.leave(row, groups)
+            put_aside(part, row, groups)
         write_all(self._work, groups, [part])
 
 

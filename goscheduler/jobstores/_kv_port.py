@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
-from goscheduler.errors import GoSchedulerError, InvalidArgument
+from goscheduler.errors import InvalidArgument
 
 Key = tuple[str, ...]
 
@@ -28,10 +28,6 @@ BELL: Key = ("bell",)
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LAST_TIME = 10**18 - 1
-
-
-class StoreUnavailable(GoSchedulerError):
-    """The server did not answer, or did not answer in time; what was asked of it may have happened."""
 
 
 class Found(NamedTuple):
@@ -119,7 +115,10 @@ class Step:
 
 
 class KeyValue(Protocol):
-    """A server. Every call has a deadline, is made once, and raises :class:`StoreUnavailable` if it fails."""
+    """A server. Every call has a deadline, and is made once.
+
+    One that is not answered raises :class:`~goscheduler.errors.StoreUnavailable`: what was asked may have happened.
+    """
 
     most_changes: int
     """How many changes one step may have."""

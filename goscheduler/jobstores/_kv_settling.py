@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.codec import CodecError
+from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._kv_groups import Groups, Part, Work, attempts, overtaken, write
 from goscheduler.jobstores._kv_history import history_entry
-from goscheduler.jobstores._kv_port import Found, Span, StoreUnavailable, word
+from goscheduler.jobstores._kv_port import Found, Span, unique, word
 from goscheduler.jobstores._kv_rows import JobRow, RunRow, group_of, life_text
 from goscheduler.runs.model import DeadLetter, Run, Settlement
 from goscheduler.runs.records import record_of
@@ -209,6 +210,15 @@ def drop_pending(work: Work, part: Part, row: RunRow, groups: Groups) -> None:
     if row.freed is not None:
         part.step.delete(row.trying)
         free_next(work, part, row.freed, groups)
+
+
+def put_aside(part: Part, row: RunRow, groups: Groups) -> None:
+    """Keep a run that cannot be read where nobody claims it."""
+    aside = ("aside", f"{row.key[1]}.{unique()}")
+    part.step.delete(row.place)
+    part.step.create(aside)
+    part.step.replace(row.key, row._replace(owner=None, place=aside).text)
+    part.leave(row, groups)
 
 
 def groups_of(row: RunRow) -> list[str]:

@@ -13,13 +13,14 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.codec import CodecError
+from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._kv_firing import Claiming, Firing, tell_to_end
 from goscheduler.jobstores._kv_groups import Doubts, Groups, Part, Work, attempts, commit, overtaken, write, write_all
 from goscheduler.jobstores._kv_history import dead_letters, history, history_entry, prune
 from goscheduler.jobstores._kv_jobs import Jobs
 from goscheduler.jobstores._kv_looking import Looking
 from goscheduler.jobstores._kv_owners import Owners, TimedHeartbeats
-from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, StoreUnavailable, unique, word
+from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, unique, word
 from goscheduler.jobstores._kv_rows import Rows, RunRow, lane_of
 from goscheduler.jobstores._kv_settling import End, Settling, drop_pending, groups_of, rows_named
 from goscheduler.jobstores._polling import LONGEST, Poll

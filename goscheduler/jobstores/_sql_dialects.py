@@ -19,6 +19,7 @@ import json
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 from zlib import crc32
@@ -190,12 +191,12 @@ class SQLite(Dialect):
 
     def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
         if rows:
-            columns = list(rows[0])
+            columns, values = _filled(rows)
             marks = ", ".join("?" * len(columns))
             connection.exec_driver_sql(
                 f"INSERT INTO {_named(connection, table)} ({_listed(connection, columns)}) VALUES ({marks})"
                 f"{_ONCE if once else ''}",
-                [tuple(row.values()) for row in rows],
+                values,
             )
 
     def update_rows(
@@ -268,11 +269,11 @@ class PostgreSQL(Dialect):
 
     def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
         if rows:
-            columns = list(rows[0])
+            columns, values = _filled(rows)
             connection.exec_driver_sql(
                 f"INSERT INTO {_named(connection, table)} ({_listed(connection, columns)}) "
                 f"SELECT * FROM {_given_rows(connection, table, columns)}{_ONCE if once else ''}",
-                _by_column(rows),
+                _by_column(values),
             )
 
     def update_rows(
@@ -284,7 +285,7 @@ class PostgreSQL(Dialect):
             connection.exec_driver_sql(
                 f"UPDATE {_named(connection, table)} AS old SET {sets} "
                 f"FROM {_given_rows(connection, table, columns)} WHERE old.id = new.id",
-                _by_column(rows),
+                _by_column([tuple(row.values()) for row in rows]),
             )
 
 
@@ -333,12 +334,12 @@ class MySQL(Dialect):
 
     def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
         if rows:
-            columns = list(rows[0])
+            columns, values = _filled(rows)
             marks = ", ".join(["%s"] * len(columns))
             insert_into = "INSERT IGNORE INTO" if once else "INSERT INTO"
             connection.exec_driver_sql(
                 f"{insert_into} {_named(connection, table)} ({_listed(connection, columns)}) VALUES ({marks})",
-                [tuple(row.values()) for row in rows],
+                values,
             )
 
     def update_rows(
@@ -393,8 +394,15 @@ def _given_rows(connection: Connection, table: Table, columns: Sequence[str]) ->
     return f"(SELECT {casts} FROM ROWS FROM ({texts}) AS given ({', '.join(names)})) AS new"
 
 
-def _by_column(rows: Sequence[Row]) -> tuple[str, ...]:
-    return tuple(map(_encode, zip(*(row.values() for row in rows), strict=True)))
+def _by_column(rows: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
+    return tuple(map(_encode, zip(*rows, strict=True)))
+
+
+def _filled(rows: Sequence[Row]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the columns in which at least one row has something, and the rows: empty ones need not be sent."""
+    empty = [name for name, value in rows[0].items() if value is None and all(row[name] is None for row in rows)]
+    columns = [name for name in rows[0] if name not in empty]
+    return columns, list(map(itemgetter(*columns), rows))
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode

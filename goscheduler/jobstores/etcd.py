@@ -23,8 +23,8 @@ import requests
 from etcd3gw.client import Etcd3Client
 from etcd3gw.exceptions import Etcd3Exception
 
-from goscheduler.errors import InvalidArgument
-from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step, StoreUnavailable, read_all
+from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
+from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step, read_all
 from goscheduler.jobstores._kv_store import KeyValueJobStore
 from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path, one_address, read_url
 
@@ -40,7 +40,9 @@ SILENCE = 300.0
 OLDEST_SERVER = (3, 4)
 PORT = 2379
 EXAMPLE = "etcd://localhost:2379/goscheduler"
-_TOKEN_EXPIRED = 401
+_DONE, _TOKEN_EXPIRED = 200, 401
+#: Answers after which the same may work later: too many requests, or trouble in the cluster.
+_LATER = frozenset({408, 429, *range(500, 600)})
 
 
 class EtcdJobStore(KeyValueJobStore):
@@ -102,14 +104,19 @@ class _Etcd:
         self._watch: _Watch | None = None
 
     def open(self) -> None:
+        address = self._client.base_url
         try:
-            found = self._client.session.get(f"{self._client.base_url}/version", timeout=CONNECT_WITHIN)
+            found = self._client.session.get(f"{address}/version", timeout=CONNECT_WITHIN)
+        except requests.exceptions.SSLError as error:
+            raise GoSchedulerError(f"etcd at {address} cannot be trusted, or speaks no TLS; check ca_cert") from error
+        except requests.RequestException as error:
+            raise StoreUnavailable(f"no etcd answers at {address}: {type(error).__name__}") from error
+        try:
             version = str(found.json()["etcdserver"])
-            numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
-            raise self._unavailable(f"no etcd answers at {self._client.base_url}", error) from error
-        if numbers < OLDEST_SERVER:
-            raise StoreUnavailable(f"etcd {version} at {self._client.base_url} is too old; 3.4 or later is needed")
+        except (ValueError, KeyError, TypeError) as error:
+            raise GoSchedulerError(f"what answers at {address} is no etcd") from error
+        if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < OLDEST_SERVER:
+            raise GoSchedulerError(f"etcd {version} at {address} is too old; 3.4 or later is needed")
         if self._login is not None:
             self._authenticate()
 
@@ -190,9 +197,10 @@ class _Etcd:
         if answer.status_code == _TOKEN_EXPIRED and self._login is not None:
             self._authenticate()
             answer = self._ask(path, payload)
-        if answer.status_code != 200:
-            raise StoreUnavailable(f"etcd at {self._client.base_url} refused: {answer.text[:300]}")
-        return answer.json()
+        if answer.status_code == _DONE:
+            return answer.json()
+        error = StoreUnavailable if answer.status_code in _LATER else GoSchedulerError
+        raise error(f"etcd at {self._client.base_url} refused: {answer.text[:300]}")
 
     def _ask(self, path: str, payload: dict[str, Any]) -> Any:
         try:
@@ -200,17 +208,14 @@ class _Etcd:
                 self._client.get_url(path), data=json.dumps(payload), timeout=(CONNECT_WITHIN, ANSWER_WITHIN)
             )
         except (requests.RequestException, Etcd3Exception) as error:
-            raise self._unavailable(f"etcd at {self._client.base_url} did not answer", error) from error
+            raise StoreUnavailable(f"etcd at {self._client.base_url} did not answer: {type(error).__name__}") from error
 
     def _authenticate(self) -> None:
         self._client.session.headers.pop("Authorization", None)
         answer = self._ask("auth/authenticate", self._login or {})
-        if answer.status_code != 200:
-            raise StoreUnavailable(f"etcd at {self._client.base_url} does not accept this user and password")
+        if answer.status_code != _DONE:
+            raise GoSchedulerError(f"etcd at {self._client.base_url} does not accept this user and password")
         self._client.session.headers["Authorization"] = answer.json()["token"]
-
-    def _unavailable(self, what: str, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(f"{what}: {type(error).__name__}")
 
     def _encoded(self, key: Key) -> str:
         return base64.b64encode(self._whole(key)).decode()

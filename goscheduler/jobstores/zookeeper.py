@@ -34,8 +34,8 @@ from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-un
 from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 from kazoo.security import make_digest_acl  # type: ignore[import-untyped]
 
-from goscheduler.errors import InvalidArgument
-from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step, StoreUnavailable
+from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
+from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step
 from goscheduler.jobstores._kv_store import KeyValueJobStore
 from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path, read_url
 
@@ -46,6 +46,7 @@ __all__ = ["ZooKeeperJobStore"]
 
 CONNECT_WITHIN = 5.0
 ANSWER_WITHIN = 7.0
+SESSION = 4.0
 EXAMPLE = "zookeeper://localhost:2181/goscheduler"
 
 #: Folders by how their names are spread over nodes; all others are one node each.
@@ -132,14 +133,15 @@ class _ZooKeeper:
         try:
             for key in (BELL, _CLOCK):
                 self.ensure(key)
-        except StoreUnavailable:
+        except GoSchedulerError:
             self._stop_own()
             raise
 
     def _new_client(self) -> Any:
-        # kazoo would wait for up to a minute before it tries to connect again.
+        # kazoo would wait for up to a minute before it tries to connect again, and for the length of a session for who
+        # has taken the connection and says nothing. Nothing here depends on a session.
         retry = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0)
-        return KazooClient(**{"connection_retry": retry, **self._connect_args})
+        return KazooClient(**{"connection_retry": retry, "timeout": SESSION, **self._connect_args})
 
     def _stop_own(self) -> None:
         if self._given is None:
@@ -157,7 +159,7 @@ class _ZooKeeper:
     def abandon(self) -> None:
         self._listening = []
         if self._given is not None:
-            raise StoreUnavailable("a kazoo client does not survive a fork; give the job store a url instead of it")
+            raise GoSchedulerError("a kazoo client does not survive a fork; give the job store a url instead of it")
         self._client = None
 
     # Reading
@@ -250,7 +252,7 @@ class _ZooKeeper:
                     return created[index].rpartition("/")[0]
                 if isinstance(result, _LOST):
                     return False
-                raise StoreUnavailable(f"ZooKeeper refused: {type(result).__name__}") from result
+                raise GoSchedulerError(f"ZooKeeper refused: {type(result).__name__}") from result
         return True
 
     def ensure(self, key: Key) -> None:
@@ -322,7 +324,7 @@ class _ZooKeeper:
         except _LOST:
             raise
         except (NoAuthError, AuthFailedError) as error:
-            raise StoreUnavailable("ZooKeeper does not let this user in; check user and password") from error
+            raise GoSchedulerError("ZooKeeper does not let this user in; check user and password") from error
         except (KazooException, KazooTimeoutError) as error:
             raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from goscheduler.errors import InvalidArgument
-from goscheduler.jobstores._kv_port import StoreUnavailable
+from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.runs.model import Owner
@@ -283,7 +282,7 @@ def test_a_wrong_password_for_etcd_is_told_as_that_and_the_right_one_works(priva
         client.post(client.get_url(path), json=payload)
     client.session.close()
     address = server.url.partition("://")[2]
-    with pytest.raises(StoreUnavailable, match="does not accept this user and password") as caught:
+    with pytest.raises(GoSchedulerError, match="does not accept this user and password") as caught:
         opened(EtcdJobStore(url=f"etcd://root:canary@{address}/jobs"))
     assert "canary" not in str(caught.value)
     store = opened(EtcdJobStore(url=f"etcd://root:right@{address}/jobs"))
@@ -299,7 +298,7 @@ def test_nodes_of_a_user_of_zookeeper_are_closed_to_others(zookeeper, fresh, ope
     address = zookeeper.url.partition("://")[2]
     store = opened(ZooKeeperJobStore(url=f"zookeeper://one:right@{address}/{space.name}"))
     store.add_job(make_job("a"))
-    with pytest.raises(StoreUnavailable, match="check user and password") as caught:
+    with pytest.raises(GoSchedulerError, match="check user and password") as caught:
         opened(ZooKeeperJobStore(url=f"zookeeper://one:canary@{address}/{space.name}"))
     assert "canary" not in str(caught.value)
     store._server._client.delete(f"/{space.name}", recursive=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goscheduler.errors import ConflictingIdError, InvalidArgument
+from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores._kv_owners import TimedHeartbeats
 from goscheduler.jobstores._kv_port import (
     BELL,
@@ -19,7 +19,6 @@ from goscheduler.jobstores._kv_port import (
     Key,
     Span,
     Step,
-    StoreUnavailable,
     name_of,
     reverse_time_word,
     time_of,
@@ -464,6 +463,24 @@ def test_a_run_that_cannot_be_read_is_kept_and_hinders_nobody(server, store, mak
     assert [run.id for run in requests.claim(store).runs] == ["good"]
     assert requests.claim(store).next_due is None
     assert server.values["runs", "bad"].value == text
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_run_whose_own_text_cannot_be_read_is_put_aside_and_its_job_goes_on(
+    server, store, make_job, requests, live, caplog
+):
+    store.add_job(make_job("a", trigger=DateTrigger(NOW)))
+    store.add_run(asked_for(make_job("a"), "bad", NOW))
+    claimed = requests.claim(store).runs if live else ()
+    header = server.values["runs", "bad"].value.partition("\n")[0]
+    server.values["runs", "bad"] = Found(f"{header}\nnonsense", 99)
+    assert not store.recover_runs(NOW, pytest.fail)
+    assert not requests.claim(store).runs
+    assert [run.job.id for run in requests.fire(store).runs] == ["a"]
+    assert server.values["runs", "bad"].value.endswith("\nnonsense")
+    assert store.settle([succeeded(run) for run in claimed]) == [succeeded(run) for run in claimed]
+    assert not store.discard_pending("a")
+    assert [run.id for run in store.live_runs("a")] != ["bad"]
 
 
 def test_what_cannot_be_read_of_the_history_is_left_out(server, store, make_job, requests, caplog):
