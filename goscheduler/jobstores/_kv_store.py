@@ -191,6 +191,9 @@ class KeyValueJobStore(BaseJobStore):
             groups = Groups(self._server)
             groups.load(name for row in rows for name in groups_of(row))
             there = self._jobs.existing({row.job_id for row in rows})
+            for row in rows:
+                if row.held is not None:
+                    groups[row.place[1]].held.remove(row.place[2])  # nobody is to be let try who goes as well
             parts = []
             for row in rows:
                 part = Part()

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.codec import CodecError
@@ -39,7 +40,7 @@ class History:
 
     def records(self, query: HistoryQuery) -> list[Record]:
         """Return what is asked for, newest first."""
-        return list(_first(query.limit, filter(query.matches, self._records(query))))
+        return list(islice(filter(query.matches, self._records(query)), query.limit))
 
     def _records(self, query: HistoryQuery) -> Iterator[Record]:
         """Yield records from the newest on, of one job or of all; they need not fit the rest of the query."""
@@ -128,7 +129,7 @@ class History:
         )
         left = limit
         for job_id, count in jobs:
-            found = list(_first(min(left, int(count) - most), self._successes_of(as_text(job_id))))
+            found = list(islice(self._successes_of(as_text(job_id)), min(left, int(count) - most)))
             yield from found
             left -= len(found)
             if left <= 0:
@@ -153,7 +154,7 @@ class History:
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
         """Return the letters that are asked for, newest first."""
         letters = (letter for letter in self._letters(query) if query.matches(letter.record))
-        return list(_first(query.limit, letters))
+        return list(islice(letters, query.limit))
 
     def _letters(self, query: HistoryQuery) -> Iterator[DeadLetter]:
         for chunk in _chunks(place for _, place in self._walk("dead:times", query)):
@@ -204,13 +205,8 @@ def _earliest(query: HistoryQuery) -> str:
     return "-inf" if query.since is None else str(instant(query.since))
 
 
-def _first(count: int, items: Iterator[Any]) -> Iterator[Any]:
-    for item, _ in zip(items, range(count), strict=False):
-        yield item
-
-
 def _chunks(places: Iterator[str]) -> Iterator[list[str]]:
-    while chunk := list(_first(PAGE, places)):
+    while chunk := list(islice(places, PAGE)):
         yield chunk
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.runs.model import Outcome, OutcomeKind, Progress, Run, Settlement, Source
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.runs.transitions import redriven, settle
+from goscheduler.triggers.date import DateTrigger
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
@@ -63,6 +64,16 @@ class HistoryContract:
         self.run_once(store, make_job, requests, "c", NOW + 2 * MINUTE, gone, tags=["odd"])
         found = {query: self.jobs_of(store, query) for query in EXPECTED}
         assert found == EXPECTED
+
+    def test_a_long_history_is_complete(self, store: BaseJobStore, make_job: JobMaker, requests: Requests) -> None:
+        store.add_jobs([make_job(f"job-{number}", due=NOW, trigger=DateTrigger(NOW)) for number in range(1100)])
+        runs: list[Run] = []
+        while fired := requests.fire(store, room={"default": 2000}).runs:
+            runs += fired
+        done = Outcome(OutcomeKind.SUCCEEDED, started_at=NOW)
+        assert not store.settle([settle(run, done, NOW + number % 700 * SECOND) for number, run in enumerate(runs)])
+        found = {record.job_id for record in store.history(HistoryQuery(limit=2000))}
+        assert found == {f"job-{number}" for number in range(1100)}
 
     def test_pages_neither_repeat_nor_lose_a_record_even_of_one_moment(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests

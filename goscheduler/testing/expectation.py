@@ -124,6 +124,8 @@ class Expectation:
         """A job is added, or gets another trigger and with that a new next time."""
         first = self.now + period
         self.jobs[job_id] = ExpectedJob(terms, period, first, first)
+        if any(run.terms.most != terms.most for run in [*self.runs, *self.letters] if run.job_id == job_id):
+            self.reshaped.add(job_id)  # runs of an earlier job of this id are left
 
     def change(self, job_id: str, **changes: Any) -> None:
         """Options of a job are changed."""
