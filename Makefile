@@ -11,7 +11,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
-JOBS ?= auto
+# Many tests wait for servers and processes, so there are more workers than processors.
+JOBS ?= 4
 PYTEST_ARGS ?=
 
 .PHONY: demo test servers check bench clean

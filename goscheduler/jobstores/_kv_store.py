@@ -21,7 +21,7 @@ from goscheduler.jobstores._kv_jobs import Jobs
 from goscheduler.jobstores._kv_looking import Looking
 from goscheduler.jobstores._kv_owners import Owners, TimedHeartbeats
 from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, unique, word
-from goscheduler.jobstores._kv_rows import Rows, RunRow, lane_of
+from goscheduler.jobstores._kv_rows import Rows, RunRow, group_of, lane_of
 from goscheduler.jobstores._kv_settling import End, Settling, drop_pending, groups_of, rows_named
 from goscheduler.jobstores._polling import LONGEST, Poll
 from goscheduler.jobstores._records import Records
@@ -191,9 +191,9 @@ class KeyValueJobStore(BaseJobStore):
             groups = Groups(self._server)
             groups.load(name for row in rows for name in groups_of(row))
             there = self._jobs.existing({row.job_id for row in rows})
-            for row in rows:
-                if row.held is not None:
-                    groups[row.place[1]].held.remove(row.place[2])  # nobody is to be let try who goes as well
+            going = {row.place[-1] for row in rows}
+            for name in {group_of(row.held) for row in rows if row.held is not None}:
+                groups[name].held = [held for held in groups[name].held if held not in going]  # these are not let try
             parts = []
             for row in rows:
                 part = Part()

@@ -37,3 +37,11 @@ def cluster(request, url_of):
     cluster = Cluster(url_of(request.param))
     yield cluster
     cluster.close()
+
+
+def pytest_collection_modifyitems(items):
+    """Let the clusters of some stores run beside those of others, but not beside each other."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            kind = next(kind for kind in STORES if f"[{kind}" in item.name)
+            item.add_marker(pytest.mark.xdist_group(f"cluster-{STORES.index(kind) % 2}"))

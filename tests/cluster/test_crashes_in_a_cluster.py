@@ -17,7 +17,6 @@ LEASE = "2"
 RAN_BEFORE = {"planning": 0, "fired": 0, "submitted": 0, "running": 0, "reported": 1, "settled": 1}
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("cluster", STORES, indirect=True)
 def test_what_a_killed_process_had_is_done_by_another_one_after_the_lease(cluster):
     now = datetime.now(timezone.utc)
@@ -48,7 +47,6 @@ def test_what_a_killed_process_had_is_done_by_another_one_after_the_lease(cluste
     }  # fmt: skip
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("cluster", STORES, indirect=True)
 def test_a_job_that_kills_every_process_is_a_dead_letter_in_the_end(cluster):
     now = datetime.now(timezone.utc)
@@ -67,7 +65,6 @@ def test_a_job_that_kills_every_process_is_a_dead_letter_in_the_end(cluster):
         assert [record.outcome.value for record in scheduler.runs("deadly")] == ["lost", "lost"]
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("cluster", STORES, indirect=True)
 def test_a_process_that_comes_back_after_its_lease_cannot_finish_what_another_one_has(cluster, tmp_path):
     gate = (tmp_path / "gate").open("w")

@@ -26,7 +26,6 @@ def cluster(server):
     cluster.close()
 
 
-@pytest.mark.serial
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_a_server_that_is_killed_and_comes_back_costs_no_firing(cluster, server):
@@ -55,7 +54,6 @@ def test_a_server_that_is_killed_and_comes_back_costs_no_firing(cluster, server)
     assert resumed_after < 5
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_a_scheduler_that_starts_while_the_server_is_down_waits_for_it_and_says_so(cluster, server):
     cluster.add_jobs([{"func": "cluster_jobs:work", "trigger": "date", "id": "job",

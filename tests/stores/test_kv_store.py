@@ -242,6 +242,17 @@ def test_a_job_that_is_removed_while_it_runs_is_forgotten_with_its_last_run(serv
     assert {key[0] for key in server.values} == {"bell", "history", "lanes"}
 
 
+def test_a_run_that_was_let_try_and_is_discarded_with_the_one_that_would_be_next(store, make_job, requests):
+    store.add_job(make_job("a"))
+    (live,) = requests.fire(store).runs
+    for number in range(3):
+        store.add_run(asked_for(make_job("a"), f"asked-{number}", NOW))
+    assert not requests.claim(store).runs
+    store.settle([succeeded(live)])
+    assert store.discard_pending("a")
+    assert store.pending_runs() == []
+
+
 # What it costs
 
 
