@@ -175,7 +175,7 @@ def with_runs(document: Document, runs: Sequence[Document]) -> Document:
 def indexed(document: Document) -> Document:
     """Return the document with the fields that follow from the others, by which it is found."""
     runs = document.get("runs", ())
-    marks = [name for name in ("told", "suspended", "finished") if name in document]
+    marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
     for entry in runs:
         if "owner" in entry:
             marks.append(owner_mark(entry["owner"]))

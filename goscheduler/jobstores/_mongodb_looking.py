@@ -59,7 +59,7 @@ class Looking:
                 steps.append(self._also([*_earliest(place, executors, request.tasks), {"$limit": 1}, last]))
         told: Document = {"$project": {"_id": 0, "what": "end"}}
         steps.append(self._also([{"$match": {"marks": end_mark(request.owner)}}, {"$limit": 1}, told]))
-        found = {row.get("what"): row.get("at") for row in self._collections.meta.aggregate(steps)}
+        found: dict[Any, Any] = {row.get("what"): row.get("at") for row in self._collections.meta.aggregate(steps)}
         now = from_instant(found[None], UTC) if self._server_time else request.now
         at = instant(now)
         self._looked_at, self._server_now = SYSTEM_CLOCK.monotonic(), now

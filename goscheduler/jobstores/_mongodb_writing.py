@@ -202,7 +202,7 @@ def _update(group: Sequence[Change], unset: Sequence[str]) -> UpdateMany:
     return UpdateMany(_read_as(group), steps)
 
 
-def _deletion(group: Sequence[Change]) -> DeleteMany[Document]:
+def _deletion(group: Sequence[Change]) -> Any:
     return DeleteMany(_read_as(group))
 
 
