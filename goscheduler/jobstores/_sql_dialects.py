@@ -222,7 +222,7 @@ class PostgreSQL(Dialect):
     def connect_args(self) -> dict[str, Any]:
         return {
             "connect_timeout": CONNECT_SECONDS,
-            "options": f"-c statement_timeout={CALL_SECONDS}s -c idle_in_transaction_session_timeout=30s",
+            "options": f"-c statement_timeout={CALL_SECONDS}s -c idle_in_transaction_session_timeout={CALL_SECONDS}s",
             "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
             "tcp_user_timeout": CALL_SECONDS * 1000,
         }  # fmt: skip
@@ -311,6 +311,15 @@ class MySQL(Dialect):
 
     def adopt(self, engine: Engine) -> Engine:
         return engine.execution_options(isolation_level="READ COMMITTED")
+
+    def prepare(self, engine: Engine) -> None:
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _record: Any) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT VERSION()")
+                if "MariaDB" in str(cursor.fetchone()[0]):
+                    # Who stands still in the middle of a transaction must not keep the others off for long.
+                    cursor.execute(f"SET SESSION idle_transaction_timeout = {CALL_SECONDS}")
 
     def check_version(self, connection: Connection) -> None:
         version = connection.dialect.server_version_info or (0,)

@@ -15,9 +15,17 @@ from typing import Any
 import pytest
 
 from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.executors import context
 from goscheduler.runs.model import Outcome, Run
 
 PATIENCE = 30.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_told():
+    """Forget what runs of other tests, some of which never end, were told."""
+    for kept in (context._told, context._given_up, context._progress):
+        kept.clear()
 
 
 @dataclass
