@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from goscheduler.codec import CodecError
-from goscheduler.errors import InvalidArgument
+from goscheduler.errors import InvalidArgument, StoreUnavailable
 from goscheduler.jobstores import _sql_history
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
@@ -91,10 +92,15 @@ class SQLAlchemyJobStore(StoredJobs):
         self._database.after_fork()
         rows = Rows(Records(scheduler, alias, self._serializer))
         self._database.open(rows)
-        bring_up_to_date(self._tables, self._database.engine)
-        with self._database.reading() as connection:
-            for warning in self._dialect.warnings(connection):
-                self._logger.warning('Job store "%s": %s', alias, warning)
+        try:
+            bring_up_to_date(self._tables, self._database.engine)
+            with self._database.reading() as connection:
+                for warning in self._dialect.warnings(connection):
+                    self._logger.warning('Job store "%s": %s', alias, warning)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise StoreUnavailable(f"the connection to the database was lost: {error.orig}") from error
+            raise
         self._rows = rows
 
     def shutdown(self) -> None:

@@ -210,6 +210,7 @@ def test_control_c_ends_a_blocking_scheduler_and_lets_its_job_end():
         """
         import os, signal, threading
         from goscheduler import BlockingScheduler
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
         scheduler = BlockingScheduler(timezone="UTC")
         def job():
             os.kill(os.getpid(), signal.SIGINT)

@@ -14,6 +14,11 @@ from typing import Any
 from goscheduler import BackgroundScheduler
 from goscheduler.clock import SYSTEM_CLOCK
 
+#: The stores whose servers are quick, and those that write every step to a log on several machines.
+QUICK = ["sqlite", "postgresql", "mariadb", "redis", "mongodb"]
+SLOW = ["etcd", "zookeeper"]
+STORES = [*QUICK, *SLOW]
+SERVERS = [kind for kind in STORES if kind != "sqlite"]
 HERE = Path(__file__).parent
 #: How long something may take before a test fails, in seconds.
 PATIENCE = 50.0

@@ -9,13 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cluster import Cluster
-
-#: The stores whose servers are quick, and those that write every step to a log on several machines.
-QUICK = ["sqlite", "postgresql", "mariadb", "redis", "mongodb"]
-SLOW = ["etcd", "zookeeper"]
-STORES = [*QUICK, *SLOW]
-SERVERS = [kind for kind in STORES if kind != "sqlite"]
+from cluster import STORES, Cluster
 
 
 @pytest.fixture

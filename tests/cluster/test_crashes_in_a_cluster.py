@@ -9,8 +9,8 @@ from contextlib import closing
 from datetime import datetime, timezone
 
 import pytest
+from cluster import STORES
 from cluster_node import STEPS
-from conftest import STORES
 
 LEASE = "2"
 #: How often the function of the job ran before its process ended, by the step at which it did.

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from conftest import QUICK, STORES
+from cluster import QUICK, STORES
 
 from goscheduler.runs.model import OutcomeKind
 
@@ -19,14 +19,15 @@ FIRINGS = {**dict.fromkeys(STORES, 1000 // SHARE), **dict.fromkeys(QUICK, 10_000
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(("cluster", "firings"), FIRINGS.items(), ids=FIRINGS, indirect=["cluster"])
 def test_eight_processes_with_wrong_clocks_run_every_firing_once(cluster, firings):
+    for skew in (-5, -3, -1, 0, 0, 1, 3, 5):
+        cluster.start("--skew", str(skew))
+    cluster.wait_until("ready", 8)
     due = datetime.now(timezone.utc) + timedelta(seconds=1)
     cluster.add_jobs(
         {"func": "cluster_jobs:work", "trigger": "date", "run_date": due, "id": f"job-{number}"}
         for number in range(firings)
     )
-    for skew in (-5, -3, -1, 0, 0, 1, 3, 5):
-        cluster.start("--skew", str(skew))
-    ran = cluster.wait_until("ran", firings, 100)
+    cluster.wait_until("ran", firings, 100)
     for node in cluster.nodes:
         node.stop()
     ran = cluster.said("ran")

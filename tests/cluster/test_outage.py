@@ -6,8 +6,7 @@ from collections import Counter
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from cluster import Cluster
-from conftest import SERVERS
+from cluster import SERVERS, Cluster
 
 from goscheduler.clock import SYSTEM_CLOCK
 
@@ -29,14 +28,15 @@ def cluster(server):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_a_server_that_is_killed_and_comes_back_costs_no_firing(cluster, server):
-    begin = datetime.now(timezone.utc) + timedelta(seconds=4)
+    for _ in range(3):
+        cluster.start()
+    cluster.wait_until("ready", 3)
+    begin = datetime.now(timezone.utc) + timedelta(seconds=1)
     cluster.add_jobs(
         {"func": "cluster_jobs:work", "trigger": "date", "id": f"job-{number}",
          "run_date": begin + timedelta(milliseconds=15 * number)}
         for number in range(JOBS)
     )  # fmt: skip
-    for _ in range(3):
-        cluster.start()
     cluster.wait_until("ran", JOBS // 4)
     server.kill()
     server.restart()

@@ -137,6 +137,7 @@ class Server:
 
     def restart(self) -> None:
         """Start it again with the same data on the same port; stop it first when it runs."""
+        self._refuse_if_shared()
         if self.running:
             self.stop()
         self.start()
@@ -252,8 +253,11 @@ class Server:
         if self.running:
             self.kill()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _refuse_if_shared(self) -> None:
         assert not self._shared, f"other tests use this {self.kind} too; ask for a private_server"
+
+    def _signal(self, number: signal.Signals) -> None:
+        self._refuse_if_shared()
         server = psutil.Process(self.pid)
         if number == signal.SIGSTOP:
             server.suspend()  # first, so that it starts no other process after we have looked
