@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 JOBS ?= 4
 PYTEST_ARGS ?=
 
-.PHONY: demo test servers check bench clean
+.PHONY: demo test servers lint check bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -26,9 +26,11 @@ test: $(VENV)/.dev servers
 servers:
 	@sh tests/servers/install.sh
 
-check: $(VENV)/.dev
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict goscheduler
+
+check: lint
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_project.py
 
 bench: $(VENV)/.dev
