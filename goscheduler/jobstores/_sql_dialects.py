@@ -254,7 +254,7 @@ class PostgreSQL(Dialect):
     ) -> Listener | None:
         if engine.dialect.driver != "psycopg":
             return None
-        listener = Listener(engine, _channel(tables), self._me, wake)
+        listener = Listener(engine, _channel(tables), self._me, wake, warn)
         if listener.start():
             return listener
         warn("NOTIFY does not arrive, as behind a pooler of transactions; changes of others are looked for by polling")

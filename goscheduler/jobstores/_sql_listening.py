@@ -9,19 +9,22 @@ from uuid import uuid4
 
 from sqlalchemy.engine import Engine
 
+from goscheduler.errors import described
+
 #: How long it is waited for the first word, at the start, in seconds.
 SELF_TEST_SECONDS = 2.0
-#: How long it is waited before another connection is tried, and how long one waits for words before it asks whether
-#: the connection is alive.
+#: How long it is waited before another connection is tried, in seconds.
 PAUSE = 1.0
-QUIET = 5.0
 
 
 class Listener:
     """One thread that waits for words on a channel."""
 
-    def __init__(self, engine: Engine, channel: str, me: str, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, channel: str, me: str, wake: Callable[[], None], warn: Callable[[str], None]
+    ) -> None:
         self._engine = engine
+        self._warn = warn
         self._channel = channel
         self._me = me
         self._wake = wake
@@ -29,6 +32,8 @@ class Listener:
         self._heard_test = threading.Event()
         self._listening = threading.Event()
         self._stopped = threading.Event()
+        self._silent = False
+        """Whether it was told that nothing is heard."""
         self._thread = threading.Thread(target=self._run, name="goscheduler-sql-listener", daemon=True)
 
     def start(self) -> bool:
@@ -53,8 +58,10 @@ class Listener:
         while not self._stopped.is_set():
             try:
                 self._listen()
-            except Exception:
-                self._listening.clear()  # others are asked by polling until there is a connection again
+            except Exception as error:
+                if self._heard_test.is_set() and not self._silent and not self._stopped.is_set():
+                    self._silent = True
+                    self._warn(f"other processes are not heard for now, the store is asked instead: {described(error)}")
                 self._stopped.wait(PAUSE)
 
     def _listen(self) -> None:
@@ -65,6 +72,7 @@ class Listener:
             connection.autocommit = True
             connection.execute(f'LISTEN "{self._channel}"')
             self._listening.set()
+            self._silent = False
             self._wake()  # something may have been told while nobody listened
             while not self._stopped.is_set():
                 self._hear(connection)

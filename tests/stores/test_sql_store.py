@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+import threading
 from uuid import uuid4
 
 import pytest
@@ -12,8 +14,9 @@ from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.transitions import asked_for
-from goscheduler.testing.contract import NOW, StoreContract, in_threads, succeeded
+from goscheduler.testing.contract import NOW, JobMaker, StoreContract, in_threads, succeeded
 from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.scheduler import ManualScheduler
 
 
 class SharedContract(StoreContract):
@@ -145,3 +148,30 @@ class TestMariaDBAgainstTheModel(against_the_model(MariaDBMachine, examples=3, s
     @pytest.fixture(autouse=True)
     def _place(self, mariadb, fresh):
         MariaDBMachine.url = fresh(mariadb).url
+
+
+@pytest.mark.serial
+def test_a_store_hears_of_others_again_when_postgresql_comes_back_and_says_that_it_did_not(private_server):
+    server = private_server("postgresql")
+    heard, told = threading.Event(), threading.Event()
+    store = SQLAlchemyJobStore(server.url)
+    store.start(ManualScheduler(), "default")
+    warnings = []
+    store._database.listen(heard.set, lambda words: (warnings.append(words), told.set()))
+    assert store.poll_after() == math.inf
+    server.kill()
+    assert told.wait(20)
+    assert "not heard" in warnings[0]
+    assert store.poll_after() < math.inf
+    heard.clear()
+    server.restart()
+    assert heard.wait(20)
+    other = SQLAlchemyJobStore(server.url)
+    scheduler = ManualScheduler()
+    other.start(scheduler, "default")
+    heard.clear()
+    other.add_job(JobMaker(scheduler)("job"))
+    assert heard.wait(20)
+    assert len(warnings) == 1
+    other.shutdown()
+    store.shutdown()
