@@ -20,4 +20,7 @@ Tag = Annotated[str | None, typer.Option("--tag", help="Only of jobs with this t
 Since = Annotated[str | None, typer.Option("--since", metavar="TIME", help="Ended then or later; 2h is two hours ago.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Ended before; 2h is two hours ago.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="How many to show at most.")]
+Before = Annotated[
+    str | None, typer.Option("--before", metavar="CURSOR", help="Go on where the page before this one has ended.")
+]
 RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The id of a run.")]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from goscheduler.cli._host import opened
-from goscheduler.cli._options import App, AsJson, Debug, Job, Limit, RunId, Since, Tag, Until
+from goscheduler.cli._options import App, AsJson, Before, Debug, Job, Limit, RunId, Since, Tag, Until
 from goscheduler.cli._print import note, print_facts, print_json, print_rows
 from goscheduler.cli._refusal import Refusal
 from goscheduler.cli._text import printable
@@ -31,9 +31,7 @@ def list_letters(
     until: Until = None,
     tag: Tag = None,
     limit: Limit = 100,
-    before: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Go on where the page before this one has ended.")
-    ] = None,
+    before: Before = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
