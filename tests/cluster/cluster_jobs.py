@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import threading
 
-from goscheduler import current_run
+from goscheduler import RunCancelled, current_run
 
 _pipe = -1
 
@@ -40,3 +41,17 @@ def wait_for(path: str) -> None:
     with open(path, encoding="ascii") as gate:
         fcntl.flock(gate, fcntl.LOCK_SH)
     say("ended", run.job_id, os.getpid())
+
+
+def until_cancelled() -> None:
+    """Go on until somebody cancels this run."""
+    run = current_run()
+    say("began", run.job_id, os.getpid())
+    never = threading.Event()
+    try:
+        while True:
+            run.check()
+            never.wait(0.02)
+    except RunCancelled as end:
+        say("cancelled", run.job_id, end.reason.replace(" ", "_"))
+        raise
