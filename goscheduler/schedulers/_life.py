@@ -280,7 +280,7 @@ class SchedulerLife(ABC):
         """Stop the parts in the order in which work flows through them."""
         with self._engine.endings.watched():
             self._components.stop_executors(wait, deadline)
-        self._settler.stop(deadline.left(at_least=LAST_WORDS))
+        self._settler.stop(deadline.left(at_least=LAST_WORDS), insist=wait)
         self._jobs.end()
         self._engine.leases.stop(self._settler.untold())
         self._components.stop_stores()

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: At most so many outcomes in one write.
 BATCH = 1000
 RETRY_UNWRITTEN = 1.0
+#: When the scheduler ends, a store that does not answer is asked so often more, with so many seconds in between.
+LAST_TRIES = 20
+LAST_PAUSE = 0.25
 
 
 class Settler:
@@ -42,6 +45,7 @@ class Settler:
         """Which of them may have been written all the same, by identity."""
         self._thread: threading.Thread | None = None
         self._hangs = False
+        self._hurry = threading.Event()
 
     def report(self, run: Run, outcome: Outcome) -> None:
         """Take an outcome. Never blocks; callable from any thread."""
@@ -50,18 +54,24 @@ class Settler:
     def start(self) -> None:
         """Settle on a thread of our own from now on."""
         # A queue of its own for each start: a thread that was left behind in a store keeps its old one.
-        self._queue, self._hangs = SimpleQueue(), False
+        self._queue, self._hangs, self._hurry = SimpleQueue(), False, threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(self._queue,), name="goscheduler-settler", daemon=True
         )
         self._thread.start()
 
-    def stop(self, timeout: float | None = None) -> None:
-        """Write everything that was reported, and end the thread; a store that hangs is left after ``timeout``."""
+    def stop(self, timeout: float | None = None, insist: bool = True) -> None:
+        """Write everything that was reported, and end the thread; a store that hangs is left after ``timeout``.
+
+        A store that does not answer now is given some seconds to come back, if we ``insist``.
+        """
         thread, self._thread = self._thread, None
         if thread is not None:
+            if not insist:
+                self._hurry.set()
             self._queue.put(None)
             thread.join(timeout)
+            self._hurry.set()
             if thread.is_alive():
                 self._engine.logger.error("A job store hangs; the outcomes of some runs may not be written")
                 self._hangs = True
@@ -99,6 +109,14 @@ class Settler:
                 self._settle(batch)
             except BaseException:
                 self._engine.logger.exception("The outcomes of %d runs could not be settled", len(batch))
+        self._insist()
+
+    def _insist(self) -> None:
+        """Try again for some seconds to write what could not be written, before the scheduler ends."""
+        for _ in range(LAST_TRIES):
+            if not self._unwritten or self._hurry.wait(LAST_PAUSE):
+                return
+            self._settle([])
 
     def _gather(
         self, queue: SimpleQueue[tuple[Run, Outcome] | None], batch: list[tuple[Run, Outcome]]

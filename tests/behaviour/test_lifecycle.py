@@ -16,7 +16,7 @@ from behaviour_doubles import (
     works,
 )
 
-from goscheduler.errors import SchedulerAlreadyRunningError, SchedulerNotRunningError
+from goscheduler.errors import SchedulerAlreadyRunningError, SchedulerNotRunningError, StoreUnavailable
 from goscheduler.events import (
     EVENT_JOB_ADDED,
     EVENT_JOB_ERROR,
@@ -29,6 +29,7 @@ from goscheduler.events import (
 )
 from goscheduler.executors.debug import DebugExecutor
 from goscheduler.executors.pool import ThreadPoolExecutor
+from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.schedulers.base import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED
 from goscheduler.testing import EventRecorder, ManualScheduler
 
@@ -195,6 +196,27 @@ def test_the_limit_of_shutdown_holds_while_a_store_hangs(schedulers, gate, metho
     scheduler.add_job(note)
     assert gate.started.wait(5)
     within(5, lambda: scheduler.shutdown(timeout=0.1))
+
+
+def test_shutdown_waits_some_seconds_for_a_store_to_take_the_last_outcomes(schedulers):
+    class Back(MemoryJobStore):
+        refusals = 3
+
+        def settle(self, settlements):
+            self.refusals -= 1
+            if self.refusals >= 0:
+                raise StoreUnavailable("the server is starting again")
+            return super().settle(settlements)
+
+    store = Back()
+    scheduler = schedulers(jobstores={"default": store})
+    scheduler.start()
+    done = threading.Event()
+    scheduler.add_job(done.set)
+    assert done.wait(5)
+    scheduler.shutdown()
+    assert store.live_runs() == []
+    assert store.refusals < 0
 
 
 def test_shutdown_leaves_no_thread_behind(background):
