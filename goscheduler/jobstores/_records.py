@@ -128,16 +128,19 @@ class Records:
 
     # Runs
 
-    def run_text(self, run: Run, job_text: str | None = None) -> str:
-        """Return a run as text; ``job_text`` where that is known already. Owner and fence stand beside it."""
-        job = run.job
+    def run_text(self, run: Run, job_text: str | None = None, due: int | None = None) -> str:
+        """Return a run as text. Owner and fence stand beside it.
+
+        ``job_text`` and ``due``, the due time in microseconds, are given where they are known already.
+        """
+        _, job, scheduled_at, due_at, _, _, attempt, source, coalesced, crashes = run
         job_text = self.job_text(job) if job_text is None else job_text
-        at, due = run.scheduled_at, run.due_at
+        due = instant(due_at) if due is None else due
+        at = due if scheduled_at is due_at else instant(scheduled_at)
         # On the path of every firing: put together by hand, for a third of the time.
         return (
-            f"[{SCHEMA},{_quote(job.id)},{_quote(job_text)},{instant(at)},{_quote(zone_text(at.tzinfo))},"
-            f'{instant(due)},{_quote(zone_text(due.tzinfo))},{run.attempt},"{run.source.value}",{run.coalesced},'
-            f"{run.crashes}]"
+            f"[{SCHEMA},{_quote(job.id)},{_quote(job_text)},{at},{_quote(zone_text(scheduled_at.tzinfo))},"
+            f'{due},{_quote(zone_text(due_at.tzinfo))},{attempt},"{source.value}",{coalesced},{crashes}]'
         )
 
     def run(self, run_id: str, text: str, owner: str | None, fence: int, due: int | None = None) -> Run:
@@ -180,10 +183,11 @@ _targets: dict[str, Target] = {}
 
 def history_text(record: Record) -> str:
     """Return a record as text."""
-    values: list[Any] = list(record)
+    values: list[Any] = [SCHEMA, *record]
     for index in _MOMENTS:
-        values[index] = None if values[index] is None else instant(values[index])
-    return _encode([SCHEMA, *values])
+        if values[index] is not None:
+            values[index] = instant(values[index])
+    return _encode(values)
 
 
 def history_record(text: str) -> Record:
@@ -192,10 +196,10 @@ def history_record(text: str) -> Record:
     :raises CodecError: if the text is anything else
     """
     try:
-        _, *values = json.loads(text)
+        values = json.loads(text)
         for index in _MOMENTS:
             values[index] = None if values[index] is None else from_instant(values[index], UTC)
-        record = Record(*values)
+        record = Record(*values[1:])
         return record._replace(
             tags=tuple(record.tags), source=Source(record.source), outcome=OutcomeKind(record.outcome)
         )
@@ -203,7 +207,7 @@ def history_record(text: str) -> Record:
         raise CodecError(f"A record of the history cannot be read: {described(error)}") from error
 
 
-_MOMENTS = [Record._fields.index(name) for name in ("scheduled_at", "started_at", "finished_at")]
+_MOMENTS = [1 + Record._fields.index(name) for name in ("scheduled_at", "started_at", "finished_at")]
 
 
 def zone_text(zone: tzinfo | None) -> str:

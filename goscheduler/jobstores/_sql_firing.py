@@ -16,7 +16,7 @@ from goscheduler.codec import CodecError
 from goscheduler.jobstores._records import zone_text
 from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_looking import Lane, Seen, known_task
-from goscheduler.jobstores._sql_rows import Rows, limit_names, quoted
+from goscheduler.jobstores._sql_rows import DueJob, DueRun, Rows, RunRow, limit_names, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
 from goscheduler.runs.limits import Ledger
@@ -52,8 +52,9 @@ class Firing:
         self._request = request
         self._seen = seen
         self._now = seen.now
+        self._stamp = instant(seen.now)
         self._started: list[Run] = []
-        self._run_rows: list[dict[str, Any]] = []
+        self._run_rows: list[RunRow] = []
         self._records: list[Attempt] = []
         self._gone: list[str] = []
         self._finished: list[Job] = []
@@ -64,7 +65,8 @@ class Firing:
     def fire(self) -> Fired:
         """Fire what is due, and write all of it."""
         lanes = self._seen.due(self._seen.job_lanes)
-        rows = _due_rows(self._work, self._work.tables.jobs, "due", lanes, self._request, self._now)
+        found = _due_rows(self._work, self._work.tables.jobs, "due", DueJob._fields, lanes, self._request, self._now)
+        rows = list(map(DueJob._make, found))
         if rows:
             ledger = load_ledger(self._work, [name for row in rows for name in limit_names(row.limits)])
             standing = self._standings([row.id for row in rows])
@@ -83,17 +85,18 @@ class Firing:
         found = self._work.connection.execute(query)
         return {job_id: (int(live), int(waiting)) for job_id, live, waiting in found}
 
-    def _fire_one(self, row: Any, live: int, waiting: int, ledger: Ledger) -> None:
-        job = self._work.rows.job(row)
+    def _fire_one(self, row: DueJob, live: int, waiting: int, ledger: Ledger) -> None:
+        job = self._work.rows.due_job(row)
         if job.suspended is not None:
             self._suspended.append(Suspended(job, job.suspended))
             return
-        fence = max(row.fence + 1, instant(self._now))
+        fence = max(row.fence + 1, self._stamp)
         plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self._now)
         if plan.suspended is not None:
             self._suspended.append(Suspended(job, plan.suspended))
             return
-        self._run_rows += [self._work.rows.run_row(run, row.definition) for run in (*plan.start, *plan.wait)]
+        for run in (*plan.start, *plan.wait):
+            self._run_rows.append(self._work.rows.run_row(run, row.definition))
         self._advance(job, plan, fence)
         self._started += plan.start
         self._records += plan.records
@@ -151,7 +154,7 @@ class Claiming:
         self._room = dict(request.room)
         self._claimed: list[Run] = []
         self._new: list[Run] = []
-        self._refused: list[tuple[Any, Refusal]] = []
+        self._refused: list[tuple[DueRun, Refusal]] = []
         self._unreadable: list[tuple[str, str]] = []
 
     def claim(self) -> Claimed:
@@ -166,7 +169,8 @@ class Claiming:
         """Claim as much as there is room for; true if there may be room left, because some were refused."""
         lanes = self._seen.due(self._seen.run_lanes)
         request = self._request._replace(room=self._room)
-        rows = _due_rows(self._work, self._work.tables.runs, "ready", lanes, request, self._now)
+        found = _due_rows(self._work, self._work.tables.runs, "ready", DueRun._fields, lanes, request, self._now)
+        rows = list(map(DueRun._make, found))
         if not rows:
             return False
         self._new, self._refused, self._unreadable = [], [], []
@@ -187,7 +191,7 @@ class Claiming:
         )
         return Counter(dict(map(tuple, self._work.connection.execute(query))))
 
-    def _claim_one(self, row: Any, live: Counter[str], ledger: Ledger) -> None:
+    def _claim_one(self, row: DueRun, live: Counter[str], ledger: Ledger) -> None:
         try:
             run = self._work.rows.run(row)
         except CodecError as error:
@@ -213,7 +217,7 @@ class Claiming:
             put_aside(self._work, run_id, reason)
         save_ledger(self._work, ledger)
 
-    def _refuse(self, row: Any, refusal: Refusal) -> None:
+    def _refuse(self, row: DueRun, refusal: Refusal) -> None:
         """Hold a run, or put it off. The next one under the key that let it try may try in its stead."""
         runs = self._work.tables.runs
         if refusal.until is not None:
@@ -236,15 +240,24 @@ class Claiming:
 
 
 def _due_rows(
-    work: Work, table: Table, column: str, lanes: Sequence[Lane], request: FireRequest, now: datetime
-) -> list[Any]:
-    """Return rows that are due, the lowest rank first, no more than there is room for; they are locked."""
-    found: dict[str, list[Any]] = {}
+    work: Work,
+    table: Table,
+    column: str,
+    names: Sequence[str],
+    lanes: Sequence[Lane],
+    request: FireRequest,
+    now: datetime,
+) -> list[Sequence[Any]]:
+    """Return rows that are due, the lowest rank first, no more than there is room for; they are locked.
+
+    Of each row the columns of these names: executor, priority and due time come first.
+    """
+    found: dict[str, list[Sequence[Any]]] = {}
     for executor, priority in lanes:
         room = min(request.room[executor], AT_ONCE)
         if room > 0:
             query = (
-                select(table)
+                select(*[table.c[name] for name in names])
                 .where(table.c.executor == executor, table.c.priority == priority, table.c[column] <= instant(now))
                 .where(known_task(table, request.tasks))
                 .order_by(table.c[column])
@@ -252,13 +265,16 @@ def _due_rows(
             )
             if work.dialect.skips_locked:
                 query = query.with_for_update(skip_locked=True)
-            found.setdefault(executor, []).extend(work.connection.execute(query))
+            found.setdefault(executor, []).extend(work.dialect.fetch(work.connection, query))
     most = {executor: min(room, AT_ONCE) for executor, room in request.room.items()}
-    return [row for executor, rows in found.items() for row in sorted(rows, key=_rank)[: most[executor]]]
+    if len(lanes) > 1:
+        found = {executor: sorted(rows, key=_rank) for executor, rows in found.items()}
+    return [row for executor, rows in found.items() for row in rows[: most[executor]]]
 
 
-def _rank(row: Any) -> tuple[int, int]:
-    return row.due + row.priority * AGEING, row.due
+def _rank(row: Sequence[Any]) -> tuple[int, int]:
+    _, priority, due, *_ = row
+    return due + priority * AGEING, due
 
 
 def load_ledger(work: Work, names: Iterable[str]) -> Ledger:
@@ -312,10 +328,16 @@ def put_aside(work: Work, run_id: str, reason: str) -> None:
     )
 
 
+def is_held(work: Work) -> bool:
+    """Tell whether there are runs that are held until others have ended."""
+    runs = work.tables.runs
+    return work.connection.execute(select(runs.c.id).where(runs.c.held.is_not(None)).limit(1)).first() is not None
+
+
 def free_held(work: Work, keys: Counter[str]) -> bool:
     """Let as many runs that are held under each key try again as the key is counted; true if there were any."""
     runs = work.tables.runs
-    if not keys or work.connection.execute(select(runs.c.id).where(runs.c.held.is_not(None)).limit(1)).first() is None:
+    if not keys or not is_held(work):
         return False
     freed = False
     for key in sorted(keys):

@@ -137,7 +137,7 @@ class StoredJobs(BaseJobStore):
 
     def _replace(self, work: Work, job: Job) -> None:
         jobs = self._tables.jobs
-        row = self._rows.job_row(job)
+        row = self._rows.job_row(job)._asdict()
         del row["fence"]
         if work.connection.execute(update(jobs).where(jobs.c.id == job.id).values(row)).rowcount == 0:
             raise JobLookupError(job.id)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.jobstores._records import Records, history_record, history_text, read_zone, zone_text
-from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source
+from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source, make
+from goscheduler.runs.records import DEFAULT_EXECUTOR
 from goscheduler.times import UTC, from_instant, instant
 
 if TYPE_CHECKING:
@@ -17,36 +18,112 @@ if TYPE_CHECKING:
     from goscheduler.runs.records import Record
 
 
+class JobRow(NamedTuple):
+    id: str
+    executor: str
+    task: str | None
+    priority: int
+    due: int | None
+    next_run: int | None
+    zone: str
+    fence: int
+    suspended: str | None
+    definition: str
+    limits: str
+    run_count: int
+    last_run: int | None
+    last_success: int | None
+    last_error: str | None
+    last_outcome: str | None
+    paused_by: str | None
+    finished: int | None
+
+
+class RunRow(NamedTuple):
+    id: str
+    job_id: str
+    executor: str
+    task: str | None
+    priority: int
+    due: int
+    ready: int | None
+    owner: str | None
+    fence: int
+    firing: int
+    revoked: int
+    limits: str
+    run: str
+
+
+class HistoryRow(NamedTuple):
+    finished: int
+    run_id: str
+    fence: int
+    job_id: str
+    outcome: str
+    error_type: str | None
+    tags: str
+    record: str
+
+
+class DeadRow(NamedTuple):
+    finished: int
+    run_id: str
+    fence: int
+    job_id: str
+    outcome: str
+    error_type: str | None
+    tags: str
+    record: str
+    run: str
+    reason: str
+
+
+class DueJob(NamedTuple):
+    """The columns of a job that are needed to fire it."""
+
+    executor: str
+    priority: int
+    due: int
+    id: str
+    zone: str
+    fence: int
+    limits: str
+    definition: str
+
+
+class DueRun(NamedTuple):
+    """The columns of a pending run that are needed to claim it."""
+
+    executor: str
+    priority: int
+    due: int
+    id: str
+    job_id: str
+    ready: int
+    owner: str | None
+    fence: int
+    freed: str | None
+    limits: str
+    run: str
+
+
 class Rows:
     """Writes and reads rows for one store."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
 
-    def job_row(self, job: Job) -> dict[str, Any]:
+    def job_row(self, job: Job) -> JobRow:
         """Return a job as a row."""
         next_run = moment(job.next_run_time)
-        life = job.life
-        return {
-            "id": job.id,
-            "executor": job.executor,
-            "task": job.task,
-            "priority": job.priority,
-            "due": None if job.suspended is not None else next_run,
-            "next_run": next_run,
-            "zone": "Z" if job.next_run_time is None else zone_text(job.next_run_time.tzinfo),
-            "fence": 0,
-            "suspended": quoted(job.suspended),
-            "definition": self.records.job_text(job),
-            "limits": limits_text(job),
-            "run_count": life.run_count,
-            "last_run": moment(life.last_run),
-            "last_success": moment(life.last_success),
-            "last_error": quoted(life.last_error),
-            "last_outcome": None if life.last_outcome is None else life.last_outcome.value,
-            "paused_by": life.paused_by,
-            "finished": moment(life.finished_at),
-        }
+        count, last_run, last_success, error, outcome, paused_by, finished_at = job.life
+        return JobRow(
+            job.id, job.executor, job.task, job.priority, None if job.suspended is not None else next_run, next_run,
+            "Z" if job.next_run_time is None else zone_text(job.next_run_time.tzinfo), 0, quoted(job.suspended),
+            self.records.job_text(job), limits_text(job), count, moment(last_run), moment(last_success), quoted(error),
+            None if outcome is None else outcome.value, paused_by, moment(finished_at),
+        )  # fmt: skip
 
     def job(self, row: Any) -> Job:
         """Return the job of a row."""
@@ -55,25 +132,21 @@ class Rows:
         next_run_time = None if next_run is None else from_instant(next_run, UTC if zone == "Z" else read_zone(zone))
         return self.records.job(job_id, definition, next_run_time, _life(*life), unquoted(suspended))
 
-    def run_row(self, run: Run, job_text: str | None = None) -> dict[str, Any]:
+    def due_job(self, row: DueJob) -> Job:
+        """Return a job that is due, without its life."""
+        _, _, due, job_id, zone, _, _, definition = row
+        return self.records.job(job_id, definition, from_instant(due, UTC if zone == "Z" else read_zone(zone)))
+
+    def run_row(self, run: Run, job_text: str | None = None) -> RunRow:
         """Return a run as a row."""
         job = run.job
         due = instant(run.due_at)
-        return {
-            "id": run.id,
-            "job_id": job.id,
-            "executor": job.executor,
-            "task": job.task,
-            "priority": job.priority,
-            "due": due,
-            "ready": due if run.owner is None else None,
-            "owner": run.owner,
-            "fence": run.fence,
-            "firing": 1 if run.source is Source.SCHEDULE else 0,
-            "revoked": 0,
-            "limits": limits_text(job),
-            "run": self.records.run_text(run, job_text),
-        }
+        options = job.options
+        return make(RunRow, (
+            run.id, job.id, options.executor or DEFAULT_EXECUTOR, job.task, options.priority, due,
+            due if run.owner is None else None, run.owner, run.fence, 1 if run.source is Source.SCHEDULE else 0, 0,
+            limits_text(job), self.records.run_text(run, job_text, due),
+        ))  # fmt: skip
 
     def run(self, row: Any) -> Run:
         """Return the run of a row."""
@@ -81,24 +154,16 @@ class Rows:
         run.job.next_run_time = run.scheduled_at  # as it was when it fired
         return run
 
-    def history_row(self, record: Record) -> dict[str, Any]:
+    def history_row(self, record: Record) -> HistoryRow:
         """Return a record as a row."""
-        finished, run_id, fence = record.position
-        return {
-            "finished": instant(finished),
-            "run_id": run_id,
-            "fence": fence,
-            "job_id": record.job_id,
-            "outcome": record.outcome.value,
-            "error_type": record.error_type,
-            "tags": tags_text(record.tags),
-            "record": history_text(record),
-        }
+        return make(HistoryRow, (
+            instant(record.finished_at), record.run_id, record.fence, record.job_id, record.outcome.value,
+            record.error_type, tags_text(record.tags) if record.tags else "", history_text(record),
+        ))  # fmt: skip
 
-    def dead_row(self, letter: DeadLetter) -> dict[str, Any]:
+    def dead_row(self, letter: DeadLetter) -> DeadRow:
         """Return a dead letter as a row."""
-        run = self.records.run_text(letter.run)
-        return {**self.history_row(letter.record), "run": run, "reason": quoted(letter.reason)}
+        return DeadRow(*self.history_row(letter.record), self.records.run_text(letter.run), quoted(letter.reason) or "")
 
     def letter(self, row: Any) -> DeadLetter:
         """Return the dead letter of a row."""
@@ -128,7 +193,8 @@ def moment(time: datetime | None) -> int | None:
 
 def limits_text(job: Job) -> str:
     """Return the names of a job's limits, as a column holds them."""
-    return json.dumps([limit.name for limit in job.limits]) if job.limits else ""
+    limits = job.options.limits
+    return json.dumps([limit.name for limit in limits]) if limits else ""
 
 
 def limit_names(text: str) -> list[str]:

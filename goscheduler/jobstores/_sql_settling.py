@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._sql_dialects import Dialect
-from goscheduler.jobstores._sql_firing import Work, free_held, put_aside
+from goscheduler.jobstores._sql_firing import Work, free_held, is_held, put_aside
 from goscheduler.jobstores._sql_rows import moment, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Run, Settlement
@@ -21,6 +21,9 @@ from goscheduler.runs.plan import keys_of
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import lived
 from goscheduler.times import instant
+
+#: The ends of runs that were started in so many steps at most are written together without a look.
+MOST_FENCES = 4
 
 
 class Doubts:
@@ -55,6 +58,30 @@ def _key(settlement: Settlement) -> tuple[str, int]:
     return settlement.attempt.run.id, settlement.attempt.run.fence
 
 
+class NotAsExpectedError(Exception):
+    """Some runs are not as they were when they were started: each has to be looked at."""
+
+
+def settle_untouched(work: Work, settlements: Sequence[Settlement]) -> bool:
+    """Write how runs ended that nobody has touched meanwhile; true if there is something new to claim.
+
+    :raises NotAsExpectedError: if somebody has, and nothing may be written then
+    """
+    runs = work.tables.runs
+    by_fence: dict[int, list[str]] = {}
+    for settlement in settlements:
+        run = settlement.attempt.run
+        by_fence.setdefault(run.fence, []).append(run.id)
+    if len(by_fence) > MOST_FENCES:
+        raise NotAsExpectedError
+    untouched = (runs.c.owner.is_not(None), runs.c.revoked == 0, runs.c.cancel.is_(None))
+    for fence, ids in by_fence.items():
+        these = work.dialect.among(runs.c.id, ids)
+        if work.connection.execute(delete(runs).where(these, runs.c.fence == fence, *untouched)).rowcount != len(ids):
+            raise NotAsExpectedError
+    return write_ends(work, settlements)
+
+
 def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> tuple[list[Settlement], bool]:
     """Write how runs ended. Return those that were refused, and whether there is something new to claim."""
     current = _current(work, [settlement.attempt.run.id for settlement in settlements])
@@ -69,15 +96,20 @@ def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> tup
     if refused and doubts.ends:
         written = doubts.written(work, refused)
         refused = [settlement for settlement in refused if settlement.attempt.run.id not in written]
-    return refused, bool(accepted) and write_ends(work, accepted)
+    return refused, bool(accepted) and _end(work, accepted)
+
+
+def _end(work: Work, settlements: Sequence[Settlement]) -> bool:
+    runs = work.tables.runs
+    ids = [settlement.attempt.run.id for settlement in settlements]
+    work.connection.execute(delete(runs).where(work.dialect.among(runs.c.id, ids)))
+    return write_ends(work, settlements)
 
 
 def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
-    """Write the ends of runs that are ours; true if there is something new to claim."""
+    """Write how runs ended that have been removed; true if there is something new to claim."""
     connection, tables, dialect, rows = work
     records = [record_of(settlement.attempt) for settlement in settlements]
-    ids = [settlement.attempt.run.id for settlement in settlements]
-    connection.execute(delete(tables.runs).where(dialect.among(tables.runs.c.id, ids)))
     dialect.insert_rows(connection, tables.history, [rows.history_row(record) for record in records], once=True)
     letters = [
         DeadLetter(settlement.attempt.run, record, settlement.dead)
@@ -91,8 +123,10 @@ def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
     follow_ups = [settlement.follow_up for settlement in settlements if settlement.follow_up is not None]
     dialect.insert_rows(connection, tables.runs, [rows.run_row(run) for run in follow_ups])
     _write_lives(work, settlements)
-    keys = Counter(key for settlement in settlements for key in keys_of(settlement.attempt.run))
-    return free_held(work, keys) or bool(follow_ups)
+    freed = is_held(work) and free_held(
+        work, Counter(key for settlement in settlements for key in keys_of(settlement.attempt.run))
+    )
+    return freed or bool(follow_ups)
 
 
 def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
@@ -113,7 +147,7 @@ def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement])
         except CodecError as error:
             put_aside(work, row.id, str(error))
     if settlements:
-        write_ends(work, settlements)
+        _end(work, settlements)
     return settlements
 
 

@@ -13,7 +13,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Operati
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
-from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect, dialect_of
+from goscheduler.jobstores._sql_databases import dialect_of
+from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect
 from goscheduler.jobstores._sql_firing import Work
 from goscheduler.jobstores._sql_rows import Rows
 from goscheduler.jobstores._sql_tables import Tables

@@ -26,7 +26,15 @@ from goscheduler.jobstores._sql_jobs import StoredJobs
 from goscheduler.jobstores._sql_looking import Looking, Seen, earliest
 from goscheduler.jobstores._sql_rows import Rows, unquoted
 from goscheduler.jobstores._sql_schema import bring_up_to_date
-from goscheduler.jobstores._sql_settling import Doubts, drop_pending, recover, retire, settle
+from goscheduler.jobstores._sql_settling import (
+    Doubts,
+    NotAsExpectedError,
+    drop_pending,
+    recover,
+    retire,
+    settle,
+    settle_untouched,
+)
 from goscheduler.jobstores._sql_tables import Tables, check_table_name
 from goscheduler.jobstores._sql_transactions import Transactions, UnknownOutcome
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
@@ -170,6 +178,11 @@ class SQLAlchemyJobStore(StoredJobs):
         return found
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        def end_untouched(work: Work) -> Sequence[Settlement]:
+            if settle_untouched(work, settlements):
+                self._dialect.notify(work.connection, self._tables)
+            return ()
+
         def end(work: Work) -> Sequence[Settlement]:
             refused, more = settle(work, settlements, self._doubts)
             if more:
@@ -177,7 +190,10 @@ class SQLAlchemyJobStore(StoredJobs):
             return refused
 
         try:
-            refused = self._database.write(end, alone=False)
+            try:
+                refused = self._database.write(end_untouched, alone=False)
+            except NotAsExpectedError:
+                refused = self._database.write(end, alone=False)
         except UnknownOutcome:
             self._doubts.ends.update(_key(settlement) for settlement in settlements)
             raise

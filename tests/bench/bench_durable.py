@@ -120,46 +120,44 @@ class RawStatements:
     def __init__(self, tables: Any) -> None:
         self._tables = tables
         definition = json.dumps({"schema": 1, "func": "contenders:noop", "name": "noop", "args": [], "kwargs": {}})
-        self._job = {
-            "executor": "default", "task": None, "priority": 5, "due": 1, "next_run": 1, "zone": "Z", "fence": 0,
-            "suspended": None, "definition": definition + " " * 200, "limits": "", "run_count": 0,
-        }  # fmt: skip
-        self._run = {
-            "executor": "default", "task": None, "priority": 5, "due": 1, "ready": None, "owner": "me", "fence": 1,
-            "held": None, "freed": None, "cancel": None, "firing": 1, "revoked": 0, "limits": "",
-            "run": json.dumps([1, definition + " " * 200]),
-        }  # fmt: skip
-        self._record = {
-            "finished": 1, "fence": 1, "job_id": "x" * 32, "outcome": "succeeded", "error_type": None, "tags": "",
-            "record": " " * 400,
-        }  # fmt: skip
+        self._job = (
+            "default", None, 5, 1, 1, "Z", 0, None, definition + " " * 200, "", 0, None, None, None, None, None, None,
+        )  # fmt: skip
+        self._run = (
+            "default", None, 5, 1, None, "me", 1, 1, 0, "", json.dumps([1, definition + " " * 200]),
+        )  # fmt: skip
+        self._record = (1, "x" * 32, "succeeded", None, "", " " * 400)
 
     def fill(self, work: Any, jobs: int) -> None:
-        rows = [{"id": f"{number:032d}", **self._job} for number in range(jobs)]
+        from goscheduler.jobstores._sql_rows import JobRow
+
+        rows = [JobRow(f"{number:032d}", *self._job) for number in range(jobs)]
         work.dialect.insert_rows(work.connection, self._tables.jobs, rows)
 
     def fire(self, work: Any, ids: list[str]) -> None:
         from sqlalchemy import delete, select
 
+        from goscheduler.jobstores._sql_rows import DueJob, RunRow
+
         jobs, runs = self._tables.jobs, self._tables.runs
-        query = select(jobs).where(jobs.c.executor == "default", jobs.c.priority == 5, jobs.c.due <= 1)
+        query = select(*[jobs.c[name] for name in DueJob._fields])
+        query = query.where(jobs.c.executor == "default", jobs.c.priority == 5, jobs.c.due <= 1)
         query = query.order_by(jobs.c.due).limit(len(ids))
         if work.dialect.skips_locked:
             query = query.with_for_update(skip_locked=True)
-        found = work.connection.execute(query).all()
-        work.connection.execute(delete(jobs).where(work.dialect.among(jobs.c.id, [row[0] for row in found])))
-        rows = [{"id": job_id, "job_id": job_id, **self._run} for job_id in ids]
-        work.dialect.insert_rows(work.connection, runs, rows)
+        found = [DueJob(*row).id for row in work.dialect.fetch(work.connection, query)]
+        work.connection.execute(delete(jobs).where(work.dialect.among(jobs.c.id, found)))
+        work.dialect.insert_rows(work.connection, runs, [RunRow(job_id, job_id, *self._run) for job_id in ids])
 
     def settle(self, work: Any, ids: list[str]) -> None:
-        from sqlalchemy import delete, select
+        from sqlalchemy import delete
+
+        from goscheduler.jobstores._sql_rows import HistoryRow
 
         runs, history = self._tables.runs, self._tables.history
-        these = work.dialect.among(runs.c.id, ids)
-        query = select(runs.c.id, runs.c.fence, runs.c.revoked, runs.c.cancel).where(these, runs.c.owner.is_not(None))
-        work.connection.execute(query.with_for_update() if work.dialect.skips_locked else query).all()
-        work.connection.execute(delete(runs).where(these))
-        work.dialect.insert_rows(work.connection, history, [{"run_id": run_id, **self._record} for run_id in ids])
+        these = (work.dialect.among(runs.c.id, ids), runs.c.fence == 1, runs.c.owner.is_not(None), runs.c.revoked == 0)
+        work.connection.execute(delete(runs).where(*these, runs.c.cancel.is_(None)))
+        work.dialect.insert_rows(work.connection, history, [HistoryRow(1, run_id, *self._record) for run_id in ids])
 
 
 def main(rounds: int = 3, jobs: int = 10_000, few: int = 500) -> list[Row]:

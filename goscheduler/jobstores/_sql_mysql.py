@@ -1,0 +1,159 @@
+"""MySQL and MariaDB: rows are skipped that others have locked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Table, bindparam, event, false, func, literal_column
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.types import UserDefinedType
+
+from goscheduler.errors import GoSchedulerError
+from goscheduler.jobstores._sql_batches import Batch, Changes, Given, Names, Row, assignments, named, quoted, types_of
+from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, Dialect
+from goscheduler.jobstores._sql_tables import TURN, Tables
+
+#: How long a statement may be: servers take 16 or 64 megabytes, if they have not been told otherwise.
+LONGEST = 1_000_000
+
+
+class MySQL(Dialect):
+    extra = "mysql"
+    skips_locked = True
+    now = literal_column(
+        "CAST(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) AS SIGNED)", BigInteger
+    )
+
+    def connect_args(self) -> dict[str, Any]:
+        return {"connect_timeout": CONNECT_SECONDS, "read_timeout": CALL_SECONDS, "write_timeout": CALL_SECONDS}
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        # Rows that a statement only looked at must not stay locked, and no gaps between them.
+        return {"isolation_level": "READ COMMITTED", "pool_timeout": CONNECT_SECONDS}
+
+    def warnings(self, connection: Connection) -> list[str]:
+        value = connection.exec_driver_sql("SELECT @@innodb_flush_log_at_trx_commit").scalar()
+        if value == 1:
+            return []
+        return [f"innodb_flush_log_at_trx_commit is {value}: what was written last is lost when the machine crashes"]
+
+    def adopt(self, engine: Engine) -> Engine:
+        return engine.execution_options(isolation_level="READ COMMITTED")
+
+    def prepare(self, engine: Engine) -> None:
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _record: Any) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT VERSION()")
+                if "MariaDB" in str(cursor.fetchone()[0]):
+                    # Who stands still in the middle of a transaction must not keep the others off for long.
+                    cursor.execute(f"SET SESSION idle_transaction_timeout = {CALL_SECONDS}")
+
+    def check_version(self, connection: Connection) -> None:
+        version = connection.dialect.server_version_info or (0,)
+        oldest = (10, 6) if getattr(connection.dialect, "is_mariadb", False) else (8, 0, 4)
+        if tuple(version[:3]) < oldest:
+            raise GoSchedulerError(
+                f"The server is too old: MariaDB 10.6 or MySQL 8.0.4 is needed, this is {'.'.join(map(str, version))}"
+            )
+
+    def is_refusal(self, error: Exception) -> bool:
+        return _mysql_code(error) in (1044, 1045, 1049, 1698)
+
+    def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
+        if alone is not None:
+            how = "FOR UPDATE" if alone else "LOCK IN SHARE MODE"
+            meta = named(connection, tables.meta)
+            connection.exec_driver_sql(f"SELECT value FROM {meta} WHERE name = '{TURN}' {how}")
+
+    def may_try_again(self, error: DBAPIError) -> bool:
+        return _mysql_code(error) in (1213, 1205)
+
+    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+        if not values:
+            return false()
+        listed = bindparam(None, list(values), type_=_Literals(), literal_execute=True)
+        return column.op("IN", is_comparison=True)(listed)
+
+    def fetch(self, connection: Connection, query: Any) -> Sequence[Sequence[Any]]:
+        # The driver takes its time for every column, and little for a long one.
+        texts = connection.execute(query.with_only_columns(func.json_array(*query.selected_columns))).scalars()
+        rows: list[list[Any]] = json.loads(f"[{','.join(texts)}]")
+        return rows
+
+    def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
+        if rows:
+            batch = Batch.to_insert(rows)
+            columns = [*([_literal(value) for value in values] for values in batch.varying.values())]
+            columns += [[_literal(value)] * len(rows) for value in batch.same.values()]
+            names = ", ".join(quoted(connection, (*batch.varying, *batch.same)))
+            head = f"INSERT {'IGNORE ' if once else ''}INTO {named(connection, table)} ({names}) VALUES "
+            for values in _portions(zip(*columns, strict=True)):
+                connection.exec_driver_sql(head + values)
+
+    def update_rows(
+        self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
+    ) -> None:
+        if rows:
+            given = _given(connection, table, Batch.to_update(rows))
+            name = named(connection, table)
+            sets = assignments(connection, given, added, kept, f"{name}.")
+            connection.exec_driver_sql(
+                f"UPDATE {name} JOIN {given.source} ON {name}.id = {given.values['id']} SET {sets}"
+            )
+
+
+class _Literals(UserDefinedType[Any]):
+    """A list of texts that becomes part of the statement: the driver takes long for a thousand parameters."""
+
+    cache_ok = True
+
+    def literal_processor(self, dialect: Any) -> Callable[[Sequence[str]], str]:
+        return lambda values: f"({','.join(map(_literal, values))})"
+
+
+def _literal(value: Any) -> str:
+    """Return a value as it stands in a statement. No text is there as it is, unless it is of letters and digits."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, int):
+        return str(int(value))
+    if value.isascii() and (value.isalnum() or not value):
+        return f"'{value}'"
+    return f"_utf8mb4 x'{value.encode().hex()}'"
+
+
+def _portions(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Return rows of literals for statements that are not longer than a server takes."""
+    portion: list[str] = []
+    length = 0
+    for row in rows:
+        values = f"({','.join(row)})"
+        if portion and length + len(values) > LONGEST:
+            yield ",".join(portion)
+            portion, length = [], 0
+        portion.append(values)
+        length += len(values)
+    yield ",".join(portion)
+
+
+def _given(connection: Connection, table: Table, batch: Batch) -> Given:
+    names = quoted(connection, batch.varying)
+    paths = ", ".join(
+        f"{name} {type_name} PATH '$[{number}]'"
+        for number, (name, type_name) in enumerate(
+            zip(names, types_of(connection, table, batch.varying), strict=True)
+        )
+    )
+    values = {name: f"given.{place}" for name, place in zip(batch.varying, names, strict=True)}
+    values.update({name: _literal(value) for name, value in batch.same.items()})
+    return Given(f"JSON_TABLE({_literal(batch.by_row())}, '$[*]' COLUMNS ({paths})) AS given", values, ())
+
+
+def _mysql_code(error: Exception) -> Any:
+    arguments = getattr(getattr(error, "orig", None), "args", None)
+    return arguments[0] if arguments else None

@@ -1,0 +1,122 @@
+"""PostgreSQL: rows are skipped that others have locked, and changes are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import BigInteger, Table, func, literal_column, text
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.elements import ColumnElement
+
+from goscheduler.jobstores._sql_batches import (
+    Batch,
+    Changes,
+    Given,
+    Names,
+    Row,
+    assignments,
+    insertion,
+    named,
+    quoted,
+    types_of,
+)
+from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, Dialect, number_of
+from goscheduler.jobstores._sql_listening import Listener, tell
+from goscheduler.jobstores._sql_tables import Tables
+
+
+class PostgreSQL(Dialect):
+    extra = "postgresql"
+    skips_locked = True
+    now = literal_column("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)", BigInteger)
+
+    def __init__(self) -> None:
+        self._me = uuid4().hex
+
+    def connect_args(self) -> dict[str, Any]:
+        return {
+            "connect_timeout": CONNECT_SECONDS,
+            "options": f"-c statement_timeout={CALL_SECONDS}s -c idle_in_transaction_session_timeout={CALL_SECONDS}s",
+            "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
+            "tcp_user_timeout": CALL_SECONDS * 1000,
+        }  # fmt: skip
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        return {"isolation_level": "READ COMMITTED", "pool_timeout": CONNECT_SECONDS}
+
+    def warnings(self, connection: Connection) -> list[str]:
+        if connection.exec_driver_sql("SHOW synchronous_commit").scalar() != "off":
+            return []
+        return ["synchronous_commit is off: what was written last is lost when the server crashes"]
+
+    def adopt(self, engine: Engine) -> Engine:
+        return engine.execution_options(isolation_level="READ COMMITTED")
+
+    def is_refusal(self, error: Exception) -> bool:
+        return any(word in str(error) for word in ("authentication failed", "does not exist", "permission denied"))
+
+    def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
+        if alone is not None:
+            kind = "" if alone else "_shared"
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock{kind}({number_of(tables)})")
+
+    def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
+        tell(connection, _channel(tables), "" if us_too else self._me)
+
+    def listen(
+        self, engine: Engine, tables: Tables, wake: Callable[[], None], warn: Callable[[str], None]
+    ) -> Listener | None:
+        if engine.dialect.driver != "psycopg":
+            return None
+        listener = Listener(engine, _channel(tables), self._me, wake, warn)
+        if listener.start():
+            return listener
+        warn("NOTIFY does not arrive, as behind a pooler of transactions; changes of others are looked for by polling")
+        return None
+
+    def may_try_again(self, error: DBAPIError) -> bool:
+        return getattr(error.orig, "sqlstate", None) in ("40P01", "40001")
+
+    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+        each = text("ARRAY(SELECT json_array_elements_text(CAST(:those AS JSON)))")
+        return column == func.any(each.bindparams(those=json.dumps(list(values))))
+
+    def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
+        if rows:
+            given = _given(connection, table, Batch.to_insert(rows))
+            tail = " ON CONFLICT DO NOTHING" if once else ""
+            connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
+
+    def update_rows(
+        self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
+    ) -> None:
+        if rows:
+            given = _given(connection, table, Batch.to_update(rows))
+            sets = assignments(connection, given, added, kept, "there.")
+            connection.exec_driver_sql(
+                f"UPDATE {named(connection, table)} AS there SET {sets} FROM {given.source} "
+                f"WHERE there.id = {given.values['id']}",
+                given.parameters,
+            )
+
+
+def _given(connection: Connection, table: Table, batch: Batch) -> Given:
+    """Return rows that are made of one JSON text a column: the driver takes long for real arrays."""
+    names = quoted(connection, batch.varying)
+    casts = [name.partition(" COLLATE")[0] for name in types_of(connection, table, (*batch.varying, *batch.same))]
+    places = [*(f"given.{name}" for name in names), *["%s"] * len(batch.same)]
+    values = [f"CAST({place} AS {type_name})" for place, type_name in zip(places, casts, strict=True)]
+    texts = ", ".join(["json_array_elements_text(CAST(%s AS JSON))"] * len(names))
+    return Given(
+        f"ROWS FROM ({texts}) AS given ({', '.join(names)})",
+        dict(zip((*batch.varying, *batch.same), values, strict=True)),
+        (*batch.same.values(), *batch.by_column()),
+    )
+
+
+def _channel(tables: Tables) -> str:
+    return f"goscheduler_{number_of(tables)}"

@@ -1,0 +1,101 @@
+"""SQLite: one file, one writer at a time, several processes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Table, event, func, select
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import StaticPool
+from sqlalchemy.sql.elements import ColumnElement
+
+from goscheduler.errors import GoSchedulerError
+from goscheduler.jobstores._sql_batches import Batch, Changes, Given, Names, Row, assignments, insertion, named
+from goscheduler.jobstores._sql_dialects import CONNECT_SECONDS, Dialect
+from goscheduler.jobstores._sql_tables import Tables
+
+
+class SQLite(Dialect):
+    def __init__(self, url: URL) -> None:
+        self._in_memory = url.database in (None, "", ":memory:") or "mode=memory" in str(url)
+        # A thread that finds the file locked by another one sleeps and looks again; a lock wakes it at once.
+        self._lock = threading.Lock()
+
+    def connect_args(self) -> dict[str, Any]:
+        return {"timeout": CONNECT_SECONDS, "check_same_thread": False}
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        return {"poolclass": StaticPool} if self._in_memory else {"pool_timeout": CONNECT_SECONDS}
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
+
+    def prepare(self, engine: Engine) -> None:
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _record: Any) -> None:
+            connection.isolation_level = None  # or the driver would begin transactions when it sees fit
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.close()
+
+        @event.listens_for(engine, "begin")
+        def begun(connection: Connection) -> None:
+            writes = connection.get_execution_options().get("writes", True)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    @contextmanager
+    def turn(self, writes: bool) -> Iterator[None]:
+        if writes or self._in_memory:
+            with self._lock:
+                yield
+        else:
+            yield
+
+    def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
+        """Nothing more: the transaction was begun as the only one that writes."""
+
+    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+        each = func.json_each(json.dumps(list(values))).table_valued("value")
+        return column.in_(select(each.c.value))
+
+    def check_version(self, connection: Connection) -> None:
+        version = str(connection.exec_driver_sql("SELECT sqlite_version()").scalar())
+        if tuple(map(int, version.split("."))) < (3, 33):
+            raise GoSchedulerError(f"SQLite is too old: 3.33 is needed, this Python has {version}")
+
+    def fetch(self, connection: Connection, query: Any) -> Sequence[Sequence[Any]]:
+        inner = query.subquery()
+        whole = select(func.json_group_array(func.json_array(*inner.c)))
+        try:
+            rows: list[list[Any]] = json.loads(connection.execute(whole).scalar_one())
+        except OperationalError:  # somebody has put into a row what JSON cannot hold
+            return super().fetch(connection, query)
+        return rows
+
+    def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
+        if rows:
+            given = _given(Batch.to_insert(rows))
+            tail = " WHERE true ON CONFLICT DO NOTHING" if once else ""
+            connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
+
+    def update_rows(
+        self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
+    ) -> None:
+        if rows:
+            given = _given(Batch.to_update(rows))
+            name = named(connection, table)
+            sets = assignments(connection, given, added, kept, f"{name}.")
+            statement = f"UPDATE {name} SET {sets} FROM {given.source} WHERE {name}.id = {given.values['id']}"
+            connection.exec_driver_sql(statement, given.parameters)
+
+
+def _given(batch: Batch) -> Given:
+    values = {name: f"json_extract(given.value, '$[{number}]')" for number, name in enumerate(batch.varying)}
+    values.update(dict.fromkeys(batch.same, "?"))
+    return Given("json_each(?) AS given", values, (*batch.same.values(), batch.by_row()))
