@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, exists, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.codec import CodecError
@@ -127,6 +127,14 @@ def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
         work, Counter(key for settlement in settlements for key in keys_of(settlement.attempt.run))
     )
     return freed or bool(follow_ups)
+
+
+def is_anything_lost(connection: Connection, tables: Tables, now: datetime) -> bool:
+    """Tell whether there is a lapsed owner, or a run of an owner that nobody knows."""
+    owners, runs = tables.owners, tables.runs
+    lapsed = exists().where(owners.c.expires <= instant(now))
+    unknown = exists().where(runs.c.owner.is_not(None), runs.c.owner.not_in(select(owners.c.id)))
+    return bool(connection.execute(select(or_(lapsed, unknown).label("lost"))).scalar())
 
 
 def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:

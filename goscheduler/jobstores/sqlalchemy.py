@@ -30,6 +30,7 @@ from goscheduler.jobstores._sql_settling import (
     Doubts,
     NotAsExpectedError,
     drop_pending,
+    is_anything_lost,
     recover,
     retire,
     settle,
@@ -264,14 +265,12 @@ class SQLAlchemyJobStore(StoredJobs):
 
         def renew(work: Work) -> bool:
             values = {"expires": instant(self._now(work.connection, now) + lease), "account": account}
-            there = work.connection.execute(select(owners.c.id).where(owners.c.id == owner.id)).first() is not None
-            if there:
+            if owner.id in self._registered:
                 change = update(owners).where(owners.c.id == owner.id).values(values)
                 return work.connection.execute(change).rowcount > 0
-            if owner.id not in self._registered:
-                work.connection.execute(insert(owners), {"id": owner.id, **values})
-                return True
-            return False
+            work.connection.execute(delete(owners).where(owners.c.id == owner.id))
+            work.connection.execute(insert(owners), {"id": owner.id, **values})
+            return True
 
         renewed = self._database.write(renew)
         self._registered.add(owner.id)
@@ -298,6 +297,9 @@ class SQLAlchemyJobStore(StoredJobs):
                 self._dialect.notify(work.connection, self._tables)
             return settlements
 
+        with self._database.reading() as connection:
+            if not is_anything_lost(connection, self._tables, self._now(connection, now)):
+                return []
         return self._database.write(give_up, alone=False)
 
     # History
