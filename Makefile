@@ -1,6 +1,6 @@
 # make demo    a scheduler that is killed and goes on, for about fifteen seconds
 # make test    every test, on real servers
-# make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd and ZooKeeper; make test does it too
+# make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd, ZooKeeper, RabbitMQ and NATS; make test does it too
 # make check   lint, types, architecture
 # make bench   speed, side by side with APScheduler 3
 # make clean   remove what the others made

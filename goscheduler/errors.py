@@ -8,11 +8,21 @@
     ├── JobLookupError            (also a KeyError)      no such job
     ├── RunLookupError            (also a KeyError)      no such run among the dead letters
     ├── ConflictingIdError        (also a KeyError)      the id is taken
+    │   └── ScheduleConflict                             by a job that the registry of a schedule does not own
+    ├── ScheduleLookupError       (also a KeyError)      no such schedule in the registry
     ├── TransientJobError         (also a ValueError)    the job cannot be stored
     ├── InvalidArgument           (also a ValueError)    a value that makes no sense, with the field's name
-    │   └── NeverFires                                   a schedule without a single fire time
+    │   ├── DuplicateSchedule                            the registry has a schedule by this id
+    │   ├── NeverFires                                   a schedule without a single fire time
+    │   └── MessageTooLarge                              a payload beyond the limit
     ├── UnknownOption             (also a TypeError)     an option nobody knows, with what was probably meant
-    └── MaxInstancesReachedError
+    ├── LockNotAcquired           (also a TimeoutError)  somebody else has the lock
+    ├── LockLost                                         a lock ended before the work under it did
+    ├── MaxInstancesReachedError
+    ├── MessageNotFound           (also a KeyError)      no such scheduled message
+    ├── MessageNotPending         (also a RuntimeError)  a message that is on its way, and cannot be postponed
+    ├── TransportUnavailable      (also a ConnectionError)  a broker or receiver that does not answer now
+    └── MessageRejected                                  a message that a transport will never take
 
 Names and second bases are those of APScheduler 3, so ``except KeyError`` around ``remove_job`` goes on working.
 """
@@ -106,8 +116,69 @@ class ConflictingIdError(GoSchedulerError, KeyError):
         return f"Job identifier ({_shown_id(self.job_id)}) conflicts with an existing job"
 
 
+class ScheduleConflict(ConflictingIdError):
+    """A schedule has the id of a job that its registry does not own, and that is therefore left alone."""
+
+    def __init__(self, job_id: str, made_by: str) -> None:
+        super().__init__(job_id)
+        self.args = (job_id, made_by)
+        self.made_by = made_by
+
+    def __str__(self) -> str:
+        return f"Schedule ({_shown_id(self.job_id)}) conflicts with a job of that id which was made by {self.made_by}"
+
+
+class ScheduleLookupError(GoSchedulerError, KeyError):
+    """The registry has no schedule by this id."""
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(schedule_id)
+        self.schedule_id = schedule_id
+
+    def __str__(self) -> str:
+        return f"No schedule by the id of {_shown_id(self.schedule_id)} is registered"
+
+
 class StoreUnavailable(GoSchedulerError, ConnectionError):
     """A job store's server cannot be reached at the moment. What is wrong for good raises another error."""
+
+
+class MessageNotFound(GoSchedulerError, KeyError):
+    """No scheduled message has this id: it was delivered or cancelled, or never was."""
+
+    def __init__(self, message_id: str) -> None:
+        super().__init__(message_id)
+        self.message_id = message_id
+
+    def __str__(self) -> str:
+        return f"No scheduled message by the id of {_shown_id(self.message_id)} was found"
+
+
+class MessageNotPending(GoSchedulerError, RuntimeError):
+    """A message is being delivered, waits for its next attempt, or is a dead letter: its time cannot be changed."""
+
+    def __init__(self, message_id: str, state: str) -> None:
+        super().__init__(message_id, state)
+        self.message_id = message_id
+        self.state = state
+
+    def __str__(self) -> str:
+        return f"The message {_shown_id(self.message_id)} is {self.state}; only one that is pending can be postponed"
+
+
+class TransportUnavailable(GoSchedulerError, ConnectionError):
+    """A transport could not hand a message over at the moment; it is worth another attempt.
+
+    ``retry_after``: the seconds that the receiver asked to wait, if it did.
+    """
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class MessageRejected(GoSchedulerError):
+    """A transport will never take this message; another attempt is no use."""
 
 
 class TransientJobError(GoSchedulerError, ValueError):
@@ -131,8 +202,22 @@ class InvalidArgument(GoSchedulerError, ValueError):
         self.value = value
 
 
+class DuplicateSchedule(InvalidArgument):
+    """The registry has a schedule by this id already."""
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(schedule_id, field="id", value=schedule_id)
+
+    def __str__(self) -> str:
+        return f"A schedule by the id of {_shown_id(self.value)} is registered already"
+
+
 class NeverFires(InvalidArgument):
     """The schedule is well formed, but no moment ever satisfies it (``0 0 31 2 *``)."""
+
+
+class MessageTooLarge(InvalidArgument):
+    """The payload and metadata of a message are larger than the limit."""
 
 
 class UnknownOption(GoSchedulerError, TypeError):
@@ -165,6 +250,32 @@ class MaxInstancesReachedError(GoSchedulerError):
         super().__init__(
             f'Job "{job.id}" has already reached its maximum number of instances ({job.max_instances})'
         )
+
+
+class LockNotAcquired(GoSchedulerError, TimeoutError):
+    """Somebody else has the lock, and had it for as long as it was waited for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"Somebody else has the lock {shown(self.name)}"
+
+
+class LockLost(GoSchedulerError):
+    """A lock ended before it was released: somebody else may have, or have had, it at the same time.
+
+    ``fence`` is the number under which the work was done that was not protected to its end.
+    """
+
+    def __init__(self, name: str, fence: int) -> None:
+        super().__init__(name, fence)
+        self.name = name
+        self.fence = fence
+
+    def __str__(self) -> str:
+        return f"The lock {shown(self.name)} with the fence {self.fence} is not held any more"
 
 
 def survivable(error: BaseException) -> bool:

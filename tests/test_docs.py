@@ -1,7 +1,8 @@
 """The pages are true: their code runs and prints what they say, their links lead somewhere, their tables fit the code.
 
 A ``python`` block is a program. ``python continued`` goes on with the program before it, ``python no-run`` needs
-software that is not here, and the ``text`` block after a program is what it prints.
+software that is not here, ``python server`` needs a server and is run by the tests of what it shows, and the ``text``
+block after a program is what it prints.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def programs_of(page: Path) -> list[Program]:
             programs.append(Program((block,)))
         elif block.info == ["python", "continued"]:
             programs[-1] = Program((*programs[-1].blocks, block), programs[-1].printed)
-        elif block.info == ["text"] and previous[:1] == ["python"]:
+        elif block.info == ["text"] and previous[:1] == ["python"] and previous != ["python", "server"]:
             programs[-1] = programs[-1]._replace(printed=(programs[-1].printed or "") + block.body)
         previous = block.info
     return programs
@@ -131,7 +132,7 @@ def test_few_blocks_are_not_run_and_all_of_them_are_python() -> None:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = (["python"], ["python", "continued"], ["python", "no-run"], ["text"], ["sh"], ["toml"])
+    known = [["python", kind] for kind in ("continued", "no-run", "server")] + [["python"], ["text"], ["sh"], ["toml"]]
     assert [block.place for page in PAGES for block in blocks_of(page) if block.info not in known] == []
 
 

@@ -108,6 +108,18 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
         r'suspended: no task named "resize" is registered here\n'
         r"resized cat\.jpg\n",
     ),
+    "periodic.py": (
+        [],
+        r"added     cleanup_hourly  every hour \(America/New_York\)\n"
+        r"added     weekly_report   at 09:00 on every Monday \(UTC\)\n"
+        r"2 added, 0 changed, 0 unchanged, 0 removed\n"
+        r"in the queue: cleanup_old_data\(\{'max_age_days': 30\}\)\n"
+        r"added     refresh_cache   every 15 minutes \(UTC\)\n"
+        r"changed   cleanup_hourly  cron: every hour \(America/New_York\) → every hour \(UTC\), payload, priority\n"
+        r"removed   weekly_report\n"
+        r"1 added, 1 changed, 0 unchanged, 1 removed\n"
+        r"runs of cleanup_hourly: 1\n",
+    ),
     "why.py": (
         [],
         r"first   scheduled  It is not due until 2026-01-01 02:00:00 UTC\.\nmail    paused     It was paused by Ada\.\n"
@@ -125,6 +137,10 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
     "testing_your_jobs.py": (
         [],
         r"after 1 day: \['invoice 1'\]\nafter 3 days: \['invoice 1', 'invoice 2', 'invoice 3'\]\n",
+    ),
+    "locks.py": (
+        [],
+        r"line 1\nline 2\nfree right after the crash: False\nfree when its time was over: True\n",
     ),
     "demo.py": (
         ["2"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,42 @@ def zookeeper_notes(space: Space) -> Iterator[Notes]:
     client.close()
 
 
+@contextmanager
+def rabbitmq_notes(space: Space) -> Iterator[Notes]:
+    import kombu
+
+    with kombu.Connection(space.url) as connection:
+        notes = connection.SimpleQueue(space.name)
+
+        def read() -> str:
+            message = notes.get(timeout=PATIENCE)
+            message.requeue()
+            return str(message.payload)
+
+        yield lambda value: notes.put(value), read
+        notes.close()
+
+
+@contextmanager
+def nats_notes(space: Space) -> Iterator[Notes]:
+    import nats
+
+    with closing(asyncio.new_event_loop()) as loop:
+        run = loop.run_until_complete
+        connection = run(nats.connect(space.url))
+        stream = connection.jetstream()
+
+        async def write(value: str) -> None:
+            await stream.add_stream(name=space.name, subjects=[space.name])
+            await stream.publish(space.name, value.encode())
+
+        async def read() -> str:
+            return (await stream.get_last_msg(space.name, space.name)).data.decode()
+
+        yield lambda value: run(write(value)), lambda: run(read())
+        run(connection.close())
+
+
 NOTES = {
     "postgresql": sql_notes,
     "mariadb": sql_notes,
@@ -96,11 +133,19 @@ NOTES = {
     "mongodb": mongodb_notes,
     "etcd": etcd_notes,
     "zookeeper": zookeeper_notes,
+    "rabbitmq": rabbitmq_notes,
+    "nats": nats_notes,
 }
 
 
 @pytest.fixture(params=sorted(KINDS))
 def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=sorted(KINDS.keys() - {"rabbitmq"}))
+def quick_kind(request: pytest.FixtureRequest) -> str:
+    """A kind of server but RabbitMQ: it takes six seconds to start, and the tests of transports kill and freeze it."""
     return str(request.param)
 
 
@@ -125,10 +170,10 @@ def test_every_test_of_a_session_gets_the_same_shared_server(shared_server, redi
 
 
 @pytest.mark.serial
-def test_a_server_that_was_killed_or_stopped_comes_back_with_its_data(kind, private_server, fresh) -> None:
-    server = private_server(kind)
+def test_a_server_that_was_killed_or_stopped_comes_back_with_its_data(quick_kind, private_server, fresh) -> None:
+    server = private_server(quick_kind)
     space = fresh(server)
-    with NOTES[kind](space) as (write, _):
+    with NOTES[quick_kind](space) as (write, _):
         write("kept")
     url = server.url
     for end in (server.kill, server.stop):
@@ -139,14 +184,14 @@ def test_a_server_that_was_killed_or_stopped_comes_back_with_its_data(kind, priv
             socket.create_connection((HOST, server.port), timeout=PATIENCE)
         server.restart()
         assert server.url == url
-        with NOTES[kind](space) as (_, read):
+        with NOTES[quick_kind](space) as (_, read):
             assert read() == "kept"
 
 
 @pytest.mark.serial
-def test_a_frozen_server_answers_only_when_it_thaws(kind, private_server, fresh) -> None:
-    server = private_server(kind)
-    with NOTES[kind](fresh(server)) as (write, read), ThreadPoolExecutor(1) as pool:
+def test_a_frozen_server_answers_only_when_it_thaws(quick_kind, private_server, fresh) -> None:
+    server = private_server(quick_kind)
+    with NOTES[quick_kind](fresh(server)) as (write, read), ThreadPoolExecutor(1) as pool:
         write("here")
         server.freeze()
         answer = pool.submit(read)

@@ -67,6 +67,8 @@ class SchedulerLife(ABC):
         self._engine.wake = self._wake_if_started
         self._tasks = self._engine.tasks
         self._tasks.when_changed = self._wake_unless_paused
+        self._at_start: list[Callable[[], object]] = []
+        """What waits until jobs can go into the stores."""
         self._stopped = threading.Event()
         self._stopped.set()
         self.configure({} if gconfig is None else gconfig, **options)
@@ -254,10 +256,16 @@ class SchedulerLife(ABC):
             self._start_settling()
             self._start_leases()
             self._jobs.begin()
+            self._do_what_waited()
             self._jobs.release_suspended()
         except BaseException:
             self._stop_parts(wait=False, deadline=Deadline(self.clock, None))
             raise
+
+    def _do_what_waited(self) -> None:
+        while self._at_start:
+            self._at_start[0]()
+            del self._at_start[0]  # not before: what raises is done again by the next start
 
     def _start_settling(self) -> None:
         self._settler.start()

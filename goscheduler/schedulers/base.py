@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import IO, Any, TypeVar, overload
+from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 from goscheduler import errors, events
 from goscheduler._version import __version__
@@ -40,6 +40,10 @@ from goscheduler.schedulers._why import Inquiry, inquire, state_of, why_not_runn
 from goscheduler.tasks import check_names, register, task_or_reference
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
+
+if TYPE_CHECKING:
+    from goscheduler.periodic import ScheduleRegistry, ScheduleState, SyncPlan
+    from goscheduler.periodic.dispatch import Dispatcher
 
 __all__ = ["STATE_PAUSED", "STATE_RUNNING", "STATE_STOPPED", "BaseScheduler"]
 
@@ -380,6 +384,36 @@ class BaseScheduler(SchedulerLife):
         :raises RunLookupError: if there is no such dead letter
         """
         self._runs.discard(run_id)
+
+    def sync(
+        self,
+        registry: ScheduleRegistry,
+        prune: bool = True,
+        dry_run: bool = False,
+        *,
+        dispatch: Dispatcher | None = None,
+        jobstore: str = "default",
+    ) -> SyncPlan:
+        """Make the jobs of a store those that a registry declares, and return what was added, changed and removed.
+
+        A schedule that is not changed keeps its next run, one that is changed keeps its state. Jobs that were made by
+        hand are left alone. ``prune`` removes what the registry no longer declares; ``dry_run`` only tells. Before
+        :meth:`start` this waits for it. ``dispatch`` goes before the one of the registry.
+
+        :raises ScheduleConflict: if an id is taken by a job that the registry does not own; nothing is written then
+        """
+        from goscheduler.periodic._sync import sync  # few programs need it
+
+        return sync(self, registry, prune, dry_run, dispatch, jobstore)
+
+    def schedule_state(self, schedule_id: str, jobstore: str | None = None) -> ScheduleState:
+        """Return what a schedule that :meth:`sync` has made a job has lived through.
+
+        :raises JobLookupError: if there is none
+        """
+        from goscheduler.periodic._state import state_of_schedule
+
+        return state_of_schedule(self.get_job(schedule_id, jobstore), schedule_id)
 
     def print_jobs(self, jobstore: str | None = None, out: IO[str] | None = None) -> None:
         """Print a list of the jobs, by store."""

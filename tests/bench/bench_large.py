@@ -113,7 +113,7 @@ def _rows(bench: str, large: dict[str, float], few: Sample) -> list[Row]:
         within(f"{bench}: start-up", Sample((large["start"],), "{:.2f}", " s"), limit=START_SECONDS),
         within(f"{bench}: resident memory", resident, limit=RESIDENT_MEGABYTES),
         Row(f"{bench}: a firing", f"{fire} against {few}", "–", f"{growth:.2f}×", "≤ 2×", growth <= 2),
-        # One look a second where the database cannot tell of changes; lease and lost owners cost a statement now and then.
+        # A look a second where the database cannot tell of changes; lease and lost owners cost a statement at times.
         within(f"{bench}: idle", idle, limit=1.5),
     ]
 

@@ -1,6 +1,6 @@
 """Fixtures for tests on real servers: shared ones to work on, private ones to kill, and empty places on them.
 
-``postgresql``, ``mariadb``, ``redis_server``, ``mongodb``, ``etcd``, ``zookeeper``
+``postgresql``, ``mariadb``, ``redis_server``, ``mongodb``, ``etcd``, ``zookeeper``, ``rabbitmq``, ``nats``
     A running ``Server`` that the whole session shares; ``shared_server(kind)`` gives the same by name.
 ``fresh(server)``
     An empty ``Space`` on it, with its ``url`` and a unique ``name``; removed after the test.
@@ -87,6 +87,16 @@ def etcd(shared_server: Callable[[str], Server]) -> Server:
 @pytest.fixture
 def zookeeper(shared_server: Callable[[str], Server]) -> Server:
     return shared_server("zookeeper")
+
+
+@pytest.fixture
+def rabbitmq(shared_server: Callable[[str], Server]) -> Server:
+    return shared_server("rabbitmq")
+
+
+@pytest.fixture
+def nats(shared_server: Callable[[str], Server]) -> Server:
+    return shared_server("nats")
 
 
 def _require(kind: str) -> None:

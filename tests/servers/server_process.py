@@ -45,7 +45,7 @@ class Space:
 
     #: Where it is. For SQL, MongoDB and Redis the URL names a database that nobody else uses.
     url: str
-    #: A name that nobody else uses: the prefix of keys on etcd and ZooKeeper.
+    #: A name that nobody else uses: the prefix of keys on etcd and ZooKeeper, of queues and streams on brokers.
     name: str
 
 
