@@ -1,0 +1,174 @@
+"""What a registry declares against what a job store has: pure, decided here and written by :mod:`._sync`.
+
+A job that a registry owns has the tag ``goscheduler.periodic:<name of the registry>``; other jobs are never touched. A
+schedule that is disabled is a paused job, and ``paused_by`` says that its registry wants that; a job that somebody else
+has paused stays so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goscheduler import codec
+from goscheduler.errors import InvalidArgument, ScheduleConflict
+from goscheduler.options import OPTION_NAMES
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+
+MARK = "goscheduler.periodic:"
+#: How the names of the tasks begin that hand firings to a queue.
+DISPATCH = "goscheduler.dispatch."
+
+
+def mark_of(registry: str) -> str:
+    """Return the tag of the jobs that a registry owns."""
+    return f"{MARK}{registry}"
+
+
+def disabled_by(registry: str) -> str:
+    """Return who has paused the job of a schedule that is disabled."""
+    return f"the schedule registry {registry!r}, where it is disabled"
+
+
+class Wanted(NamedTuple):
+    """A schedule as the job that it is to be."""
+
+    job: Job
+    registry: str
+    enabled: bool
+
+
+@dataclass(frozen=True)
+class SyncPlan:
+    """What a sync has done or, as a dry run, would do: ids of schedules, by what becomes of them. ``print`` it."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """No longer declared, and pruned."""
+    orphaned: tuple[str, ...] = ()
+    """No longer declared, and left as they are, because nothing is to be pruned."""
+    pending: tuple[str, ...] = ()
+    """Compared when the scheduler starts."""
+    details: Mapping[str, str] = field(default_factory=dict)
+    """What is added, and in which way something is changed, by id."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (self.added or self.changed or self.removed or self.pending)
+
+    def __str__(self) -> str:
+        groups = {name: getattr(self, name) for name in _GROUPS}
+        width = max((len(one) for ids in groups.values() for one in ids), default=0)
+        lines = [
+            f"{name:<10}{one:<{width}}  {self.details.get(one, '')}".rstrip()
+            for name, ids in groups.items()
+            if name != "unchanged"
+            for one in ids
+        ]
+        counts = [f"{len(ids)} {name}" for name, ids in groups.items() if ids or name in _ALWAYS_COUNTED]
+        return "\n".join([*lines, ", ".join(counts)])
+
+
+_GROUPS = ("added", "changed", "unchanged", "removed", "orphaned", "pending")
+_ALWAYS_COUNTED = _GROUPS[:4]
+
+
+def compare(wanted: Mapping[str, Wanted], found: Sequence[Job], registry: str, prune: bool) -> SyncPlan:
+    """Return what makes the jobs of a store those that are wanted.
+
+    :raises ScheduleConflict: if a wanted id belongs to a job that this registry does not own
+    """
+    existing = {job.id: job for job in found}
+    added = {one: wish.job.trigger.explain() for one, wish in wanted.items() if one not in existing}
+    changes = {one: differences(existing[one], wish) for one, wish in wanted.items() if one in existing}
+    changed = {one: ", ".join(texts) for one, texts in changes.items() if texts}
+    left = tuple(job.id for job in found if mark_of(registry) in job.tags and job.id not in wanted)
+    return SyncPlan(
+        added=tuple(added),
+        changed=tuple(changed),
+        unchanged=tuple(one for one in changes if one not in changed),
+        removed=left if prune else (),
+        orphaned=() if prune else left,
+        details={**added, **changed},
+    )
+
+
+def differences(existing: Job, wish: Wanted) -> list[str]:
+    """Return in which way a job is not what is wanted, in words but for the values of payloads, which may be secret.
+
+    :raises ScheduleConflict: if the registry does not own the job
+    """
+    require_owned(existing, wish.registry)
+    job = wish.job
+    texts = []
+    if not existing.trigger.same_schedule_as(job.trigger):
+        texts.append(f"cron: {existing.trigger.explain()} → {job.trigger.explain()}")
+    if _called(existing) != _called(job):
+        texts.append(f"job: {_called(existing)} → {_called(job)}")
+    if existing.args or _canonical(existing.kwargs) != _canonical(job.kwargs):
+        texts.append("payload")
+    if existing.name != job.name:
+        texts.append("name")
+    texts += [name for name in OPTION_NAMES if getattr(existing.options, name) != getattr(job.options, name)]
+    if wish.enabled is not _is_enabled(existing, wish):
+        texts.append(f"enabled: {not wish.enabled} → {wish.enabled}")
+    return texts
+
+
+def require_owned(job: Job, registry: str) -> None:
+    """Raise ScheduleConflict for a job that was made by hand or by another registry."""
+    if mark_of(registry) not in job.tags:
+        others = [tag.removeprefix(MARK) for tag in job.tags if tag.startswith(MARK)]
+        raise ScheduleConflict(job.id, f"the schedule registry {others[0]!r}" if others else "hand")
+
+
+def rewritten(existing: Job, wish: Wanted, first_time: datetime) -> Job:
+    """Return what becomes of a job that is not as wanted: all that it has lived through stays.
+
+    Its next run stays too unless the trigger is another one, or the job was disabled; then it is ``first_time``.
+    """
+    require_owned(existing, wish.registry)
+    edited = wish.job._edited()
+    edited._jobstore_alias, edited.life = existing._jobstore_alias, existing.life
+    same = existing.trigger.same_schedule_as(edited.trigger)
+    edited.trigger = existing.trigger if same else edited.trigger
+    edited.next_run_time = existing.next_run_time
+    if not wish.enabled and existing.next_run_time is not None:
+        edited.next_run_time = None
+        edited.life = existing.life._replace(paused_by=disabled_by(wish.registry))
+    elif wish.enabled and not _is_paused_by_others(existing, wish) and (existing.next_run_time is None or not same):
+        edited.next_run_time = first_time
+        edited.life = existing.life._replace(paused_by=None, finished_at=None)
+    return edited
+
+
+def _is_enabled(job: Job, wish: Wanted) -> bool:
+    """Tell whether a job counts as enabled; what somebody else has paused is left as it is in either case."""
+    return wish.enabled if _is_paused_by_others(job, wish) else job.next_run_time is not None
+
+
+def _is_paused_by_others(job: Job, wish: Wanted) -> bool:
+    return job.next_run_time is None and job.life.paused_by != disabled_by(wish.registry)
+
+
+def _called(job: Job) -> str:
+    """Return what a firing of a job calls, as people see it."""
+    if job.func_ref is not None and job.func_ref.startswith(DISPATCH):
+        return f"{job.kwargs.get('job')} (dispatched)"
+    return str(job.func_ref)
+
+
+def _canonical(payload: Mapping[str, Any]) -> str:
+    """Return a payload as text, the same for the same values whatever their order; 1, 1.0 and True are not the same."""
+    try:
+        return json.dumps(codec.encode(dict(payload)), sort_keys=True)
+    except InvalidArgument:
+        return ""  # somebody has put something else there; it is not what is wanted

@@ -1,0 +1,224 @@
+"""Makes the jobs of a store those that a registry declares.
+
+The list of jobs is read in one step and compared; then changed ones are edited, each in a step that no firing can come
+between, new ones are added in one step, and those that are no longer declared are removed. A crash in between leaves
+some of it done, and the next sync does the rest. Several processes may do this at once: who comes second finds that an
+id is taken, or gone, and compares again. With different declarations the one that comes last wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from goscheduler.errors import (
+    ConflictingIdError,
+    InvalidArgument,
+    JobLookupError,
+    ScheduleConflict,
+    SchedulerNotRunningError,
+    shown,
+)
+from goscheduler.job import Job
+from goscheduler.options import filled_in
+from goscheduler.periodic._diff import DISPATCH, SyncPlan, Wanted, compare, disabled_by, mark_of, rewritten
+from goscheduler.periodic._registry import ScheduleRegistry
+from goscheduler.periodic.dispatch import PERSISTENT, Dispatcher, check_dispatcher, dispatching_task
+from goscheduler.schedulers._bulk import add_several
+from goscheduler.schedulers._pending import Addition
+from goscheduler.tasks import register, task_or_reference
+
+if TYPE_CHECKING:
+    from goscheduler.periodic._schedule import Schedule
+    from goscheduler.schedulers.base import BaseScheduler
+
+#: How often the jobs are compared while others keep changing them.
+TRIES = 10
+
+
+def sync(
+    scheduler: BaseScheduler,
+    registry: ScheduleRegistry,
+    prune: bool,
+    dry_run: bool,
+    dispatch: Dispatcher | None,
+    jobstore: str,
+) -> SyncPlan:
+    """Bring a job store in line with a registry, at once or, while the scheduler is stopped, when it starts."""
+    if not isinstance(registry, ScheduleRegistry):
+        raise TypeError(f"registry must be a ScheduleRegistry, got {shown(registry)}")
+    dispatch = registry.dispatch if dispatch is None else dispatch
+    if dispatch is not None:
+        check_dispatcher(dispatch)
+    work = _Sync(scheduler, registry, prune, dispatch, jobstore)
+    if dry_run and not scheduler._jobs.started:
+        raise SchedulerNotRunningError
+    if dry_run:
+        return work.compare()
+    work.register_tasks()
+    pending = tuple(work.wishes())  # what is wrong with a schedule is an error now, not at the start
+    with scheduler._lock:  # a start that is going on has it
+        if not scheduler._jobs.started:
+            scheduler._at_start.append(work.carry_out)
+            return SyncPlan(pending=pending)
+    return work.carry_out()
+
+
+class _Sync:
+    """One sync: what it is to do, and what it has done so far."""
+
+    def __init__(
+        self, scheduler: BaseScheduler, registry: ScheduleRegistry, prune: bool, dispatch: Dispatcher | None, alias: str
+    ) -> None:
+        self._scheduler = scheduler
+        self._registry = registry
+        self._prune = prune
+        self._dispatch = dispatch
+        self._alias = alias
+        self._contested = False
+        self._done: dict[str, list[str]] = {"added": [], "changed": [], "removed": []}
+        self._details: dict[str, str] = {}
+
+    @property
+    def _task(self) -> str:
+        """The name of the task that hands firings over; one for each registry, which may have its own dispatcher."""
+        return f"{DISPATCH}{self._registry.name}"
+
+    def register_tasks(self) -> None:
+        """Make known here what the firings call."""
+        tasks, logger = self._scheduler._tasks, self._scheduler._logger
+        if self._dispatch is not None:
+            tasks.put((self._task,), dispatching_task(self._dispatch))
+            return
+        for name, func in self._registry.functions().items():
+            if ":" not in name:
+                register(tasks, (name,), func, logger)
+
+    def compare(self) -> SyncPlan:
+        """Return what is to be done."""
+        return self._compare(self.wishes())
+
+    def carry_out(self) -> SyncPlan:
+        """Do what is to be done, and return what was."""
+        for _ in range(TRIES):
+            wishes = self.wishes()
+            plan = self._compare(wishes)
+            try:
+                self._apply(plan, wishes)
+            except ScheduleConflict:
+                raise
+            except (ConflictingIdError, JobLookupError) as error:
+                self._contested = True
+                self._scheduler._logger.debug("Another process changes the same schedules (%s); comparing again", error)
+                continue
+            return self._account(plan)
+        raise InvalidArgument(
+            f"the schedules of the registry {self._registry.name!r} were changed by others {TRIES} times while they "
+            "were compared; give registries of different programs different names",
+            field="registry",
+            value=self._registry.name,
+        )
+
+    def _compare(self, wishes: dict[str, Wanted]) -> SyncPlan:
+        store = self._scheduler._jobs._store(self._alias)
+        return compare(wishes, store.get_all_jobs(), self._registry.name, self._prune)
+
+    def _apply(self, plan: SyncPlan, wishes: dict[str, Wanted]) -> None:
+        self._note(plan)
+        for one in plan.changed:
+            self._change(wishes[one])
+            self._done["changed"].append(one)
+        additions = [self._addition(wishes[one]) for one in plan.added]
+        # All or none is quick; but where others add the same, each would keep the others from adding anything.
+        self._add([[one] for one in additions] if self._contested else [additions])
+        for one in plan.removed:
+            self._remove(one)
+
+    def _add(self, batches: Iterable[list[Addition]]) -> None:
+        """Add what can be added, and then raise what kept the rest from it."""
+        clash: ConflictingIdError | None = None
+        for batch in batches:
+            try:
+                add_several(self._scheduler._jobs, batch)
+                self._done["added"] += [addition.job.id for addition in batch]
+            except ConflictingIdError as error:
+                clash = error
+        if clash is not None:
+            raise clash
+
+    def _note(self, plan: SyncPlan) -> None:
+        known = (*self._done["added"], *self._done["changed"])
+        self._details.update({one: text for one, text in plan.details.items() if one not in known})
+
+    def _change(self, wish: Wanted) -> None:
+        first = self._first_time(wish.job)
+        self._scheduler._jobs._edit(wish.job.id, self._alias, lambda job: rewritten(job, wish, first))
+
+    def _first_time(self, job: Job) -> datetime:
+        return self._scheduler._jobs._first_fire_time(job)
+
+    def _addition(self, wish: Wanted) -> Addition:
+        job = wish.job
+        if not wish.enabled:
+            job.next_run_time = None
+            job.life = job.life._replace(paused_by=disabled_by(wish.registry))
+        return Addition(job, self._alias, "error", time_given=not wish.enabled)
+
+    def _remove(self, one: str) -> None:
+        try:
+            self._scheduler._jobs.remove(one, self._alias)
+        except JobLookupError:
+            self._scheduler._logger.debug('Schedule "%s" was removed by another process', one)
+        else:
+            self._done["removed"].append(one)
+
+    def _account(self, plan: SyncPlan) -> SyncPlan:
+        """Return what this sync has done in all of its rounds."""
+        added, changed = _once(self._done["added"]), _once(self._done["changed"])
+        written = {*added, *changed}
+        plan = SyncPlan(
+            added=added,
+            changed=tuple(one for one in changed if one not in added),
+            unchanged=tuple(one for one in plan.unchanged if one not in written),
+            removed=_once(self._done["removed"]),
+            orphaned=plan.orphaned,
+            details={one: text for one, text in self._details.items() if one in written},
+        )
+        summary = str(plan).rpartition("\n")[-1]
+        self._scheduler._logger.info('Schedules of the registry "%s": %s', self._registry.name, summary)
+        return plan
+
+    def wishes(self) -> dict[str, Wanted]:
+        """Return the jobs that the schedules are to be, by id."""
+        return {schedule.id: self._wish(schedule) for schedule in self._registry.list()}
+
+    def _wish(self, schedule: Schedule) -> Wanted:
+        scheduler = self._scheduler
+        try:
+            job = Job(scheduler, schedule.id, name=schedule.id, trigger=schedule.trigger(), args=(),
+                      **self._call(schedule), **self._options(schedule))  # fmt: skip
+        except (ValueError, TypeError, LookupError) as error:
+            raise InvalidArgument(
+                f"schedule {shown(schedule.id)} cannot be made a job: {error}", field="registry", value=schedule.id
+            ) from error
+        job.options = filled_in(job.options, scheduler._jobs.defaults)
+        return Wanted(job, self._registry.name, schedule.enabled)
+
+    def _call(self, schedule: Schedule) -> dict[str, Any]:
+        payload = deepcopy(dict(schedule.payload))
+        if self._dispatch is None:
+            return {"func": task_or_reference(schedule.job), "kwargs": payload}
+        parcel = {"job": schedule.job, "payload": payload, "priority": schedule.urgency}
+        return {"func": task_or_reference(self._task), "kwargs": parcel}
+
+    def _options(self, schedule: Schedule) -> dict[str, Any]:
+        options = {"priority": schedule.urgency, "description": schedule.description, **schedule.options}
+        if self._dispatch is not None:
+            options.setdefault("retry", PERSISTENT)
+        return {**options, "tags": (mark_of(self._registry.name), *schedule.options.get("tags", ()))}
+
+
+def _once(ids: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(ids))
