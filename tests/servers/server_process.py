@@ -131,6 +131,7 @@ class Server:
     def freeze(self) -> None:
         """Stop its time: connections stay open and nothing is answered, until ``thaw``."""
         self._signal(signal.SIGSTOP)
+        self.until(self._require_stopped)  # a thread on another processor goes on for some milliseconds
 
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
@@ -264,6 +265,14 @@ class Server:
         for process in (server, *server.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
+
+    def _require_stopped(self) -> None:
+        server = psutil.Process(self.pid)
+        for process in (server, *server.children(recursive=True)):
+            threads = Path(f"/proc/{process.pid}/task").glob("*/stat")
+            states = [thread.read_text().rpartition(")")[2].split()[0] for thread in threads]
+            if any(state not in "TtZX" for state in states or [process.status()[0].upper()]):
+                raise RuntimeError("still running")
 
     def _await_end(self) -> None:
         assert self._keeper is not None

@@ -1,0 +1,1 @@
+"""Transports: what carries a message away when it is due."""
