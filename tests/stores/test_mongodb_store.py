@@ -355,6 +355,15 @@ def test_a_server_that_does_not_answer_is_told_without_the_password(monkeypatch)
     assert "s3cret" not in repr(store)
 
 
+def test_a_wrong_password_is_told_for_good_and_not_shown(mongodb, fresh):
+    url = fresh(mongodb).url.replace("mongodb://", "mongodb://anna:s3cret@")
+    with pytest.raises(GoSchedulerError, match="check user, password") as caught:
+        ManualScheduler(jobstores={"default": url}).start()
+    assert not isinstance(caught.value, StoreUnavailable)
+    assert "s3cret" not in str(caught.value)
+
+
+
 @pytest.mark.parametrize(("options", "match"), [
     ({"database": {"$ne": 1}}, "database"),
     ({"collection": "a b"}, "collection"),
