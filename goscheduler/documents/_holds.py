@@ -1,0 +1,155 @@
+"""The documents in hand, and a thread that renews their locks.
+
+A hold knows which tokens may be the right one: a renewal that was not answered may have been written or not, so until
+the next answer there are two. Losing is a normal return: somebody has set ``sleepUntil``, and what he wrote stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from goscheduler.clock import Clock
+from goscheduler.documents._rules import Ending
+from goscheduler.documents.base import DocumentStore
+from goscheduler.documents.model import Document, round_up
+from goscheduler.errors import described, shown
+from goscheduler.logs import GuardedLogger
+
+_logger = GuardedLogger(logging.getLogger("goscheduler.documents"))
+
+#: A renewal that failed is tried again after this part of the time between two of them.
+SOONER = 4
+
+
+class Hold:
+    """One document in hand."""
+
+    __slots__ = ("document", "mutex", "over", "renew_at", "tokens")
+
+    def __init__(self, document: Document, renew_at: float) -> None:
+        self.document = document
+        self.renew_at = renew_at
+        self.tokens = [document.locked_until]
+        self.over = False
+        # Held over a call of the store, for this document alone: a renewal under way changes the token that whoever
+        # finishes the document has to show.
+        self.mutex = threading.Lock()
+
+    @property
+    def locked_until(self) -> datetime:
+        """When the lock runs out, as far as is known."""
+        return self.tokens[0]
+
+
+class Holds:
+    """All documents in hand of one scheduler."""
+
+    def __init__(
+        self, store: DocumentStore, clock: Clock, lock_duration: timedelta, tell: Callable[[Exception, Document], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock_duration = lock_duration
+        self._tell = tell
+        self._period = lock_duration.total_seconds() / 3
+        self._changed = threading.Condition()
+        self._holds: set[Hold] = set()
+        self._ending = False
+        self._teller: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._renew_for_ever, name="goscheduler-documents-locks", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._ending = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def lock_end(self) -> datetime:
+        """Return until when a lock lasts that is taken now."""
+        return round_up(self._clock.now() + self._lock_duration, self._store.resolution)
+
+    def add(self, document: Document) -> Hold:
+        """Begin to renew the lock of a document."""
+        hold = Hold(document, self._clock.monotonic() + self._period)
+        with self._changed:
+            self._holds.add(hold)
+            self._changed.notify()
+        return hold
+
+    def drop(self, hold: Hold) -> None:
+        """Renew a lock no more."""
+        with self._changed:
+            self._holds.discard(hold)
+        with hold.mutex:
+            hold.over = True
+
+    def settle(self, hold: Hold, ending: Ending) -> bool:
+        """Write what becomes of a document; false if it was taken from us. Its lock is not renewed any more."""
+        with hold.mutex:
+            written = any(self._written(hold, token, ending) for token in hold.tokens)
+        self.drop(hold)
+        return written
+
+    def _written(self, hold: Hold, token: datetime, ending: Ending) -> bool:
+        document = hold.document._replace(locked_until=token)
+        return self._store.remove(document) if ending.remove else self._store.update(document, ending.sleep_until)
+
+    def renew_due(self) -> float | None:
+        """Renew what has to be renewed by now; return the seconds until the next one, None if nothing is in hand."""
+        now = self._clock.monotonic()
+        with self._changed:
+            due = [hold for hold in self._holds if hold.renew_at <= now]
+        for hold in due:
+            self._renew(hold)
+        with self._changed:
+            following = min((hold.renew_at for hold in self._holds), default=None)
+        return None if following is None else max(0.0, following - self._clock.monotonic())
+
+    def _renew(self, hold: Hold) -> None:
+        try:
+            kept = self._renewed(hold)
+        except Exception as error:
+            hold.renew_at = self._clock.monotonic() + self._period / SOONER
+            self._tell_aside(error, hold.document)
+            return
+        hold.renew_at = self._clock.monotonic() + self._period
+        if not kept:
+            self.drop(hold)
+
+    def _tell_aside(self, error: Exception, document: Document) -> None:
+        """Tell the user of an error on another thread: whatever he does, the other locks have to be renewed in time."""
+        _logger.warning("The lock of document %s could not be renewed: %s", shown(document.id), described(error))
+        if self._teller is None or not self._teller.is_alive():
+            name = "goscheduler-documents-error"
+            self._teller = threading.Thread(target=self._tell, args=[error, document], name=name, daemon=True)
+            self._teller.start()
+
+    def _renewed(self, hold: Hold) -> bool:
+        with hold.mutex:
+            if hold.over:
+                return False
+            until = self.lock_end()
+            old, hold.tokens = hold.tokens, list(dict.fromkeys([*hold.tokens, until]))
+            for token in old:
+                if self._store.update(hold.document._replace(locked_until=token), until):
+                    hold.tokens = [until]
+                    return True
+            return False
+
+    def _renew_for_ever(self) -> None:
+        while True:
+            wait = self.renew_due()
+            with self._changed:
+                if self._ending:
+                    return
+                if wait is not None or not self._holds:
+                    self._changed.wait(wait)
+                if self._ending:
+                    return

@@ -1,0 +1,74 @@
+-- The steps of the Redis document store. Each is atomic.
+--
+-- KEYS[1]  index   sorted set: id of a document -> its sleepUntil; what is in it is looked at, the hash decides
+-- KEYS[2]  bad     set: ids of documents whose sleepUntil is no number; taken out by whoever tells of them
+-- <prefix><id>     hash: a document of the user's; sleepUntil is seconds since 1970 as decimal text, '' for null
+--
+-- ARGV: step, prefix, field, then what the step needs
+
+local index, bad = KEYS[1], KEYS[2]
+local step, prefix, field = ARGV[1], ARGV[2], ARGV[3]
+local STALE_AT_ONCE = 200
+local FIRST, LAST = -62135510400, 253402214400
+
+local function held_by(id)
+  if redis.call('TYPE', prefix .. id).ok ~= 'hash' then
+    return nil
+  end
+  local value = redis.call('HGET', prefix .. id, field)
+  return value and value ~= '' and value or nil
+end
+
+-- A number beyond the years 1 to 9999 is no time; milliseconds, for example, are not seconds.
+local function number_in(text)
+  local number = text and #text < 20 and string.match(text, '^%-?%d+%.?%d*$') and tonumber(text)
+  return number and number > FIRST and number < LAST and number or nil
+end
+
+-- Make the index agree with the hash; returns the time if there is one.
+local function indexed(id)
+  local value = held_by(id)
+  local at = number_in(value)
+  if at then
+    redis.call('ZADD', index, at, id)
+    redis.call('SREM', bad, id)
+    return at
+  end
+  redis.call('ZREM', index, id)
+  redis.call(value and 'SADD' or 'SREM', bad, id)
+  return nil
+end
+
+local function lock_next(now, lock)
+  for _ = 1, STALE_AT_ONCE do
+    local id = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, 1)[1]
+    if not id then
+      return {}
+    end
+    local at = indexed(id)
+    if at and at <= tonumber(now) then
+      local content = redis.call('HGETALL', prefix .. id)
+      redis.call('HSET', prefix .. id, field, lock)
+      redis.call('ZADD', index, lock, id)
+      return {id, content}
+    end
+  end
+  return {'again'}
+end
+
+if step == 'lock_next' then
+  return lock_next(ARGV[4], ARGV[5])
+elseif step == 'index' then
+  return indexed(ARGV[4]) and 1 or 0
+elseif held_by(ARGV[4]) ~= ARGV[5] then
+  return 0
+elseif step == 'update' then
+  redis.call('HSET', prefix .. ARGV[4], field, ARGV[6])
+  indexed(ARGV[4])
+  return 1
+elseif step == 'remove' then
+  redis.call('DEL', prefix .. ARGV[4])
+  redis.call('ZREM', index, ARGV[4])
+  return 1
+end
+return redis.error_reply('unknown step')

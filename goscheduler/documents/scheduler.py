@@ -1,0 +1,145 @@
+"""The scheduler of documents: :class:`DocumentScheduler`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import tzinfo
+from types import TracebackType
+from typing import Any
+
+from goscheduler.clock import SYSTEM_CLOCK, Clock
+from goscheduler.documents._life import Life
+from goscheduler.documents._settings import Duration, Hooks, Settings, read_concurrency, read_duration
+from goscheduler.documents.base import DocumentStore
+from goscheduler.errors import SchedulerAlreadyRunningError, shown
+from goscheduler.times import astimezone, local_timezone
+
+__all__ = ["DocumentScheduler"]
+
+
+class DocumentScheduler:
+    """Calls a function for each document of a store when its time has come.
+
+    Any number of processes may do so with the documents of one store; while one has locked a document, no other gets
+    it. All functions may be coroutine functions. Lengths of time are seconds, a timedelta, or text such as ``"10m"``.
+
+    ``on_document`` gets the document as it was before it was locked. If it raises, the document is processed again when
+    its lock has run out. ``on_error`` gets the errors of the store, of the functions and of fields that make no sense;
+    if it needs a second argument, that is the document, or None. ``on_idle`` is called once when there is nothing left
+    to do. Crontab lines are read in ``timezone``, that of the machine if it is left out.
+    """
+
+    def __init__(
+        self,
+        store: DocumentStore,
+        on_document: Callable[[Any], Any],
+        *,
+        on_start: Callable[[], Any] | None = None,
+        on_stop: Callable[[], Any] | None = None,
+        on_idle: Callable[[], Any] | None = None,
+        on_error: Callable[..., Any] | None = None,
+        next_delay: Duration = 0,
+        reprocess_delay: Duration = 0,
+        idle_delay: Duration = 0,
+        lock_duration: Duration = 600,
+        concurrency: int = 1,
+        timezone: str | tzinfo | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        if not isinstance(store, DocumentStore):
+            raise TypeError(f"store must be a DocumentStore, got {shown(store)}")
+        self._store = store
+        self._hooks = Hooks(on_document, on_start, on_stop, on_idle, on_error)
+        self._settings = Settings(
+            _seconds("next_delay", next_delay),
+            read_duration("reprocess_delay", reprocess_delay),
+            _seconds("idle_delay", idle_delay),
+            read_duration("lock_duration", lock_duration, positive=True),
+            read_concurrency(concurrency),
+            astimezone(timezone) or local_timezone(),
+        )
+        self._clock = clock
+        self._starting = threading.Lock()
+        self._life: Life | None = None
+
+    def start(self) -> None:
+        """Begin to process documents, on threads of its own; nothing happens if that was done before.
+
+        What an earlier life still has in hand is waited for. Returns when ``on_start`` has ended.
+
+        :raises InvalidArgument: if the store cannot be used, because of a column that does not exist for example
+        """
+        if self._is_inside():
+            if self.is_running():
+                return
+            raise SchedulerAlreadyRunningError
+        with self._starting:
+            if self.is_running():
+                return
+            if self._life is not None:
+                _has_ended(self._life, None)
+            life = self._life = Life(self._store, self._hooks, self._settings, self._clock)
+            life.thread.start()
+            life.begun.wait()
+        if life.failure is not None:
+            _has_ended(life, None)
+            raise life.failure
+
+    def stop(self, timeout: Duration | None = None) -> bool:
+        """Take no more documents, let those in hand come to their end, and call ``on_stop``; true if all that is done.
+
+        With ``timeout`` it returns after that time at the latest; what is in hand goes on. Called inside one of the
+        user's functions it does not wait. Nothing happens if it was done before.
+        """
+        life = self._life
+        limit = None if timeout is None else _seconds("timeout", timeout)
+        if life is None:
+            return True
+        life.stop()
+        return False if life.caller.is_calling() else _has_ended(life, limit)
+
+    def wait(self, timeout: Duration | None = None) -> bool:
+        """Wait until it has been stopped and everything has ended; false if that has not happened in time."""
+        limit = None if timeout is None else _seconds("timeout", timeout)
+        return self._life is None or _has_ended(self._life, limit)
+
+    def is_running(self) -> bool:
+        """Tell whether it has been started and not been stopped."""
+        life = self._life
+        return life is not None and life.thread.is_alive() and not life.stopping.is_set()
+
+    def is_processing(self) -> bool:
+        """Tell whether a document is in hand, also after :meth:`stop`."""
+        life = self._life
+        return life is not None and life.thread.is_alive() and life.in_hand > 0
+
+    def is_idle(self) -> bool:
+        """Tell whether it runs, and has found nothing to do."""
+        return self._life is not None and self.is_running() and self._life.idle
+
+    def __enter__(self) -> DocumentScheduler:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _is_inside(self) -> bool:
+        return self._life is not None and self._life.caller.is_calling()
+
+
+def _has_ended(life: Life, limit: float | None) -> bool:
+    """Wait until a life is over; false if that takes too long."""
+    if life.begun.is_set() and not life.thread.is_alive():
+        return True  # also in a forked child, where the thread has not come along
+    if not life.ended.wait(limit):
+        return False
+    life.thread.join()
+    return True
+
+
+def _seconds(field: str, value: Duration) -> float:
+    return read_duration(field, value).total_seconds()
