@@ -1,0 +1,79 @@
+"""The port of locks: what a server has to do for them, and how names become keys.
+
+**Terms.** A *token* is a secret that is made up for one acquisition; whoever shows it is the holder. A *fence* is a
+number that is given to every acquisition of a name and only grows, whatever has become of the earlier holders. A lock
+is *free* if it was never taken, was released, or its time is over by the clock of the server.
+
+**What every backend promises.** Each method is one atomic step on the server. The fence outlives the holder: it is not
+forgotten when a lock is released or ends. Where the server has a clock, the fence is not less than its time in
+microseconds, so that it grows even after the server was put back to an older copy of its data.
+
+**Lost answers.** A call that is not answered raises :class:`~goscheduler.errors.StoreUnavailable`: what was asked may
+have been done. Each method may therefore be called again with the same token: :meth:`LockBackend.try_acquire` then
+gives the fence of the first time, and :meth:`LockBackend.release` says again that the lock was released, if the server
+can know. A crash between any two calls leaves at most a lock that ends when its time is over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from urllib.parse import quote
+
+from goscheduler.clock import SYSTEM_CLOCK, Clock
+
+#: How long one call may take at most, in seconds, however long the lock lasts.
+LONGEST_CALL = 5.0
+LONGEST_KEY = 200
+
+
+class LockBackend(ABC):
+    """Keeps locks on one server. ``within`` is how many seconds a call may take."""
+
+    clock: Clock = SYSTEM_CLOCK
+    """Measures how long a lock has been held, on this side."""
+
+    @abstractmethod
+    def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
+        """Take a lock that is free for ``ttl`` seconds, and return its fence; None if somebody else has it.
+
+        If the token is that of the holder already, its time begins anew and the fence is the same as before.
+        """
+
+    @abstractmethod
+    def release(self, name: str, token: str, within: float) -> bool:
+        """Make a lock free; false, and nothing is changed, if the token is not, or is no longer, that of the holder."""
+
+    @abstractmethod
+    def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
+        """Let a lock last ``ttl`` seconds from now on; false if the token is not, or is no longer, the holder's."""
+
+    def pause(self, name: str, seconds: float) -> None:
+        """Wait before a lock is tried again: for so long, or less if the backend hears that it became free."""
+        threading.Event().wait(seconds)
+
+    @property
+    def server(self) -> Hashable:
+        """What stands still together: locks of one server are renewed by one thread."""
+        return id(self)
+
+    def close(self) -> None:  # noqa: B027 - one that was given its client has nothing to let go of
+        """Let go of connections that the backend has made itself."""
+
+
+def call_seconds(ttl: float) -> float:
+    """Return how long a call about a lock of this length may take: so that three of them fit into it."""
+    return min(LONGEST_CALL, ttl / 3)
+
+
+def key_of(name: str) -> str:
+    """Return a name as a key that every server takes: printable ASCII, not too long, different for different names."""
+    key = quote(name, safe=":", errors="surrogatepass").replace("~", "%7E")
+    if key.startswith("."):  # a path would be read as this folder, or the one above
+        key = f"%2E{key[1:]}"
+    if len(key) <= LONGEST_KEY:
+        return key
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{key[: LONGEST_KEY - len(digest) - 1]}~{digest}"

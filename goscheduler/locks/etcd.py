@@ -1,0 +1,172 @@
+"""Locks in etcd: one key a name, on a lease of the server.
+
+The key ``/goscheduler/locks/<name>`` has the token as its value; it vanishes with its lease, or when it is released.
+The fence is the revision at which it was created: etcd counts all changes of everything with one number, so it needs no
+key of its own to outlive the holder. Leases last whole seconds, and at least two as etcd is usually set up: a lock of
+less is free for others later than it should be, and no longer its holder's.
+
+The lock of etcd itself is not used: what counts is the comparison in a transaction.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Hashable
+from contextlib import suppress
+from typing import Any
+
+import requests
+from etcd3gw.client import Etcd3Client
+from etcd3gw.exceptions import Etcd3Exception
+
+from goscheduler.clock import Deadline
+from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path
+from goscheduler.locks.base import LockBackend, key_of
+
+_DONE, _TOKEN_EXPIRED = 200, 401
+#: Answers after which the same may work later.
+_LATER = frozenset({408, 429, *range(500, 600)})
+#: What a call is given at least, in seconds, when those before it have used up the time of a step.
+_LEAST = 0.05
+
+
+class EtcdLocks(LockBackend):
+    """Keeps locks under keys that begin with ``path`` and ``/locks/``. ``login`` is a user name and a password."""
+
+    def __init__(
+        self, client: Etcd3Client, path: str = DEFAULT_PATH, *, login: tuple[str, str] | None = None,
+        owns_client: bool = False,
+    ) -> None:  # fmt: skip
+        self._client = client
+        self._prefix = f"{check_path(path)}/locks/"
+        self._login = None if login is None else {"name": login[0], "password": login[1]}
+        self._owns_client = owns_client
+
+    def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
+        step = _Step(self, within)
+        key = self._key(name)
+        if (found := step.read(key)) is None:
+            lease = step.grant(ttl)
+            free = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": 0}
+            put = {"request_put": {"key": key, "value": _encoded(token), "lease": lease}}
+            answer = step.post("kv/txn", {"compare": [free], "success": [put], "failure": [_read(key)]})
+            if answer.get("succeeded", False):
+                return int(answer["header"]["revision"])
+            step.revoke(lease)
+            found = _first(answer["responses"][0]["response_range"])
+        if found is None or found["value"] != _encoded(token):
+            return None
+        return int(found["create_revision"]) if self._prolong(step, key, token, ttl) else None
+
+    def release(self, name: str, token: str, within: float) -> bool:
+        key = self._key(name)
+        payload = {"compare": [_is(key, token)], "success": [{"request_delete_range": {"key": key}}]}
+        return bool(_Step(self, within).post("kv/txn", payload).get("succeeded", False))
+
+    def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
+        return self._prolong(_Step(self, within), self._key(name), token, ttl)
+
+    def _prolong(self, step: _Step, key: str, token: str, ttl: float) -> bool:
+        """Put the key on a new lease: one that is there may be of another length. It ends by itself."""
+        lease = step.grant(ttl)
+        put = {"request_put": {"key": key, "value": _encoded(token), "lease": lease}}
+        if step.post("kv/txn", {"compare": [_is(key, token)], "success": [put]}).get("succeeded", False):
+            return True
+        step.revoke(lease)
+        return False
+
+    @property
+    def server(self) -> Hashable:
+        return id(self._client)
+
+    def close(self) -> None:
+        if self._owns_client:
+            self._client.session.close()
+
+    def _key(self, name: str) -> str:
+        return _encoded(self._prefix + key_of(name))
+
+    def post(self, path: str, payload: dict[str, Any], seconds: float) -> Any:
+        """Ask the server, once. Whoever had to prove who he is does so again when that is forgotten."""
+        if self._login is not None and "Authorization" not in self._client.session.headers:
+            self._authenticate(seconds)
+        answer = self._ask(path, payload, seconds)
+        if answer.status_code == _TOKEN_EXPIRED and self._login is not None:
+            self._authenticate(seconds)
+            answer = self._ask(path, payload, seconds)
+        if answer.status_code == _DONE:
+            return answer.json()
+        error = StoreUnavailable if answer.status_code in _LATER else GoSchedulerError
+        raise error(f"etcd at {self._client.base_url} refused: {answer.text[:300]}")
+
+    def _ask(self, path: str, payload: dict[str, Any], seconds: float) -> Any:
+        url = f"{self._client.base_url}/v3/{path}"  # the client would ask the server for this, without a deadline
+        try:
+            return self._client.session.post(url, data=json.dumps(payload), timeout=(seconds, seconds))
+        except (requests.RequestException, Etcd3Exception) as error:
+            raise StoreUnavailable(f"etcd at {self._client.base_url} did not answer: {type(error).__name__}") from error
+
+    def _authenticate(self, seconds: float) -> None:
+        self._client.session.headers.pop("Authorization", None)
+        answer = self._ask("auth/authenticate", self._login or {}, seconds)
+        if answer.status_code != _DONE:
+            raise GoSchedulerError(f"etcd at {self._client.base_url} does not accept this user and password")
+        self._client.session.headers["Authorization"] = answer.json()["token"]
+
+
+class _Step:
+    """Calls that have one deadline together."""
+
+    def __init__(self, locks: EtcdLocks, within: float) -> None:
+        self._locks = locks
+        self._deadline = Deadline(locks.clock, within)
+
+    def post(self, path: str, payload: dict[str, Any]) -> Any:
+        return self._locks.post(path, payload, self._deadline.left(_LEAST) or _LEAST)
+
+    def read(self, key: str) -> dict[str, Any] | None:
+        return _first(self.post("kv/range", {"key": key}))
+
+    def grant(self, ttl: float) -> int:
+        return int(self.post("lease/grant", {"TTL": math.ceil(ttl), "ID": 0})["ID"])
+
+    def revoke(self, lease: int) -> None:
+        with suppress(GoSchedulerError):  # it ends by itself
+            self.post("lease/revoke", {"ID": lease})
+
+
+def _is(key: str, token: str) -> dict[str, Any]:
+    return {"key": key, "target": "VALUE", "result": "EQUAL", "value": _encoded(token)}
+
+
+def _read(key: str) -> dict[str, Any]:
+    return {"request_range": {"key": key}}
+
+
+def _first(answer: dict[str, Any]) -> dict[str, Any] | None:
+    found = answer.get("kvs", [])
+    return found[0] if found else None
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def of_store(store: Any, owns_client: bool = False) -> LockBackend:
+    """Return the locks under the path of a job store."""
+    server = store._server
+    login = None if server._login is None else (server._login["name"], server._login["password"])
+    return EtcdLocks(server._client, store._path, login=login, owns_client=owns_client)
+
+
+def of_url(store: Any) -> LockBackend:
+    """Return the locks under the path of a job store that was made for nothing else."""
+    return of_store(store, owns_client=True)
+
+
+def of_client(client: Etcd3Client) -> LockBackend:
+    """Return the locks under the usual path."""
+    return EtcdLocks(client)

@@ -1,0 +1,78 @@
+"""Locks among the threads of one process: for tests, and for programs that may have one process today."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from goscheduler.clock import SYSTEM_CLOCK, Clock
+from goscheduler.locks.base import LockBackend
+from goscheduler.times import instant
+
+
+class _Row(NamedTuple):
+    token: str
+    fence: int
+    expires: float
+    """0 if it was released."""
+
+
+_FREE = _Row("", 0, 0.0)
+
+
+class MemoryLocks(LockBackend):
+    """Keeps locks in this object."""
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.clock = clock
+        self._freed = threading.Condition()
+        self._rows: dict[str, _Row] = {}
+
+    def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
+        now = self.clock.monotonic()
+        with self._freed:
+            row = self._rows.get(name, _FREE)
+            if row.token == token and row.expires:
+                fence = row.fence
+            elif row.expires > now:
+                return None
+            else:
+                fence = max(row.fence + 1, instant(self.clock.now()))
+            self._rows[name] = _Row(token, fence, now + ttl)
+            return fence
+
+    def release(self, name: str, token: str, within: float) -> bool:
+        with self._freed:
+            row = self._rows.get(name, _FREE)
+            if row.token != token or 0 < row.expires <= self.clock.monotonic():
+                return False
+            self._rows[name] = row._replace(expires=0.0)
+            self._freed.notify_all()
+            return True
+
+    def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
+        now = self.clock.monotonic()
+        with self._freed:
+            row = self._rows.get(name, _FREE)
+            if row.token != token or row.expires <= now:
+                return False
+            self._rows[name] = row._replace(expires=now + ttl)
+            return True
+
+    def pause(self, name: str, seconds: float) -> None:
+        with self._freed:
+            self._freed.wait(seconds)
+
+
+_guard = threading.Lock()
+_of_stores: WeakKeyDictionary[Any, MemoryLocks] = WeakKeyDictionary()
+
+
+def of_store(store: Any) -> LockBackend:
+    """Return the locks that belong to a store, and live as long as it does."""
+    with _guard:
+        locks = _of_stores.get(store)
+        if locks is None:
+            locks = _of_stores[store] = MemoryLocks()
+        return locks

@@ -1,0 +1,156 @@
+"""Locks in Redis: one hash a name, changed by scripts, timed by the clock of the server.
+
+The hash ``{prefix}:locks:<name>`` has ``token``, ``fence`` and ``expires`` (microseconds since 1970, 0 when it was
+released). It has no time to live, because the fence has to outlive the holder.
+
+Redis writes to its replicas afterwards. A lock that was granted just before a failover may be granted again by the new
+master; the fence is then still a higher one, because it is not less than the time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Hashable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.jobstores._redis_link import check_prefix
+from goscheduler.locks.base import LockBackend, key_of
+
+DEFAULT_PREFIX = "goscheduler"
+
+_BEGIN = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local row = redis.call('HMGET', KEYS[1], 'token', 'fence', 'expires')
+local ours = row[1] == ARGV[1]
+local expires = tonumber(row[3] or '0')
+"""
+_ACQUIRE = f"""{_BEGIN}
+if expires > now and not ours then return false end
+local fence = tonumber(row[2] or '0')
+if not ours or expires == 0 then fence = math.max(fence + 1, now) end
+local text = string.format('%.0f', fence)
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'fence', text, 'expires', string.format('%.0f', now + ARGV[2]))
+return text
+"""
+_RELEASE = f"""{_BEGIN}
+if not ours or (expires > 0 and expires <= now) then return 0 end
+redis.call('HSET', KEYS[1], 'expires', '0')
+return 1
+"""
+_EXTEND = f"""{_BEGIN}
+if not ours or expires <= now then return 0 end
+redis.call('HSET', KEYS[1], 'expires', string.format('%.0f', now + ARGV[2]))
+return 1
+"""
+_DIGESTS = {
+    script: hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest() for script in (_ACQUIRE, _RELEASE, _EXTEND)
+}
+_LOST = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    redis.exceptions.BusyLoadingError,
+    redis.exceptions.ReadOnlyError,
+    redis.exceptions.MasterDownError,
+)
+#: The deadlines that there are connections for.
+_DEADLINES = (5.0, 2.0, 1.0, 0.5, 0.2, 0.1)
+
+
+class RedisLocks(LockBackend):
+    """Keeps locks under keys that begin with ``{prefix}:locks:``.
+
+    Only the settings of ``client`` are used: locks have connections of their own, with deadlines, on which nothing is
+    sent twice. A client of a cluster or of Sentinel is used as it is.
+    """
+
+    def __init__(self, client: Any, prefix: str = DEFAULT_PREFIX, *, owns_client: bool = False) -> None:
+        self._client = client
+        self._keys = f"{{{check_prefix(prefix)}}}:locks:"
+        self._owns_client = owns_client
+
+    def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
+        fence = self._call(_ACQUIRE, name, within, token, round(ttl * 1_000_000))
+        return None if fence is None else int(fence)
+
+    def release(self, name: str, token: str, within: float) -> bool:
+        return bool(self._call(_RELEASE, name, within, token))
+
+    def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
+        return bool(self._call(_EXTEND, name, within, token, round(ttl * 1_000_000)))
+
+    @property
+    def server(self) -> Hashable:
+        return id(self._client)
+
+    def close(self) -> None:
+        for client in _close_connections(self._client):
+            client.close()
+        if self._owns_client:
+            self._client.close()
+
+    def _call(self, script: str, name: str, within: float, *arguments: object) -> Any:
+        client = _with_deadline(self._client, within)
+        key = self._keys + key_of(name)
+        try:
+            try:
+                return client.evalsha(_DIGESTS[script], 1, key, *arguments)
+            except redis.exceptions.NoScriptError:  # nothing was done; the server keeps the script from now on
+                return client.eval(script, 1, key, *arguments)
+        except redis.AuthenticationError as error:
+            raise GoSchedulerError(f"Redis refuses the password or user name: {error}") from None
+        except _LOST as error:
+            raise StoreUnavailable(f"Redis did not answer: {error}") from error
+
+
+_guard = threading.Lock()
+_connections: WeakKeyDictionary[Any, dict[float, Any]] = WeakKeyDictionary()
+
+
+def _with_deadline(client: Any, within: float) -> Any:
+    """Return a client for the same server that waits no longer, and sends nothing twice."""
+    pool: Any = getattr(client, "connection_pool", None)
+    if type(pool) not in (redis.ConnectionPool, redis.BlockingConnectionPool):
+        return client
+    seconds = next((each for each in _DEADLINES if each <= within), _DEADLINES[-1])
+    with _guard:
+        clients = _connections.setdefault(client, {})
+        if seconds not in clients:
+            settings = {
+                **pool.connection_kwargs,
+                "socket_timeout": seconds,
+                "socket_connect_timeout": seconds,
+                "retry": Retry(NoBackoff(), 0),
+                "decode_responses": False,
+            }
+            settings.pop("retry_on_timeout", None)  # it would have the last word
+            own_pool = redis.ConnectionPool(connection_class=pool.connection_class, **settings)
+            clients[seconds] = redis.Redis.from_pool(own_pool)
+        return clients[seconds]
+
+
+def _close_connections(client: Any) -> list[Any]:
+    with _guard:
+        return list(_connections.pop(client, {}).values())
+
+
+def of_store(store: Any) -> LockBackend:
+    """Return the locks under the prefix of a job store."""
+    return RedisLocks(store.redis, store._link.keys[1:-2])
+
+
+def of_url(store: Any) -> LockBackend:
+    """Return the locks under the prefix of a job store that was made for nothing else."""
+    return RedisLocks(store.redis, store._link.keys[1:-2], owns_client=True)
+
+
+def of_client(client: Any) -> LockBackend:
+    """Return the locks under the usual prefix."""
+    return RedisLocks(client)

@@ -1,0 +1,291 @@
+"""Locks in a SQL database: one row a name, taken by one statement, timed by the clock of the server.
+
+The table ``goscheduler_locks`` has ``name``, ``token``, ``fence`` and ``expires`` (microseconds since 1970, 0 when it
+was released). It is made when it is first needed, and its rows stay, because the fence has to outlive the holder.
+
+It is a row, and not an advisory lock of PostgreSQL or ``GET_LOCK`` of MySQL: those belong to a connection, so they end
+when a pool or a proxy closes it, or go on when that lends it to somebody else, and they have neither time nor fence.
+
+Each statement is a transaction of its own, so that a process that stands still in the middle keeps no row locked.
+SQLite and databases of which nothing is known have no clock to ask: there that of this machine counts.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary, finalize
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    MetaData,
+    String,
+    Table,
+    and_,
+    bindparam,
+    case,
+    insert,
+    inspect,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import Pool
+from sqlalchemy.sql.expression import ColumnElement
+
+from goscheduler.errors import GoSchedulerError, StoreUnavailable, described
+from goscheduler.jobstores._sql_databases import dialect_of
+from goscheduler.jobstores._sql_dialects import Dialect
+from goscheduler.jobstores._sql_tables import check_table_name
+from goscheduler.jobstores._sql_watchdog import Watchdog
+from goscheduler.locks.base import LONGEST_KEY, LockBackend, key_of
+from goscheduler.times import instant
+
+DEFAULT_TABLE = "goscheduler_locks"
+#: How often a statement is tried that others are in the way of.
+TRIES = 5
+
+T = TypeVar("T")
+
+
+class _Statements(NamedTuple):
+    """What is sent, for one table. ``key``, ``token`` and ``ttl`` in microseconds are given when it is; ``now`` is too
+    where the database does not know it."""
+
+    table: Table
+    take: Any
+    add: Any
+    look: Any
+    release: Any
+    extend: Any
+
+
+class SQLLocks(LockBackend):
+    """Keeps locks in the table ``table``, in ``schema`` if that is given."""
+
+    def __init__(
+        self, engine: Engine, table: str = DEFAULT_TABLE, schema: str | None = None, *,
+        dialect: Dialect | None = None, owns_engine: bool = False,
+    ) -> None:  # fmt: skip
+        self._dialect = dialect or dialect_of(engine.url)
+        self._engine = engine
+        self._owns_engine = owns_engine
+        self._commits_each = engine.dialect.name in ("postgresql", "mysql", "mariadb")
+        schema = None if schema is None else check_table_name("schema", schema)
+        self._send = _statements(check_table_name("table", table), schema, self._dialect.now)
+        self._table = self._send.table
+
+    def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
+        send = self._send
+        values = self._values(name, token, ttl)
+
+        def acquire(connection: Connection) -> int | None:
+            if not connection.execute(send.take, values).rowcount:
+                if connection.execute(send.look, values).first() is not None:
+                    return None
+                connection.execute(send.add, values)
+            row = connection.execute(send.look, values).first()
+            return int(row.fence) if row is not None and row.token == token else None
+
+        try:
+            return self._run(acquire, within)
+        except IntegrityError:  # the first two to use a name came at once, and this is the second
+            return None
+
+    def release(self, name: str, token: str, within: float) -> bool:
+        values = self._values(name, token)
+        return self._run(lambda connection: connection.execute(self._send.release, values).rowcount > 0, within)
+
+    def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
+        values = self._values(name, token, ttl)
+        return self._run(lambda connection: connection.execute(self._send.extend, values).rowcount > 0, within)
+
+    def _values(self, name: str, token: str, ttl: float | None = None) -> dict[str, Any]:
+        values: dict[str, Any] = {"key": key_of(name), "given_token": token}
+        if ttl is not None:
+            values["ttl"] = round(ttl * 1_000_000)
+        if self._dialect.now is None:
+            values["now"] = instant(self.clock.now())
+        return values
+
+    @property
+    def server(self) -> Hashable:
+        return id(self._engine.pool)
+
+    def close(self) -> None:
+        if self._owns_engine:
+            self._engine.dispose()
+
+    def _run(self, step: Callable[[Connection], T], within: float) -> T:
+        """Return what a step returns, which may be tried more than once."""
+        for tries_left in reversed(range(TRIES)):
+            try:
+                return self._run_once(step, within)
+            except IntegrityError:
+                raise
+            except DBAPIError as error:
+                if not tries_left or not (self._dialect.may_try_again(error) or self._made_table(error, within)):
+                    raise self._explained(error) from error
+            except PoolTimeout as error:
+                raise StoreUnavailable("No connection to the database became free in time") from error
+            except self._engine.dialect.loaded_dbapi.Error as error:  # outside of any statement
+                raise StoreUnavailable(f"The database did not answer: {described(error)}") from error
+        raise AssertionError("unreachable")
+
+    def _run_once(self, step: Callable[[Connection], T], within: float) -> T:
+        with self._connected(within) as connection, connection.begin():
+            return step(connection)
+
+    @contextmanager
+    def _connected(self, within: float) -> Iterator[Connection]:
+        with (
+            self._dialect.turn(writes=True),
+            self._engine.connect() as connection,
+            _watchdog_of(self._engine.pool).over(connection, within),
+            _hurried(connection.connection.driver_connection, within),
+        ):
+            yield connection.execution_options(isolation_level="AUTOCOMMIT") if self._commits_each else connection
+
+    def _made_table(self, error: DBAPIError, within: float) -> bool:
+        """Make the table if that is what was missing. Somebody else may have made it meanwhile, or do so right now."""
+        if not _lacks_table(error):
+            return False
+        try:
+            with self._connected(within) as connection, connection.begin():
+                self._table.create(connection, checkfirst=True)
+        except DBAPIError as problem:
+            if not self._is_there(within):
+                raise self._explained(problem) from problem
+        return True
+
+    def _is_there(self, within: float) -> bool:
+        try:
+            with self._connected(within) as connection:
+                return inspect(connection).has_table(self._table.name, schema=self._table.schema)
+        except DBAPIError as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: DBAPIError) -> Exception:
+        """Return an error in our own words, without what was sent."""
+        cause = " ".join(str(error.orig).split())[:300]
+        if isinstance(error, OperationalError) and self._dialect.is_refusal(error):
+            return GoSchedulerError(f"The database refuses us: {cause}")
+        if error.connection_invalidated or isinstance(error, (OperationalError, InterfaceError)):
+            return StoreUnavailable(f"The database did not answer: {cause}")
+        return GoSchedulerError(f"The table of locks {self._table.fullname} cannot be used: {cause}")
+
+
+@lru_cache(maxsize=64)
+def _statements(name: str, schema: str | None, now: ColumnElement[Any] | None) -> _Statements:
+    if now is None:
+        now = bindparam("now", type_=BigInteger)
+    table = _table(name, schema)
+    rows = table.c
+    token, until = bindparam("given_token", type_=String), now + bindparam("ttl", type_=BigInteger)
+    ours = and_(rows.name == bindparam("key", type_=String), rows.token == token)
+    grown = case((rows.fence >= now, rows.fence + 1), else_=now)
+    # MySQL sees in each assignment what those before it have done, so the fence comes first.
+    take = (
+        update(table)
+        .where(rows.name == bindparam("key", type_=String), or_(rows.expires <= now, rows.token == token))
+        .ordered_values(
+            (rows.fence, case((and_(rows.token == token, rows.expires > 0), rows.fence), else_=grown)),
+            (rows.token, token),
+            (rows.expires, until),
+        )
+    )
+    return _Statements(
+        table,
+        take,
+        insert(table).values(name=bindparam("key", type_=String), token=token, fence=now, expires=until),
+        select(rows.token, rows.fence).where(rows.name == bindparam("key", type_=String)),
+        update(table).where(ours, or_(rows.expires > now, rows.expires == 0)).values(expires=0),
+        update(table).where(ours, rows.expires > now).values(expires=until),
+    )
+
+
+def _table(name: str, schema: str | None) -> Table:
+    exact = mysql.VARCHAR(LONGEST_KEY, charset="ascii", collation="ascii_bin")
+    ordered = postgresql.VARCHAR(LONGEST_KEY, collation="C")
+    key = String(LONGEST_KEY).with_variant(exact, "mysql", "mariadb").with_variant(ordered, "postgresql")
+    return Table(
+        name,
+        MetaData(schema=schema),
+        Column("name", key, primary_key=True),
+        Column("token", String(64), nullable=False),
+        Column("fence", BigInteger, nullable=False),
+        Column("expires", BigInteger, nullable=False),
+    )
+
+
+def _lacks_table(error: DBAPIError) -> bool:
+    """Tell whether this is how a database says that there is no such table."""
+    arguments = getattr(error.orig, "args", ())
+    return (
+        getattr(error.orig, "sqlstate", None) == "42P01"  # PostgreSQL
+        or arguments[:1] == (1146,)  # MySQL
+        or "no such table" in str(error.orig)  # SQLite
+        or (type(error) is DatabaseError and not error.connection_invalidated)  # Oracle
+    )
+
+
+@contextmanager
+def _hurried(driver: Any, within: float) -> Iterator[None]:
+    """Let PyMySQL wait no longer for an answer, for once; it has no way to be asked for that."""
+    if not hasattr(driver, "_read_timeout"):
+        yield
+        return
+    usual, driver._read_timeout = driver._read_timeout, within
+    try:
+        yield
+    finally:
+        driver._read_timeout = usual
+
+
+_guard = threading.Lock()
+_watchdogs: WeakKeyDictionary[Pool, Watchdog] = WeakKeyDictionary()
+
+
+def _watchdog_of(pool: Pool) -> Watchdog:
+    """Return what ends overdue calls on the connections of a pool, and ends itself with the pool."""
+    with _guard:
+        watchdog = _watchdogs.get(pool)
+        if watchdog is None:
+            watchdog = _watchdogs[pool] = Watchdog()
+            finalize(pool, watchdog.stop)
+        return watchdog
+
+
+def _after_fork() -> None:
+    global _guard, _watchdogs
+    _guard, _watchdogs = threading.Lock(), WeakKeyDictionary()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def of_store(store: Any, owns_engine: bool = False) -> LockBackend:
+    """Return the locks beside the tables of a job store."""
+    database, meta = store._database, store._tables.meta
+    name = f"{meta.name.removesuffix('_meta')}_locks"
+    return SQLLocks(database.engine, name, meta.schema, dialect=database.dialect, owns_engine=owns_engine)
+
+
+def of_url(store: Any) -> LockBackend:
+    """Return the locks beside the tables of a job store that was made for nothing else."""
+    return of_store(store, owns_engine=True)
+
+
+def of_client(engine: Engine) -> LockBackend:
+    """Return the locks in the usual table of the database of an engine."""
+    return SQLLocks(engine)

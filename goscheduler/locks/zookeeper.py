@@ -1,0 +1,224 @@
+"""Locks in ZooKeeper: one node a name, replaced only in the version that was read, timed by the clock of the server.
+
+The node ``/goscheduler/locks/<name>`` has token, fence and length (in milliseconds, 0 when it was released) as JSON;
+its time began when the server last saw it changed. The present moment of the server is had by writing to
+``/goscheduler/clock``. Nodes stay, because the fence has to outlive the holder.
+
+The node is not ephemeral, and there is no queue of them as in the usual recipe: such a node ends with the session of
+its client, whose length has nothing to do with that of the lock. It may end long before, while the holder goes on, and
+it does not end while the client lives, however long ago the lock should have.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from math import ceil
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient  # type: ignore[import-untyped]
+from kazoo.exceptions import (  # type: ignore[import-untyped]
+    AuthFailedError,
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
+from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
+
+from goscheduler.clock import Deadline
+from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path
+from goscheduler.locks.base import LockBackend, key_of
+
+#: How often a step is tried again that somebody else came between.
+TRIES = 20
+#: How many seconds the first connection is given at least: it takes longer than a call.
+CONNECT_WITHIN = 2.0
+_LEAST = 0.05
+
+
+class _Node(NamedTuple):
+    token: str
+    fence: int
+    length: int
+    version: int | None
+    """None if there is no node."""
+    left: int
+    """How many milliseconds are left of its time."""
+    now: int
+    """The time of the server, in milliseconds."""
+
+
+class ZooKeeperLocks(LockBackend):
+    """Keeps locks in nodes below ``path``. ``client`` is started if it is not, or it is a function that makes one."""
+
+    def __init__(self, client: KazooClient | Callable[[], KazooClient], path: str = DEFAULT_PATH) -> None:
+        self._given = client
+        self._root = check_path(path)
+        self._owns_client = not isinstance(client, KazooClient)
+        self._client: Any = None if self._owns_client else client
+        self._starting = threading.Lock()
+
+    def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
+        step = _Step(self, name, within)
+        for _ in range(TRIES):
+            node = step.look()
+            if node.token == token and node.length:
+                fence = node.fence
+            elif node.left > 0:
+                return None
+            else:
+                fence = max(node.fence + 1, node.now * 1000)
+            if step.write(node, token, fence, ttl):
+                return fence
+        return None
+
+    def release(self, name: str, token: str, within: float) -> bool:
+        step = _Step(self, name, within)
+        for _ in range(TRIES):
+            node = step.look()
+            if node.token != token or (node.length and node.left <= 0):
+                return False
+            if not node.length or step.write(node, token, node.fence, 0):
+                return True
+        return False
+
+    def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
+        step = _Step(self, name, within)
+        for _ in range(TRIES):
+            node = step.look()
+            if node.token != token or node.left <= 0:
+                return False
+            if step.write(node, token, node.fence, ttl):
+                return True
+        return False
+
+    @property
+    def server(self) -> Hashable:
+        return id(self._given)
+
+    @property
+    def root(self) -> str:
+        """The node below which everything is."""
+        return self._root
+
+    def connected(self, within: float) -> Any:
+        """Return the client, with a connection: without one kazoo would keep what it is asked, and do it later.
+
+        :raises StoreUnavailable: if there is none
+        """
+        with self._starting:
+            if self._client is None:
+                self._client = self._given()
+            if not self._client.connected:
+                self._start(self._client, max(within, CONNECT_WITHIN))
+            return self._client
+
+    def _start(self, client: Any, within: float) -> None:
+        problem: Exception | None = None
+        if client.client_state == "CLOSED":
+            try:
+                client.start(timeout=within)
+            except (KazooTimeoutError, KazooException) as error:
+                problem = error
+                if self._owns_client:  # kazoo does not start well again what it has just given up
+                    self._client = None
+                    _end(client)
+        if not client.connected:
+            raise StoreUnavailable(f"no ZooKeeper answers at {_addresses(client)}") from problem
+
+    def close(self) -> None:
+        with self._starting:
+            client, self._client = self._client, None if self._owns_client else self._client
+        if self._owns_client and client is not None:
+            _end(client)
+
+
+class _Step:
+    """What is asked about one lock within one deadline."""
+
+    def __init__(self, locks: ZooKeeperLocks, name: str, within: float) -> None:
+        self._locks = locks
+        self._deadline = Deadline(locks.clock, within)
+        self._path = f"{locks.root}/locks/{key_of(name)}"
+        self._clock = f"{locks.root}/clock"
+
+    def look(self) -> _Node:
+        """Return the node, and the time of the server; asked for at once."""
+        client = self._connected()
+        asked, told = client.get_async(self._path), client.set_async(self._clock, b"")
+        try:
+            value, status = self._answer(asked)
+        except NoNodeError:
+            value, status = b"", None
+        now = self._time(told)
+        if status is None:
+            return _Node("", 0, 0, None, 0, now)
+        token, fence, length = json.loads(value)
+        return _Node(token, fence, length, status.version, status.mtime + length - now if length else 0, now)
+
+    def _time(self, told: Any) -> int:
+        try:
+            return int(self._answer(told).mtime)
+        except NoNodeError:
+            client = self._connected()
+            self._answer(client.ensure_path_async(self._clock))
+            return int(self._answer(client.set_async(self._clock, b"")).mtime)
+
+    def write(self, node: _Node, token: str, fence: int, ttl: float) -> bool:
+        """Replace the node, if it is as it was read; false if it is not."""
+        value = json.dumps([token, fence, ceil(ttl * 1000)]).encode()
+        client = self._connected()
+        try:
+            if node.version is None:
+                self._answer(client.create_async(self._path, value, makepath=True))
+            else:
+                self._answer(client.set_async(self._path, value, version=node.version))
+        except (NodeExistsError, BadVersionError, NoNodeError):
+            return False
+        return True
+
+    def _connected(self) -> Any:
+        return self._locks.connected(self._deadline.left(_LEAST) or _LEAST)
+
+    def _answer(self, promise: Any) -> Any:
+        try:
+            return promise.get(timeout=self._deadline.left(_LEAST))
+        except (NodeExistsError, BadVersionError, NoNodeError):
+            raise
+        except (NoAuthError, AuthFailedError) as error:
+            raise GoSchedulerError("ZooKeeper does not let this user in; check user and password") from error
+        except (KazooException, KazooTimeoutError) as error:
+            raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
+
+
+def _end(client: Any) -> None:
+    with suppress(KazooException):  # its thread ends as soon as it notices
+        client.stop()
+        client.close()
+
+
+def _addresses(client: Any) -> str:
+    return ", ".join(f"{host}:{port}" for host, port in client.hosts)
+
+
+def of_store(store: Any) -> LockBackend:
+    """Return the locks under the path of a job store, which has to be started: it connects when it is."""
+    client = store._server._client or store._server._given
+    if client is None:
+        raise StoreUnavailable("The job store is not started, and so has no connection to ZooKeeper; give its URL")
+    return ZooKeeperLocks(client, store._path)
+
+
+def of_url(store: Any) -> LockBackend:
+    """Return the locks under the path of a job store that was made for nothing else, with a client of their own."""
+    return ZooKeeperLocks(store._server._new_client, store._path)
+
+
+def of_client(client: KazooClient) -> LockBackend:
+    """Return the locks under the usual path."""
+    return ZooKeeperLocks(client)

@@ -1,0 +1,48 @@
+"""An empty place for locks on each kind of server, and a process that holds or wants them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from lock_places import KINDS, Place
+
+from goscheduler.locks._find import close_connections
+from goscheduler.locks.memory import MemoryLocks
+
+
+@pytest.fixture
+def place_of(tmp_path, shared_server, fresh):
+    """Return an empty place of some kind."""
+
+    def place(kind):
+        if kind == "memory":
+            return Place(kind, MemoryLocks())
+        if kind == "sqlite":
+            return Place(kind, f"sqlite:///{tmp_path}/locks.db")
+        space = fresh(shared_server(kind))
+        return Place(kind, f"{space.url}/{space.name}" if kind in ("etcd", "zookeeper") else space.url)
+
+    yield place
+    for thread in threading.enumerate():
+        if thread.name == "goscheduler-locks":
+            thread.join(5)  # or it would give a connection back to a pool that nobody closes any more
+    close_connections()
+
+
+@pytest.fixture
+def place(request, place_of):
+    return place_of(request.param)
+
+
+def pytest_collection_modifyitems(items):
+    """Let the tests on some kinds of servers run beside those on others, but not beside each other."""
+    for item in items:
+        kind = next((kind for kind in KINDS if f"[{kind}" in item.name), None)
+        if item.path.parent == Path(__file__).parent and kind is not None:
+            item.add_marker(pytest.mark.xdist_group(f"locks-{KINDS.index(kind) % 2}"))

@@ -1,0 +1,55 @@
+"""Places where locks can be, and processes that use them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+KINDS = ["memory", "sqlite", "postgresql", "mariadb", "redis", "mongodb", "etcd", "zookeeper"]
+SHARED = KINDS[1:]
+
+
+class Place(NamedTuple):
+    kind: str
+    #: What ``acquire`` takes.
+    where: Any
+
+    @property
+    def short(self) -> float:
+        """A time that is over soon; etcd has none below two seconds."""
+        return 1.0 if self.kind == "etcd" else 0.3
+
+
+class Holder:
+    """Another process that has a lock, and does what it is told."""
+
+    def __init__(self, url: str, name: str, ttl: float, *options: str) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("lock_node.py")), "hold", url, name, str(ttl), *options]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.fence = int(self._read())
+
+    def ask(self, question: str) -> str:
+        """Let it do one thing, and return what came of it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{question}\n")
+        self.process.stdin.flush()
+        return self._read()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def _read(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def __enter__(self) -> Holder:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()

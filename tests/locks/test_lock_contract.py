@@ -1,0 +1,170 @@
+"""What a lock promises, on every kind of server."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from lock_places import KINDS
+
+from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.errors import LockLost, LockNotAcquired
+from goscheduler.locks import acquire, lock
+from goscheduler.locks._find import backend_for
+
+pytestmark = pytest.mark.parametrize("place", KINDS, indirect=True)
+
+#: Names that mean something to one server or another, or look the same to it.
+ODD_NAMES = [
+    "a", "A", "a ", "ä", "a\u0308", ".", "..", "/", "a/b", "a\\b", "a'b", 'a"b', "a\0b", "a\nb", "$ne", "{a}", "a%b",
+    "%61", "*", "\ud800", "🔒" * 255, "🔒" * 254, "x" * 255, "x" * 254,
+]  # fmt: skip
+
+
+def test_a_lock_has_one_holder_and_is_free_when_it_was_released(place):
+    first = acquire(place.where, "report", 30)
+    assert first is not None
+    assert first.held
+    assert acquire(place.where, "report", 30) is None
+    assert acquire(place.where, "other", 30) is not None
+    assert first.release() is True
+    assert not first.held
+    assert first.release() is False
+    second = acquire(place.where, "report", 30)
+    assert second is not None
+    assert second.fence > first.fence
+    assert second.token != first.token
+
+
+def test_a_lock_whose_time_is_over_goes_to_who_waits_and_its_holder_is_refused(place):
+    begun = SYSTEM_CLOCK.monotonic()
+    first = acquire(place.where, "report", place.short)
+    second = acquire(place.where, "report", 30, wait=20)
+    assert SYSTEM_CLOCK.monotonic() - begun >= place.short * 0.9
+    assert second.fence > first.fence
+    assert not first.held
+    assert first.extend() is False
+    assert first.lost.is_set()
+    assert first.release() is False
+    assert second.held
+    assert second.release() is True
+
+
+def test_a_lock_that_ended_and_that_nobody_took_is_not_had_again_by_extending_it(place):
+    first = acquire(place.where, "report", place.short)
+    witness = acquire(place.where, "witness", place.short)
+    acquire(place.where, "witness", place.short, wait=20)
+    assert witness.fence
+    assert first.extend() is False
+    assert acquire(place.where, "report", 30).fence > first.fence
+
+
+def test_a_lock_that_is_extended_lasts_longer(place):
+    first = acquire(place.where, "report", place.short)
+    witness = acquire(place.where, "witness", place.short)
+    assert first.extend(30) is True
+    assert first.ttl == 30
+    assert acquire(place.where, "witness", 30, wait=20).fence > witness.fence
+    assert acquire(place.where, "report", 30) is None
+    assert first.held
+    assert first.release() is True
+
+
+def test_another_token_can_neither_release_nor_extend(place):
+    first = acquire(place.where, "report", 30)
+    backend = backend_for(place.where)
+    assert backend.release("report", "guess", 5) is False
+    assert backend.extend("report", "guess", 30, 5) is False
+    assert backend.release("unknown", first.token, 5) is False
+    assert backend.extend("unknown", first.token, 30, 5) is False
+    assert acquire(place.where, "report", 30) is None
+    assert first.extend() is True
+
+
+def test_a_request_that_is_sent_again_gets_what_it_got_the_first_time(place):
+    backend = backend_for(place.where)
+    fence = backend.try_acquire("report", "token", 30, 5)
+    assert backend.try_acquire("report", "token", 30, 5) == fence
+    assert backend.try_acquire("report", "other", 30, 5) is None
+    assert backend.release("report", "token", 5) is True
+    assert backend.release("report", "token", 5) is (place.kind != "etcd")  # which keeps nothing of what is over
+    later = backend.try_acquire("report", "token", 30, 5)
+    assert later > fence
+    assert backend.release("report", "token", 5) is True
+    assert backend.try_acquire("report", "other", 30, 5) > later
+    assert backend.release("report", "token", 5) is False
+
+
+def test_who_waits_gets_a_lock_soon_after_it_was_released(place):
+    first = acquire(place.where, "report", 30)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(acquire(place.where, "report", 30, wait=20)))
+    waiting.start()
+    assert first.release() is True
+    waiting.join(10)
+    assert found[0].fence > first.fence
+
+
+def test_who_waited_in_vain_gets_none(place):
+    acquire(place.where, "report", 30)
+    assert acquire(place.where, "report", 30, wait=0.05) is None
+
+
+def test_threads_that_count_under_a_lock_lose_nothing(place):
+    count, fences = [0], []
+
+    def work():
+        for _ in range(5):
+            with lock(place.where, "count", 30, wait=30) as held:
+                seen = count[0]
+                threading.Event().wait(0.001)
+                count[0] = seen + 1
+                fences.append(held.fence)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    assert count == [15]
+    assert fences == sorted(set(fences))
+
+
+def test_a_block_under_a_lock_releases_it_at_its_end(place):
+    with lock(place.where, "report", 30) as first:
+        with pytest.raises(LockNotAcquired, match="report"):
+            lock(place.where, "report", 30)
+        first.check()
+    with pytest.raises(KeyError), lock(place.where, "report", 30) as second:
+        raise KeyError("ours")
+    assert acquire(place.where, "report", 30).fence > second.fence > first.fence
+
+
+def test_a_block_that_outlives_its_lock_says_so(place):
+    first = lock(place.where, "report", place.short)
+    with pytest.raises(LockLost, match="report") as caught, first:
+        acquire(place.where, "report", 30, wait=20)
+    assert caught.value.fence == first.fence
+    with pytest.raises(LockLost):
+        first.check()
+    assert acquire(place.where, "report", 30) is None
+
+
+def test_names_are_only_names(place):
+    locks = {name: acquire(place.where, name, 30) for name in ODD_NAMES}
+    assert [name for name, found in locks.items() if found is None] == []
+    assert acquire(place.where, ODD_NAMES[-1], 30) is None
+    assert all(found.release() for found in locks.values())
+
+
+def test_a_lock_that_is_renewed_outlives_its_time_and_ends_with_its_release(place):
+    first = acquire(place.where, "report", place.short, renew=True)
+    for _ in range(2):
+        witness = acquire(place.where, "witness", place.short, wait=20)
+        assert witness is not None
+    assert acquire(place.where, "report", 30, wait=place.short) is None
+    assert first.held
+    assert not first.lost.is_set()
+    assert first.release() is True
+    assert not first.lost.is_set()
+    assert acquire(place.where, "report", 30).fence > first.fence
