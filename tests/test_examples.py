@@ -138,6 +138,18 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
         [],
         r"after 1 day: \['invoice 1'\]\nafter 3 days: \['invoice 1', 'invoice 2', 'invoice 3'\]\n",
     ),
+    "documents.py": (
+        [],
+        r"sent welcome\nbroken: no mail server; it comes again when its lock has run out\n"
+        r"sent daily news\nsent last chance\n"
+        r"broken: sleeps\ndaily news: sleeps\nlast chance: rests\nnext year: sleeps\n",
+    ),
+    "messages.py": (
+        [],
+        r"cancelled: True\n00:00:00 hourly tick \(attempt 1\)\n00:01:05 flaky comes through in the end \(attempt 3\)\n"
+        r"01:00:00 hourly tick \(attempt 1\)\n02:00:00 hourly tick \(attempt 1\)\n"
+        r"dead: odd, goscheduler\.errors\.MessageRejected: nobody takes this\npending: 0\n",
+    ),
     "locks.py": (
         [],
         r"line 1\nline 2\nfree right after the crash: False\nfree when its time was over: True\n",

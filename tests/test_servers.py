@@ -145,7 +145,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=sorted(KINDS.keys() - {"rabbitmq"}))
 def quick_kind(request: pytest.FixtureRequest) -> str:
-    """A kind of server but RabbitMQ: it takes six seconds to start, and the tests of transports kill and freeze it."""
+    """A kind of server but RabbitMQ: it takes six seconds to start. The tests of its transport kill and freeze it."""
     return str(request.param)
 
 

@@ -1,0 +1,190 @@
+"""Messages as jobs and runs, and back.
+
+A message is a job of the task of its front. Its name is the event name; its arguments are payload, content type and
+metadata. While it waits it is a job; from when it is due it is a run, and the job is gone unless it recurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from goscheduler.errors import MessageRejected, described
+from goscheduler.messages._recurrence import occurrence_of
+from goscheduler.messages.views import MessageFilter, MessageState, ScheduledMessage
+from goscheduler.times import instant
+from goscheduler.transports.base import Delivery
+from goscheduler.triggers.date import DateTrigger
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.runs.model import DeadLetter, Run
+    from goscheduler.runs.records import Record
+    from goscheduler.schedulers.base import BaseScheduler
+
+#: How many dead letters are read at once.
+PAGE = 100
+
+
+class Contents:
+    """What the arguments of a job say of its message."""
+
+    __slots__ = ("content_type", "metadata", "payload")
+
+    def __init__(self, payload: bytes, content_type: str, metadata: Mapping[str, str]) -> None:
+        self.payload = payload
+        self.content_type = content_type
+        self.metadata = MappingProxyType(metadata)
+
+    @classmethod
+    def of(cls, job: Job) -> Contents:
+        """Return what a job holds.
+
+        :raises MessageRejected: if that is no message
+        """
+        try:
+            payload, content_type, metadata = job.args
+            return cls(payload, content_type, metadata)
+        except (TypeError, ValueError) as error:
+            raise MessageRejected(f"the job {job.id} holds no message: {described(error)}") from error
+
+
+def delivery_of(run: Run) -> Delivery:
+    """Return what a transport gets for a run.
+
+    :raises MessageRejected: if the run is of no message
+    """
+    job, contents = run.job, Contents.of(run.job)
+    return Delivery(
+        job.id, job.name, contents.payload, contents.content_type, run.scheduled_at, contents.metadata, run.attempt,
+        occurrence_of(job.trigger, run.scheduled_at),
+    )  # fmt: skip
+
+
+class Shelf:
+    """The messages of one front in one store."""
+
+    def __init__(self, scheduler: BaseScheduler, jobstore: str, task: str, tag: str) -> None:
+        self._scheduler = scheduler
+        self._jobstore = jobstore
+        self._task = task
+        self._tag = tag
+
+    @property
+    def store(self) -> BaseJobStore:
+        """The store itself, for what schedulers do not ask of theirs."""
+        return self._scheduler._engine.stores[self._jobstore]
+
+    def find(self, message_id: str) -> ScheduledMessage | None:
+        """Return a message, or None. Asked in the order in which a message moves, so that none is overlooked."""
+        job = self._scheduler.get_job(message_id, self._jobstore)
+        if job is not None and self._is_ours(job):
+            return _waiting(job)
+        runs = [*self._runs(message_id)]
+        if runs:
+            return self._under_way(runs[0], last_error=self._last_error(runs[0]))
+        return next((as_dead(letter) for letter in self.letters(message_id)), None)
+
+    def select(self, wanted: MessageFilter) -> list[ScheduledMessage]:
+        """Return the messages that fit, the earliest first."""
+        found = [message for message in self._candidates(wanted) if wanted.matches(message)]
+        found.sort(key=_order)
+        return found[: wanted.limit]
+
+    def _candidates(self, wanted: MessageFilter) -> Iterator[ScheduledMessage]:
+        if MessageState.PENDING in wanted.states:
+            for job in self._scheduler.get_jobs(self._jobstore):
+                if self._is_ours(job):
+                    yield _waiting(job)
+        if wanted.states & {MessageState.DELIVERING, MessageState.RETRYING}:
+            yield from map(self._under_way, self._runs())
+        if MessageState.DEAD in wanted.states:
+            yield from map(as_dead, self.letters(tag=wanted.event_name))
+
+    def live(self, message_id: str) -> list[Run]:
+        """Return the runs of a message that a process has."""
+        return self._ours(self.store.live_runs(message_id))
+
+    def pending(self, message_id: str) -> list[Run]:
+        """Return the runs of a message that nobody has."""
+        return self._ours(self.store.pending_runs(message_id))
+
+    def records(self, message_id: str) -> list[Record]:
+        """Return what the history tells of the last attempts."""
+        return self._scheduler.runs(message_id, self._jobstore, limit=PAGE)
+
+    def letters(self, message_id: str | None = None, tag: str | None = None) -> Iterator[DeadLetter]:
+        """Yield dead letters, newest first: of one message, of one event name, or all."""
+        before: DeadLetter | None = None
+        while self._scheduler.running:
+            page = self._scheduler.dead_letters(
+                message_id, self._jobstore, PAGE, tag=tag or self._tag, before=before
+            )
+            yield from (letter for letter in page if self._is_ours(letter.run.job))
+            if len(page) < PAGE:
+                return
+            before = page[-1]
+
+    def count(self) -> int:
+        """Return how many messages wait for their time."""
+        return sum(self._is_ours(job) for job in self._scheduler.get_jobs(self._jobstore))
+
+    def count_stuck(self, limit: int) -> int:
+        """Return how many messages processes have that were due before a moment."""
+        return sum(instant(run.due_at) < limit for run in self._ours(self.store.live_runs()))
+
+    def _runs(self, message_id: str | None = None) -> Iterator[Run]:
+        if self._scheduler.running:
+            yield from self._ours(self.store.live_runs(message_id))
+            yield from self._ours(self.store.pending_runs(message_id))
+
+    def _ours(self, runs: Sequence[Run]) -> list[Run]:
+        return [run for run in runs if self._is_ours(run.job)]
+
+    def _is_ours(self, job: Job) -> bool:
+        """Tell whether a job is a message; somebody may have made another one of the same task by hand."""
+        return job.task == self._task and len(job.args) == len(Contents.__slots__)
+
+    def _last_error(self, run: Run) -> str | None:
+        if run.attempt == 1:
+            return None
+        return next((_account_of(record) for record in self.records(run.job.id) if record.run_id == run.id), None)
+
+    def _under_way(self, run: Run, last_error: str | None = None) -> ScheduledMessage:
+        delivering = run.owner is not None or run.attempt == 1
+        attempts = run.attempt if run.owner is not None else run.attempt - 1
+        state = MessageState.DELIVERING if delivering else MessageState.RETRYING
+        return _view(run.job, run.scheduled_at, state, attempts, last_error)
+
+
+def _order(message: ScheduledMessage) -> tuple[bool, int, str]:
+    due = message.scheduled_at
+    return due is None, 0 if due is None else instant(due), message.id
+
+
+def _waiting(job: Job) -> ScheduledMessage:
+    return _view(job, job.next_run_time, MessageState.PENDING, 0, job.life.last_error)
+
+
+def as_dead(letter: DeadLetter) -> ScheduledMessage:
+    """Return a dead letter as its message."""
+    run = letter.run
+    return _view(run.job, run.scheduled_at, MessageState.DEAD, run.attempt, _account_of(letter.record))
+
+
+def _view(job: Job, due: datetime | None, state: MessageState, attempts: int, error: str | None) -> ScheduledMessage:
+    contents = Contents.of(job)
+    recurring = not isinstance(job.trigger, DateTrigger)
+    return ScheduledMessage(
+        job.id, job.name, contents.payload, contents.content_type, contents.metadata, due, state, attempts, error,
+        recurring,
+    )  # fmt: skip
+
+
+def _account_of(record: Record) -> str:
+    kind = record.error_type or record.outcome.value
+    words = record.error_message or record.reason
+    return f"{kind}: {words}" if words else kind

@@ -1,0 +1,121 @@
+"""What a user sees of messages that are on their way, and of the whole of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from goscheduler.errors import InvalidArgument, shown
+from goscheduler.times import instant
+
+
+class MessageState(str, Enum):
+    """Where a message stands. One that was delivered is gone."""
+
+    PENDING = "pending"
+    """Waits for its time."""
+    DELIVERING = "delivering"
+    """A process has it, and publishes it or is about to."""
+    RETRYING = "retrying"
+    """An attempt failed; it waits for the next."""
+    DEAD = "dead"
+    """The last attempt failed; it is among the dead letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledMessage:
+    """A message as it stands in the store."""
+
+    id: str
+    event_name: str
+    payload: bytes = field(repr=False)
+    content_type: str
+    metadata: Mapping[str, str] = field(repr=False)
+    scheduled_at: datetime | None
+    """When it is due, or was; the next time of one that recurs. None while its job is paused."""
+    state: MessageState
+    attempts: int = 0
+    """How many attempts at the delivery have begun."""
+    last_error: str | None = None
+    recurring: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFilter:
+    """Which messages are wanted: those that fit all of it, the earliest first."""
+
+    event_name: str | None = None
+    after: datetime | None = None
+    """Due at this moment or later."""
+    before: datetime | None = None
+    """Due before this moment."""
+    states: frozenset[MessageState] = frozenset(MessageState) - {MessageState.DEAD}
+    """One state or several, also by name; all but the dead ones if not given."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Those whose metadata has all of these."""
+    limit: int = 100
+
+    def __post_init__(self) -> None:
+        if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
+            raise InvalidArgument(
+                f"limit must be a positive integer, got {shown(self.limit)}", field="limit", value=self.limit
+            )
+        for name in ("after", "before"):
+            moment = getattr(self, name)
+            if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
+                raise InvalidArgument(
+                    f"{name} must be a datetime with a time zone, got {shown(moment)}", field=name, value=moment
+                )
+        object.__setattr__(self, "states", _states(self.states))
+
+    def matches(self, message: ScheduledMessage) -> bool:
+        """Tell whether a message is wanted, the limit aside."""
+        due = message.scheduled_at
+        return (
+            (self.event_name is None or message.event_name == self.event_name)
+            and (self.after is None or (due is not None and instant(due) >= instant(self.after)))
+            and (self.before is None or (due is not None and instant(due) < instant(self.before)))
+            and message.state in self.states
+            and all(message.metadata.get(name) == value for name, value in self.metadata.items())
+        )
+
+
+def _states(given: Any) -> frozenset[MessageState]:
+    several = [given] if isinstance(given, str) else list(given)
+    known = [state.value for state in MessageState]
+    for one in several:
+        if one not in known:
+            raise InvalidArgument(
+                f"states must be some of {', '.join(known)}, got {shown(one)}", field="states", value=one
+            )
+    return frozenset(map(MessageState, several))
+
+
+class HealthStatus(str, Enum):
+    """What a check of health comes to."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    """Messages are stuck, or the transport cannot take any now."""
+    UNHEALTHY = "unhealthy"
+    """The store does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a check of health has found."""
+
+    status: HealthStatus
+    latency: float
+    """How many seconds the store took to answer."""
+    pending: int | None
+    """How many messages wait for their time; None if they were not counted."""
+    stuck: int
+    """How many should have been delivered long ago: a process has them, or nobody does."""
+    details: Mapping[str, Any]
+    checked_at: datetime
+    message: str = ""
+    """Why it is not healthy, in a sentence."""
