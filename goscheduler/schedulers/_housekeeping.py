@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 PRUNE_INTERVAL = 60.0
 #: At most so many records are forgotten in one write.
 BATCH = 500
-#: A store with more to forget is asked again, for at most so many seconds; the rest waits for the next time.
+#: A store with more to forget is asked again, for at most so many seconds; the rest waits for a while, not for long.
 LONGEST = 0.05
+PRUNE_AGAIN = 1.0
 
 
 def look_after_stores(engine: Engine) -> float:
@@ -34,10 +35,10 @@ def look_after_stores(engine: Engine) -> float:
         return wait
     recover(engine)
     if engine.prune_due_at <= now:
-        prune(engine)
-        engine.prune_due_at = now + PRUNE_INTERVAL
+        engine.prune_due_at = now + (PRUNE_AGAIN if prune(engine) else PRUNE_INTERVAL)
     shared = any(store.shared for store in engine.stores.values())
     interval = engine.leases.length * RENEW_AFTER if shared else PRUNE_INTERVAL
+    interval = min(interval, engine.prune_due_at - now)
     engine.chores_due_at = now + interval
     return interval
 
@@ -67,18 +68,23 @@ def recover(engine: Engine) -> None:
             engine.wake()
 
 
-def prune(engine: Engine) -> None:
-    """Forget jobs that are over and records that the retention does not keep, in every store that answers."""
+def prune(engine: Engine) -> bool:
+    """Forget jobs that are over and records that the retention does not keep, in every store that answers.
+
+    True if there is more to forget.
+    """
+    more = False
     for alias, store in engine.stores.items():
         if alias in engine.outages:
             continue
         try:
             _prune_jobs(engine, alias, store)
-            _prune_store(engine, store)
+            more = _prune_store(engine, store) or more
         except BaseException as error:
             if not survivable(error):
                 raise
             engine.logger.warning('Job store "%s" could not forget old records: %s', alias, error, exc_info=error)
+    return more
 
 
 def _prune_jobs(engine: Engine, alias: str, store: BaseJobStore) -> None:
@@ -89,8 +95,10 @@ def _prune_jobs(engine: Engine, alias: str, store: BaseJobStore) -> None:
         engine.tell([JobEvent(EventCode.JOB_REMOVED, job_id, alias) for job_id in removed])
 
 
-def _prune_store(engine: Engine, store: BaseJobStore) -> None:
+def _prune_store(engine: Engine, store: BaseJobStore) -> bool:
+    """Forget records for a short while; true if there are more."""
     end = engine.clock.monotonic() + LONGEST
     while store.prune_history(engine.retention, engine.clock.now(), BATCH) >= BATCH:
         if engine.clock.monotonic() >= end:
-            return
+            return True
+    return False
