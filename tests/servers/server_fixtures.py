@@ -29,7 +29,7 @@ _FOLDER = "folder_of_servers"
 _MISSING = "no server for this test: "
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def shared_server(pytestconfig: pytest.Config) -> Callable[[str], Server]:
     def get(kind: str) -> Server:
         _require(kind)

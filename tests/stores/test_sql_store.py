@@ -8,9 +8,11 @@ import threading
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import create_engine, delete, inspect
 
 from goscheduler.jobstores import _sql_transactions
 from goscheduler.jobstores._sql_dialects import Dialect
+from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.transitions import asked_for
@@ -78,24 +80,45 @@ class TestSQLite(SharedContract):
         self.url = f"sqlite:///{tmp_path}/jobs.db"
 
 
-class TestPostgreSQL(SharedContract):
+class ServerContract(SharedContract):
+    """The contract on a server, in one database for all tests: to make one takes longer than most of them."""
+
+    kind = ""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, shared_server):
+        with shared_server(cls.kind).fresh() as space:
+            engine = create_engine(space.url)
+            yield space.url, engine
+            engine.dispose()
+
     @pytest.fixture(autouse=True)
-    def _place(self, postgresql, fresh):
-        self.url = fresh(postgresql).url
+    def _place(self, database):
+        self.url, engine = database
+        tables = Tables("goscheduler", None)
+        there = set(inspect(engine).get_table_names())
+        with engine.begin() as connection:
+            for table in tables.metadata.tables.values():
+                if table.name in there and table is not tables.meta:
+                    connection.execute(delete(table))
 
 
-class TestMariaDB(SharedContract):
-    @pytest.fixture(autouse=True)
-    def _place(self, mariadb, fresh):
-        self.url = fresh(mariadb).url
+class TestPostgreSQL(ServerContract):
+    kind = "postgresql"
 
 
-class TestUnknownDatabase(SharedContract):
+class TestMariaDB(ServerContract):
+    kind = "mariadb"
+
+
+class TestUnknownDatabase(ServerContract):
     """PostgreSQL treated as a database of which nothing is known."""
 
+    kind = "postgresql"
+
     @pytest.fixture(autouse=True)
-    def _place(self, postgresql, fresh, monkeypatch):
-        self.url = fresh(postgresql).url
+    def _know_nothing(self, monkeypatch):
         monkeypatch.setattr(_sql_transactions, "dialect_of", lambda url: Dialect())
 
 
