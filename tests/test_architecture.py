@@ -92,7 +92,9 @@ THIRD_PARTY = {
     "sqlalchemy": re.compile(r"goscheduler\.((jobstores|documents)\.(sqlalchemy|_sql_.*)|locks\.sql|movein\.sources)"),
     "rq": re.compile(r"goscheduler\.periodic\.dispatch"),
     "dramatiq": re.compile(r"goscheduler\.periodic\.dispatch"),
-    "redis": re.compile(r"goscheduler\.((jobstores|documents)\._?redis.*|transports\.redis_streams|locks\.redis|movein\.sources)"),
+    "redis": re.compile(
+        r"goscheduler\.((jobstores|documents)\._?redis.*|transports\.redis_streams|locks\.redis|movein\.sources)"
+    ),
     "kombu": re.compile(r"goscheduler\.transports\._?kombu.*"),
     "nats": re.compile(r"goscheduler\.transports\.nats"),
     "httpx": re.compile(r"goscheduler\.transports\.webhook"),

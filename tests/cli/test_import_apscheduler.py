@@ -540,10 +540,9 @@ def test_jobs_are_not_added_to_a_store_in_memory(
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb", "redis", "mongodb"])
-@pytest.mark.parametrize("debug", [(), ("--debug",)])
-@pytest.mark.parametrize("option", ["source", "target"])
+@pytest.mark.parametrize(("option", "debug"), [("source", ()), ("target", ("--debug",))])
 def test_a_password_is_never_shown(
-    kind: str, debug: tuple[str, ...], option: str, shared_server: Callable[[str], Any], tmp_path: Path,
+    kind: str, option: str, debug: tuple[str, ...], shared_server: Callable[[str], Any], tmp_path: Path,
     process: Callable[..., Any],
 ) -> None:  # fmt: skip
     server = shared_server(kind)
