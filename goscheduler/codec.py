@@ -71,9 +71,12 @@ def register_type(
     _codec_types.register(cls, name, to_state, from_state)
 
 
+_write = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
 def dumps(value: Any, path: str = "value", limit: int = MAX_SIZE) -> str:
     """Return ``value`` as JSON text, in ASCII; refused if it is longer than ``limit``."""
-    text = json.dumps(encode(value, path), separators=(",", ":"), allow_nan=False)
+    text = _write(encode(value, path))
     if len(text) > limit:
         raise InvalidArgument(f"{path} takes {len(text)} bytes when stored, the limit is {limit}", field=path)
     return text

@@ -277,13 +277,13 @@ class Job:
         args = changes.pop("args") if "args" in changes else self.args
         kwargs = changes.pop("kwargs") if "kwargs" in changes else self.kwargs
         target = resolve(func, self._scheduler._tasks)
-        if isinstance(args, str) or not isinstance(args, Iterable):
+        if type(args) is not tuple and (isinstance(args, str) or not isinstance(args, Iterable)):
             raise TypeError("args must be a non-string iterable")
-        if isinstance(kwargs, str) or not isinstance(kwargs, Mapping):
+        if type(kwargs) is not dict and (isinstance(kwargs, str) or not isinstance(kwargs, Mapping)):
             raise TypeError("kwargs must be a dict-like object")
         args, kwargs = tuple(args), dict(kwargs)
         check_callable_args(target.func, args, kwargs)
-        approved.update(target._asdict(), args=args, kwargs=kwargs)
+        approved.update(func=target.func, func_ref=target.func_ref, task=target.task, args=args, kwargs=kwargs)
 
     @property
     def stored_args(self) -> tuple[Any, ...]:

@@ -339,11 +339,13 @@ class Claiming:
             free_next(self._work, part, row.freed, groups)
 
 
-def tell_to_end(part: Part, row: RunRow, reason: str) -> None:
-    """Have the owner of a live run told to end it, unless that was done before."""
+def tell_to_end(part: Part, row: RunRow, reason: str, yields: bool = True) -> None:
+    """Have the owner of a live run told to end it. An earlier reason stays if this one ``yields``."""
+    if row.cancel is not None and yields:
+        return
+    part.step.check(row.place)
+    part.step.replace(row.key, row._replace(cancel=reason).text, row.version)
     if row.cancel is None:
-        part.step.check(row.place)
-        part.step.replace(row.key, row._replace(cancel=reason).text)
         part.step.create(row.ending)
 
 

@@ -111,6 +111,8 @@ class RunRow(NamedTuple):
     limits: list[str]
     place: Key
     run: str = ""
+    version: int | None = None
+    """Of the value that was read. The place stays the same when somebody says how a live run is to end."""
 
     @property
     def key(self) -> Key:
@@ -118,7 +120,7 @@ class RunRow(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{json.dumps(self[:-1])}\n{self.run}"
+        return f"{json.dumps(self[:-2])}\n{self.run}"
 
     @property
     def groups(self) -> list[str]:
@@ -244,7 +246,7 @@ class Rows:
         header, _, text = found.value.partition("\n")
         try:
             *fields, place = json.loads(header)
-            row = RunRow._make([*fields, tuple(place), text])
+            row = RunRow._make([*fields, tuple(place), text, found.version])
             return row if isinstance(row.id, str) and row.place else _refuse("it is no run")
         except Exception as error:
             raise CodecError(f"A run cannot be read: {described(error)}") from error

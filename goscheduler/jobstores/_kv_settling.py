@@ -137,7 +137,7 @@ class Settling:
         if row.cancel is not None:
             part.step.delete(row.ending)
         if follow_up is None:
-            part.step.delete(row.key)
+            part.step.delete(row.key, row.version)
         else:
             self._follow_up(part, row, follow_up, groups)
         for name in row.groups:
@@ -150,7 +150,7 @@ class Settling:
         following = self._work.rows.new_run(run)
         if row.cancel is not None:
             following = following._replace(cancel=row.cancel)
-        part.step.replace(row.key, following.text)
+        part.step.replace(row.key, following.text, row.version)
         part.step.create(following.place)
         part.step.create(following.member)
         groups[following.groups[0]].take_in(following.member[2])

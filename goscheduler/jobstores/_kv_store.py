@@ -7,7 +7,7 @@ scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -237,7 +237,9 @@ class KeyValueJobStore(BaseJobStore):
             self._logger.error("Run %s is kept and cannot be run: %s", row.id, error)
             return None
 
-    def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+    ) -> Run | None:
         for _ in attempts():
             rows = rows_named(self._work, [word(run_id)])
             run = self._read_run(rows[0]) if rows else None
@@ -249,7 +251,7 @@ class KeyValueJobStore(BaseJobStore):
             if row.owner is None:
                 self._call_off(part, row, end(run), groups)
             else:
-                tell_to_end(part, row, reason)
+                tell_to_end(part, row, reason, yields)
             part.step.ring(self._who)
             if write_all(self._work, groups, [part]):
                 return run
@@ -261,6 +263,26 @@ class KeyValueJobStore(BaseJobStore):
         if not self._jobs.existing({row.job_id}):
             part.gone.add(row.groups[0])
         part.step.create(*history_entry(record_of(settlement.attempt)))
+
+    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+        rows = rows_named(self._work, self._members(job_id, "L"))
+        return {row.id: row.cancel for row in rows if row.owner is not None and row.cancel is not None}
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+        taken: set[str] = set()
+        for _ in attempts():
+            rows = rows_named(self._work, [word(run_id) for run_id in wishes])
+            asked = [row for row in rows if row.owner == owner and row.cancel == wishes[row.id]]
+            if not asked:
+                return taken
+            for row in asked:
+                part = Part()
+                part.step.check(row.place)
+                part.step.replace(row.key, row._replace(cancel=None).text, row.version)
+                part.step.delete(row.ending)
+                if write_all(self._work, Groups(self._server), [part]):
+                    taken.add(row.id)
+        raise overtaken()
 
     # Owners
 
@@ -312,17 +334,19 @@ class KeyValueJobStore(BaseJobStore):
         return job.life
 
     def forget_job(self, job_id: str) -> None:
-        self.discard_pending(job_id)
         for _ in attempts():
-            rows = [row for row in rows_named(self._work, self._members(job_id, "L")) if not row.revoked]
+            self.discard_pending(job_id)
+            rows = rows_named(self._work, self._members(job_id, "LWP"))
+            if all(row.owner is not None and row.revoked for row in rows):  # else one was claimed or put back meanwhile
+                return
             parts = []
             for row in rows:
-                part = Part()
-                part.step.check(row.place)
-                part.step.replace(row.key, row._replace(revoked=True).text)
-                parts.append(part)
-            if write_all(self._work, Groups(self._server), parts):
-                return
+                if row.owner is not None and not row.revoked:
+                    part = Part()
+                    part.step.check(row.place)
+                    part.step.replace(row.key, row._replace(revoked=True).text, row.version)
+                    parts.append(part)
+            write_all(self._work, Groups(self._server), parts)
         raise overtaken()
 
     # Others

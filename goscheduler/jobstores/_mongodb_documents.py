@@ -36,6 +36,7 @@ other processes are to look at once.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,8 @@ Document = dict[str, Any]
 LONGEST_TEXT = 4 * 1024 * 1024
 #: How many runs of one job may wait.
 MOST_RUNS = 20_000
+#: What is found of marks where runs are held until others end, and not because they cannot be read.
+ANY_HELD: Document = {"$in": [re.compile("^held:job:"), re.compile("^held:limit:")]}
 
 _JOB_FIELDS = ("lane", "next", "zone", "due", "suspended", "limits", "life", "finished")
 

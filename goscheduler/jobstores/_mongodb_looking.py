@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from goscheduler.clock import SYSTEM_CLOCK
-from goscheduler.jobstores._mongodb_documents import Document, end_mark, rank_in
+from goscheduler.jobstores._mongodb_documents import ANY_HELD, Document, end_mark, rank_in
 from goscheduler.jobstores._mongodb_writing import Collections
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.times import UTC, from_instant, instant
@@ -35,6 +35,8 @@ class Seen(NamedTuple):
     """Whether something is due for an executor that has no room."""
     to_end: bool
     """Whether a run of ours is to be ended."""
+    held: bool
+    """Whether runs are held until others have ended."""
 
 
 class Looking:
@@ -57,15 +59,16 @@ class Looking:
                 what = f"{place} {with_room}"
                 last: Document = {"$project": {"_id": 0, "at": f"${place}.at", "what": what}}
                 steps.append(self._also([*_earliest(place, executors, request.tasks), {"$limit": 1}, last]))
-        told: Document = {"$project": {"_id": 0, "what": "end"}}
-        steps.append(self._also([{"$match": {"marks": end_mark(request.owner)}}, {"$limit": 1}, told]))
+        for what, mark in (("end", end_mark(request.owner)), ("held", ANY_HELD)):
+            told: Document = {"$project": {"_id": 0, "what": what}}
+            steps.append(self._also([{"$match": {"marks": mark}}, {"$limit": 1}, told]))
         found: dict[Any, Any] = {row.get("what"): row.get("at") for row in self._collections.meta.aggregate(steps)}
         now = from_instant(found[None], UTC) if self._server_time else request.now
         at = instant(now)
         self._looked_at, self._server_now = SYSTEM_CLOCK.monotonic(), now
         full = [found.get("due False"), found.get("ready False")]
         crowded = any(time is not None and time <= at for time in full)
-        return Seen(now, found.get("due True"), found.get("ready True"), crowded, "end" in found)
+        return Seen(now, found.get("due True"), found.get("ready True"), crowded, "end" in found, "held" in found)
 
     def expect(self, request: FireRequest) -> Seen | None:
         """Return that jobs are due, where a look a moment ago said so. The server's clock is past the time given."""
@@ -73,7 +76,7 @@ class Looking:
         if passed > BELIEVED or self._server_now is None or not any(room > 0 for room in request.room.values()):
             return None
         now = self._server_now + timedelta(seconds=passed) if self._server_time else request.now
-        return Seen(now, instant(now), None, False, False)
+        return Seen(now, instant(now), None, False, False, False)
 
     def now(self, now: datetime) -> datetime:
         """Return the present moment, by the server's clock if that is the one to go by."""

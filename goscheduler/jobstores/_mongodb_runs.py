@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
@@ -19,6 +19,7 @@ from goscheduler.jobstores._mongodb_documents import (
     quoted,
     unquoted,
     with_runs,
+    without,
 )
 from goscheduler.jobstores._mongodb_firing import Work, free_held
 from goscheduler.runs.records import record_of
@@ -63,6 +64,37 @@ class Runs:
         ]
         return [(run, reason) for run, reason in found if run is not None]
 
+    def asked_to_end(self, job_id: str) -> dict[str, str]:
+        """Return run id → reason, of the live runs of a job that are to be ended."""
+        document = self._jobs.find_one({"_id": job_id}, {"runs": 1}) or {}
+        asked = {entry["id"]: _wished(entry) for entry in document.get("runs", ())}
+        return {run_id: reason for run_id, reason in asked.items() if reason is not None}
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> list[str]:
+        """Forget that some runs of an owner are to be ended, where that is for the same reason; return their ids."""
+        taken: list[str] = []
+        these: Document = {"marks": end_mark(owner), "runs.id": {"$in": list(wishes)}}
+        for job_id in [row["_id"] for row in self._jobs.find(these, {"_id": 1})]:
+            taken += self._take_back(job_id, owner, wishes)
+        return taken
+
+    def _take_back(self, job_id: str, owner: str, wishes: Mapping[str, str]) -> list[str]:
+        taken: list[str] = []
+
+        def edit(document: Document | None) -> Document:
+            before: Document = document or {"_id": job_id, "here": False}
+            heard = [
+                entry for entry in before.get("runs", ())
+                if entry.get("owner") == owner and entry["id"] in wishes and _wished(entry) == wishes[entry["id"]]
+            ]  # fmt: skip
+            taken[:] = [entry["id"] for entry in heard]
+            for entry in heard:
+                before = _with_entry(before, entry, without(entry, "cancel"))
+            return before if heard else document or before
+
+        self._work.writer.edit(job_id, edit, call=False)
+        return taken
+
     def _read(self, entry: Document, document: Document) -> Run | None:
         try:
             return self._work.documents.run(entry, document)
@@ -103,8 +135,11 @@ class Runs:
         self._work.writer.edit(job_id, edit, call=False)
         free_held(self._work, turns)
 
-    def cancel(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
-        """End a pending run as ``end`` says, or have the owner of a live one told; None if there is none."""
+    def cancel(self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool) -> Run | None:
+        """End a pending run as ``end`` says, or have the owner of a live one told; None if there is none.
+
+        An earlier reason for a live one stays if this one ``yields``.
+        """
         row = self._jobs.find_one({"$or": [LIVE, PENDING], "runs.id": run_id}, {"_id": 1})
         if row is None:
             return None
@@ -119,24 +154,31 @@ class Runs:
             if entry is None or run is None:
                 return document or before
             found.append((run, entry))
-            return _cancelled(before, entry, reason, end, run)
+            if "owner" in entry:
+                stays = yields and "cancel" in entry
+                return before if stays else _with_entry(before, entry, {**entry, "cancel": quoted(reason)})
+            return _called_off(before, entry, end(run))
 
         self._work.writer.pass_on([self._work.writer.edit(job_id, edit)])
         free_held(self._work, [entry["freed"] for _, entry in found if "freed" in entry and "owner" not in entry])
         return found[0][0] if found else None
 
 
-def _cancelled(
-    document: Document, entry: Document, reason: str, end: Callable[[Run], Settlement], run: Run
-) -> Document:
-    """Return a document in which a live run is to end, or from which a pending one is gone, with a record of that."""
+def _called_off(document: Document, entry: Document, end: Settlement) -> Document:
+    """Return a document from which a pending run is gone, with a record of that."""
     others = [each for each in document["runs"] if each is not entry]
-    if "owner" in entry:
-        told = {**entry, "cancel": quoted(reason)}
-        return with_runs(document, [told if each is entry else each for each in document["runs"]])
     after = with_runs(document, freed(others, entry.get("freed", "")))
-    record = history_document(record_of(end(run).attempt), ":off")
+    record = history_document(record_of(end.attempt), ":off")
     return {**after, "told": [*document.get("told", ()), record]}
+
+
+def _with_entry(document: Document, entry: Document, changed: Document) -> Document:
+    return with_runs(document, [changed if each is entry else each for each in document["runs"]])
+
+
+def _wished(entry: Document) -> str | None:
+    """Return why a live run is to end, if it is."""
+    return unquoted(entry.get("cancel")) if "owner" in entry else None
 
 
 def _of_job(job_id: str | None, condition: Document) -> Document:

@@ -7,7 +7,7 @@
 --   heads             hash   job id → what changes at every firing: a job head, see below
 --   lives             hash   job id → [run count, last run, last success, last error, last outcome]
 --   due               zset   lane → the earliest time in it
---   due:<lane>        zset   job id → when it is due; while somebody plans it: until when it is his
+--   due:<lane>        zset   job id → when it is due; while one of several owners plans it: until when it is his
 --   suspended         set    ids of suspended jobs
 --   finished          zset   id of a job that was kept after it fired for the last time → when that was
 --   broken            hash   job id → a head that could not be read
@@ -83,6 +83,23 @@ local function put(command, key, first, second)
   if second then bucket[#bucket + 1] = second end
 end
 
+-- Write a list that stands as the command takes it. CHUNK is even, so that pairs stay together.
+local function put_all(command, key, list)
+  for first = 1, #list, CHUNK do
+    call(command, P .. key, unpack(list, first, math.min(first + CHUNK - 1, #list)))
+  end
+end
+
+-- A list, `width` values for each of some things, without the things that are crossed out.
+local function without(list, crossed, width)
+  if not next(crossed) then return list end
+  local left = {}
+  for index = 1, #list do
+    if not crossed[math.ceil(index / width)] then left[#left + 1] = list[index] end
+  end
+  return left
+end
+
 local touched = {due = {}, ready = {}}
 local counted = {}
 local woken = false
@@ -98,9 +115,7 @@ local function count_successes()
       scores[#scores + 1] = ids[index]
     end
   end
-  for first = 1, #scores, CHUNK do
-    call('ZADD', P .. 'successes', unpack(scores, first, math.min(first + CHUNK - 1, #scores)))
-  end
+  put_all('ZADD', 'successes', scores)
   counted = {}
 end
 
@@ -124,6 +139,7 @@ local function finish()
 end
 
 local function values(key, fields)
+  if #fields > 0 and #fields <= CHUNK then return call('HMGET', P .. key, unpack(fields)) end
   local found = {}
   for first = 1, #fields, CHUNK do
     local part = call('HMGET', P .. key, unpack(fields, first, math.min(first + CHUNK - 1, #fields)))
@@ -215,6 +231,22 @@ local function standing(job_id)
     if state == 'L' then live = live + 1 elseif state == 'W' then waiting = waiting + 1 end
   end
   return live, waiting
+end
+
+-- Index → {live, waiting} of the jobs that have runs. Most have none, which one look tells of many.
+local function standings(job_ids)
+  local found = {}
+  for first = 1, #job_ids, 100 do
+    local last, keys = math.min(first + 99, #job_ids), {}
+    for index = first, last do keys[#keys + 1] = P .. 'of:' .. job_ids[index] end
+    if call('EXISTS', unpack(keys)) > 0 then
+      for index = first, last do
+        local live, waiting = standing(job_ids[index])
+        if live + waiting > 0 then found[index] = {live, waiting} end
+      end
+    end
+  end
+  return found
 end
 
 local function write_head(run_id, head)
@@ -385,28 +417,43 @@ local function before(a, b)
   return a[3] < b[3]
 end
 
--- Return {id, lane} of what is due, the lowest rank first, no more than there is room for.
-local function pick(kind, request, most, ageing)
-  local by_executor, picked = {}, {}
-  for _, lane in ipairs(lanes_for(kind, request)) do
-    local room = math.min(request.room[lane.executor], most)
-    if room > 0 and lane.time <= now then
-      local waiting = by_executor[lane.executor] or {lanes = 0}
-      waiting.lanes = waiting.lanes + 1
-      by_executor[lane.executor] = waiting
-      local due = call('ZRANGEBYSCORE', P .. kind .. ':' .. lane.key, '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, room)
-      for index = 1, #due, 2 do
-        local time = tonumber(due[index + 1])
-        waiting[#waiting + 1] = {time + lane.priority * ageing, time, due[index], lane.key}
-      end
+-- Return ids and lanes of what is due in some lanes, the lowest rank first.
+local function ranked(kind, lanes, room, ageing)
+  local waiting, ids, keys = {}, {}, {}
+  for _, lane in ipairs(lanes) do
+    local due = call('ZRANGEBYSCORE', P .. kind .. ':' .. lane.key, '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, room)
+    for index = 1, #due, 2 do
+      local time = tonumber(due[index + 1])
+      waiting[#waiting + 1] = {time + lane.priority * ageing, time, due[index], lane.key}
     end
   end
-  for executor, waiting in pairs(by_executor) do
-    if waiting.lanes > 1 then table.sort(waiting, before) end
-    local room = math.min(request.room[executor], most - #picked)
-    for index = 1, math.min(room, #waiting) do picked[#picked + 1] = {waiting[index][3], waiting[index][4]} end
+  table.sort(waiting, before)
+  for index = 1, math.min(room, #waiting) do ids[index], keys[index] = waiting[index][3], waiting[index][4] end
+  return ids, keys
+end
+
+-- Return ids and lanes of what is due, no more than there is room for. In one lane, it stands in order already.
+local function pick(kind, request, most, ageing)
+  local by_executor, ids, keys = {}, {}, {}
+  for _, lane in ipairs(lanes_for(kind, request)) do
+    if lane.time <= now then
+      local lanes = by_executor[lane.executor] or {}
+      by_executor[lane.executor] = lanes
+      lanes[#lanes + 1] = lane
+    end
   end
-  return picked
+  for executor, lanes in pairs(by_executor) do
+    local room = math.min(request.room[executor], most - #ids)
+    if room > 0 and #lanes == 1 then
+      local key = lanes[1].key
+      local due = call('ZRANGEBYSCORE', P .. kind .. ':' .. key, '-inf', text(now), 'LIMIT', 0, room)
+      for _, id in ipairs(due) do ids[#ids + 1], keys[#keys + 1] = id, key end
+    elseif room > 0 then
+      local found, lanes_of_found = ranked(kind, lanes, room, ageing)
+      for index, id in ipairs(found) do ids[#ids + 1], keys[#keys + 1] = id, lanes_of_found[index] end
+    end
+  end
+  return ids, keys
 end
 
 local function firsts(list)

@@ -25,6 +25,50 @@ function steps.put_job()
   return 'done'
 end
 
+-- find_taken ids: the first of them that a job has
+
+local function first_taken(ids)
+  local stored = values('heads', ids)
+  for index, job_id in ipairs(ids) do
+    if stored[index] then return job_id end
+  end
+end
+
+function steps.find_taken()
+  return first_taken(decode(ARGV[5])) or ''
+end
+
+-- add_jobs jobs: all of them, or none and the first id that is taken. They come as lists that the commands take: heads,
+-- definitions, lives, lanes with their due times, ids of suspended ones, times at which some have finished.
+
+function steps.add_jobs()
+  local jobs = decode(ARGV[5])
+  local taken = first_taken(jobs.ids)
+  if taken then return taken end
+  put_all('HSET', 'heads', jobs.heads)
+  put_all('HSET', 'jobs', jobs.definitions)
+  put_all('HSET', 'lives', jobs.lives)
+  for lane, due in pairs(jobs.due) do
+    put_all('ZADD', 'due:' .. lane, due)
+    touched.due[lane] = true
+  end
+  put_all('SADD', 'suspended', jobs.suspended)
+  put_all('ZADD', 'finished', jobs.finished)
+  woken = true
+  return ''
+end
+
+-- take_back_jobs stamp ids: remove those of the jobs whose heads begin with a stamp
+
+function steps.take_back_jobs()
+  local beginning = '["' .. ARGV[5]
+  local ids = decode(ARGV[6])
+  for index, head in ipairs(values('heads', ids)) do
+    if head and string.sub(head, 1, #beginning) == beginning then remove_job(ids[index]) end
+  end
+  return 'done'
+end
+
 function steps.remove_jobs()
   local removed = 0
   for index = 5, #ARGV do
@@ -68,36 +112,100 @@ function steps.prune_jobs()
   return encode(removed)
 end
 
--- Firing: take_due request most reserved_for ageing. What is due is hidden from others until it is planned, or for a while.
+-- Firing: take_due request most reserved_for ageing. If there are others, what is due is hidden from them until it is
+-- planned, or for a while. It would be safe without, because whoever writes first wins; but the others would plan in vain.
+-- The answer is JSON, then the definitions, each once, then id, head, number of its definition and life of each job, all
+-- with NUL between them.
+
+local function has_nul(value)
+  return string.find(value, '\0', 1, true)
+end
+
+-- Tell whether a head names a lane and no limits, as most do, without reading it: both stand in it as quoted lists.
+local quoted_lanes = {}
+local function is_plain(head, lane)
+  local quoted = quoted_lanes[lane]
+  if not quoted then
+    quoted = ',' .. encode(lane) .. ',"'
+    quoted_lanes[lane] = quoted
+  end
+  local _, last = string.find(head, quoted, 1, true)
+  return last and not string.find(head, '"[\\"', last, true) and not has_nul(head)
+end
+
+local function are_others()
+  return call('HLEN', P .. 'owners') > 1
+end
+
+-- What cannot be part of the answer cannot be read either.
+local function without_nul(value)
+  return value and not has_nul(value) and value or ''
+end
 
 function steps.take_due()
   local request = decode(ARGV[5])
   local hidden_until = text(now + tonumber(ARGV[7]))
-  local picked = pick('due', request, tonumber(ARGV[6]), tonumber(ARGV[8]))
-  local ids = firsts(picked)
+  local ids, lanes = pick('due', request, tonumber(ARGV[6]), tonumber(ARGV[8]))
   local heads, definitions, lives = values('heads', ids), values('jobs', ids), values('lives', ids)
-  local taken, names = {}, {}
+  local taken, answer, names, different, numbers, hides = {}, {}, {}, {''}, {}, are_others()
   for index, job_id in ipairs(ids) do
-    local lane, head = picked[index][2], read_head(heads[index], JOB_HEAD)
-    touched.due[lane] = true
-    if not head or head[LANE] ~= lane or head[DUE] == '' then
-      call('ZREM', P .. 'due:' .. lane, job_id)
-      if not head then set_aside(job_id, heads[index]) end
+    local lane, stored = lanes[index], heads[index]
+    local plain = stored and is_plain(stored, lane)
+    local head = not plain and read_head(stored, JOB_HEAD)
+    if (plain or (head and head[LANE] == lane and head[DUE] ~= '')) and not has_nul(job_id) then
+      if hides then
+        put('ZADD', 'due:' .. lane, hidden_until, job_id)
+        touched.due[lane] = true
+      end
+      if head then
+        for _, name in ipairs(names_of(head[LIMITS])) do names[name] = true end
+      end
+      taken[#taken + 1] = job_id
+      local definition = definitions[index] or ''
+      if not numbers[definition] then
+        numbers[definition] = text(#different - 1)
+        different[#different + 1] = without_nul(definition)
+      end
+      local place = #answer
+      answer[place + 1], answer[place + 2], answer[place + 3] = job_id, stored, numbers[definition]
+      answer[place + 4] = without_nul(lives[index])
     else
-      put('ZADD', 'due:' .. lane, hidden_until, job_id)
-      for _, name in ipairs(names_of(head[LIMITS])) do names[name] = true end
-      local live, waiting = standing(job_id)
-      taken[#taken + 1] = {job_id, heads[index], definitions[index] or '', lives[index] or '', live, waiting}
+      call('ZREM', P .. 'due:' .. lane, job_id)
+      touched.due[lane] = true
+      if not head then set_aside(job_id, stored) end
     end
   end
+  local standing_of = {}
+  for index, known in pairs(standings(taken)) do standing_of[taken[index]] = known end
   local limits = limits_known(names)
   finish()
-  return encode({taken = taken, limits = limits, seen = look(request)})
+  different[1] = encode({
+    limits = limits, standings = standing_of, seen = look(request), definitions = #different - 1
+  })
+  return table.concat(different, '\0') .. '\0' .. table.concat(answer, '\0')
 end
 
--- write_due request limits rates displaced items. An item is [job id, live runs, what becomes of the job, next time, zone,
--- fence, reason, runs that start, runs that wait, records, whether live runs are told to end,
--- what this is based on: stamp, fence and due time]; a run is [id, number of its text, due].
+-- put_jobs_aside id ...: jobs that were taken and have no head, or none that can fire
+
+function steps.put_jobs_aside()
+  for index = 5, #ARGV do
+    local job_id = ARGV[index]
+    local stored = call('HGET', P .. 'heads', job_id)
+    local head = read_head(stored, JOB_HEAD)
+    if not head or head[DUE] == '' then
+      for _, lane in ipairs(call('ZRANGE', P .. 'due', 0, -1)) do
+        call('ZREM', P .. 'due:' .. lane, job_id)
+        touched.due[lane] = true
+      end
+      if stored and not head then set_aside(job_id, stored) end
+    end
+  end
+  return 'done'
+end
+
+-- write_due request limits rates displaced groups items. Groups are explained below. An item is [job id, live runs, what
+-- becomes of the job, next time, zone, fence, reason, runs that start, runs that wait, records, whether live runs are
+-- told to end, what this is based on: stamp, fence and due time]; a run is [id, number of its text, due].
 
 local function move_on(job_id, head, item)
   local fate = item[3]
@@ -147,11 +255,57 @@ local function fire(job_id, head, item, owner, reason)
   move_on(job_id, head, item)
 end
 
+-- Texts come as [start, number of the definition in it, end], because many are of the same definition.
+local function texts_of(group)
+  local texts, parts, definitions = {}, group.texts, group.definitions
+  for index, run_id in ipairs(group.runs) do
+    local place = 3 * index
+    texts[2 * index - 1] = run_id
+    texts[2 * index] = parts[place - 2] .. definitions[parts[place - 1]] .. parts[place]
+  end
+  return texts
+end
+
+-- A group is of jobs in one lane and without limits, of which one run each starts and nothing else happens. Its lists are
+-- as the commands take them, and nothing in them is read one by one: jobs, the heads that this is based on, ids, texts and
+-- heads of the runs; of jobs that go on, their new heads and due times.
+local function fire_group(group, owner, lapsed, refused)
+  local heads, standing_of, crossed = values('heads', group.jobs), standings(group.jobs), {}
+  for index, job_id in ipairs(group.jobs) do
+    local changed = heads[index] ~= group.based_on[index]
+    local busy = standing_of[index] and standing_of[index][1] > 0
+    if changed or lapsed or busy then
+      crossed[index] = true
+      refused[#refused + 1] = job_id
+      local head = not changed and read_head(heads[index], JOB_HEAD)
+      if head then give_back('due', job_id, head) end
+    end
+  end
+  local jobs, runs = without(group.jobs, crossed, 1), without(group.runs, crossed, 1)
+  for index, run_id in ipairs(runs) do call('HSET', P .. 'of:' .. jobs[index], run_id, 'L') end
+  put_all('SADD', 'owned:' .. owner, runs)
+  put_all('HSET', 'runs', without(texts_of(group), crossed, 2))
+  put_all('HSET', 'run_heads', without(group.run_heads, crossed, 2))
+  if #group.due > 0 then
+    put_all('HSET', 'heads', without(group.heads, crossed, 2))
+    put_all('ZADD', 'due:' .. group.lane, without(group.due, crossed, 2))
+  else
+    put_all('ZREM', 'due:' .. group.lane, jobs)
+    for _, key in ipairs({'heads', 'jobs', 'lives'}) do put_all('HDEL', key, jobs) end
+  end
+  touched.due[group.lane] = true
+  return #runs > 0
+end
+
 function steps.write_due()
-  local request, reason, items = decode(ARGV[5]), ARGV[8], items_from(9)
+  local request, reason, items = decode(ARGV[5]), ARGV[8], items_from(10)
   local compared = comparison(decode(ARGV[6]))
   local lapsed = call('ZSCORE', P .. 'given_up', request.owner)
-  local heads, refused, started = values('heads', firsts(items)), {}, false
+  local refused, started = {}, false
+  for _, group in ipairs(decode(ARGV[9])) do
+    started = fire_group(group, request.owner, lapsed, refused) or started
+  end
+  local heads = values('heads', firsts(items))
   for index, item in ipairs(items) do
     local job_id, head = item[1], read_head(heads[index], JOB_HEAD)
     local starts = #item[8] > 0
@@ -177,17 +331,19 @@ end
 function steps.take_ready()
   local request = decode(ARGV[5])
   local hidden_until = text(now + tonumber(ARGV[7]))
-  local picked = pick('ready', request, tonumber(ARGV[6]), tonumber(ARGV[8]))
-  local ids = firsts(picked)
+  local ids, lanes = pick('ready', request, tonumber(ARGV[6]), tonumber(ARGV[8]))
   local heads, texts = values('run_heads', ids), values('runs', ids)
-  local taken, names, live = {}, {}, {}
+  local taken, names, live, hides = {}, {}, {}, are_others()
   for index, run_id in ipairs(ids) do
-    local lane, head = picked[index][2], read_head(heads[index], RUN_HEAD)
-    touched.ready[lane] = true
+    local lane, head = lanes[index], read_head(heads[index], RUN_HEAD)
     if not head or head[LANE] ~= lane or head[OWNER] ~= '' or head[HELD] ~= '' then
       call('ZREM', P .. 'ready:' .. lane, run_id)
+      touched.ready[lane] = true
     else
-      put('ZADD', 'ready:' .. lane, hidden_until, run_id)
+      if hides then
+        put('ZADD', 'ready:' .. lane, hidden_until, run_id)
+        touched.ready[lane] = true
+      end
       for _, name in ipairs(names_of(head[R_LIMITS])) do names[name] = true end
       live[head[JOB]] = live[head[JOB]] or standing(head[JOB])
       taken[#taken + 1] = {run_id, heads[index], texts[index] or '', live[head[JOB]]}

@@ -25,9 +25,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._records import zone_text
 from goscheduler.jobstores._redis_link import Link
+from goscheduler.jobstores._redis_lists import Firings
 from goscheduler.jobstores._redis_rows import Items, JobHead, Rows, RunHead, dumps, quoted, record_row
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
 from goscheduler.runs.limits import Ledger
+from goscheduler.runs.model import make
 from goscheduler.runs.plan import AGEING, FiringPlan, Standing
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
@@ -81,10 +83,23 @@ class Seen(NamedTuple):
         return any(time <= now and room.get(alias, 0) <= 0 for alias, time in times.items())
 
 
+class DueJob(NamedTuple):
+    """A job that was taken."""
+
+    id: str
+    head_text: str
+    definition: str
+    life: str
+    head: JobHead | None
+    """None if it cannot be read, or cannot fire."""
+    live: int
+    waiting: int
+
+
 class Batch(NamedTuple):
     """What was taken."""
 
-    taken: Sequence[Sequence[Any]]
+    taken: Sequence[Any]
     limits: Sequence[Sequence[Any]]
     """Name, live runs and latest starts of the limits that it needs."""
     seen: Seen
@@ -101,12 +116,14 @@ class Doubt(NamedTuple):
     """What was taken, where nobody knows whether the decision about it was written."""
 
     kind: str
-    taken: Sequence[Sequence[Any]]
+    taken: Sequence[Any]
 
     def ids_and_fences(self) -> list[tuple[str, str]]:
         """Return what it was based on."""
-        place = JobHead._fields.index("fence") if self.kind == "due" else RunHead._fields.index("fence")
-        return [(each[0], json.loads(each[1])[place]) for each in self.taken]
+        if self.kind == "due":
+            return [(job.id, job.head.fence) for job in self.taken if job.head is not None]
+        place = RunHead._fields.index("fence")
+        return [(run_id, json.loads(head)[place]) for run_id, head, *_ in self.taken]
 
 
 class Desk:
@@ -141,7 +158,7 @@ class Desk:
         room = dict(request.room)
         fired: list[_Firing] = []
         for _ in range(TRIES):
-            batch = self._take("take_due", request, room)
+            batch = self._take_due(request, room)
             seen = batch.seen
             if not batch.taken:
                 break
@@ -163,10 +180,12 @@ class Desk:
     ) -> tuple[list[_Firing], Seen, Sequence[str]]:
         with self._undecided_if_it_fails(Doubt("due", batch.taken)):
             ledger = batch.ledger()
-            firings = [self._plan(each, request, ledger, batch.seen.now) for each in batch.taken]
+            firings = [self._plan(job, request, ledger, batch.seen.now) for job in batch.taken if job.head is not None]
+            self._put_aside([job.id for job in batch.taken if job.head is None])
+            lists, items = self._rows_of(firings, request.owner)
             answer = self._link.ask(
                 "write_due", request.now, _asked(request, room), dumps(batch.limits), _rates(ledger),
-                DISPLACED, *self._items(firings).arguments(),
+                DISPLACED, lists.text, *items.arguments(),
             )  # fmt: skip
         refused = set(answer["refused"])
         done = [firing for firing in firings if firing.job.id not in refused]
@@ -176,32 +195,57 @@ class Desk:
                 firing.job.next_run_time = firing.plan.next_run_time
         return done, Seen.read(answer["seen"]), list(refused)
 
-    def _plan(self, taken: Sequence[Any], request: FireRequest, ledger: Ledger, now: datetime) -> _Firing:
-        job_id, head_text, definition, life, live, waiting = taken
-        head = JobHead(*json.loads(head_text))
+    def _take_due(self, request: FireRequest, room: Mapping[str, int]) -> Batch:
+        first, *texts = self._take("take_due", request, room).split("\0")
+        answer = json.loads(first)
+        standings, count = answer["standings"], answer["definitions"]
+        definitions, texts = texts[:count], texts[count:] if count else []
+        ids, heads, numbers, lives = texts[::4], texts[1::4], texts[2::4], texts[3::4]
+        taken = [
+            make(DueJob, (job_id, head_text, definitions[int(number)], life, head, *standings.get(job_id, (0, 0))))
+            for job_id, head_text, number, life, head
+            in zip(ids, heads, numbers, lives, _that_can_fire(JobHead.read_all(heads)), strict=True)
+        ]  # fmt: skip
+        return Batch(taken, list(answer["limits"]), Seen.read(answer["seen"]))
+
+    def _plan(self, due: DueJob, request: FireRequest, ledger: Ledger, now: datetime) -> _Firing:
+        job_id, _, definition, life, head, live, waiting = due
+        assert head is not None, "only what has a head is planned"
         job = self._rows.job(job_id, head, definition, life)
         fence = max(int(head.fence) + 1, instant(now))
         if job.suspended is not None:
             plan = FiringPlan(suspended=job.suspended)
         else:
             plan = request.plan(job, Standing(live, waiting, fence, ledger), now)
-        return _Firing(job, plan, fence, live, definition, (head.stamp, head.fence, head.due))
+        return make(_Firing, (job, head, plan, fence, due))
 
-    def _items(self, firings: Sequence[_Firing]) -> Items:
-        items, rows = Items(), self._rows
-        for job, plan, fence, live, definition, base in firings:
-            following = plan.next_run_time
-            items.add([
-                job.id, live, _fate(plan),
-                "" if following is None else str(instant(following)),
-                "Z" if following is None else zone_text(following.tzinfo),
-                str(fence), quoted(plan.suspended),
-                [rows.started(run, definition, items) for run in plan.start],
-                [rows.started(run, definition, items) for run in plan.wait],
-                [record_row(record_of(attempt), items) for attempt in plan.records],
-                int(plan.displace), base,
-            ])  # fmt: skip
-        return items
+    def _put_aside(self, job_ids: Sequence[str]) -> None:
+        """Keep jobs out of the way that stand in line though they cannot fire."""
+        if job_ids:
+            self._link.step("put_jobs_aside", None, *job_ids)
+
+    def _rows_of(self, firings: Sequence[_Firing], owner: str) -> tuple[Firings, Items]:
+        lists, items = Firings(self._rows, owner), Items()
+        for firing in firings:
+            if firing.is_plain():
+                lists.add(firing.due.head_text, firing.head, firing.plan, firing.due.definition)
+            else:
+                items.add(self._item(firing, items))
+        return lists, items
+
+    def _item(self, firing: _Firing, items: Items) -> list[Any]:
+        job, head, plan, fence, due = firing
+        rows, following = self._rows, plan.next_run_time
+        return [
+            job.id, due.live, _fate(plan),
+            "" if following is None else str(instant(following)),
+            "Z" if following is None else zone_text(following.tzinfo),
+            str(fence), quoted(plan.suspended),
+            [rows.started(run, due.definition, items) for run in plan.start],
+            [rows.started(run, due.definition, items) for run in plan.wait],
+            [record_row(record_of(attempt), items) for attempt in plan.records],
+            int(plan.displace), [head.stamp, head.fence, head.due],
+        ]  # fmt: skip
 
     # Claiming
 
@@ -214,7 +258,7 @@ class Desk:
         for _ in range(TRIES):
             if seen is not None and not seen.has_ready(room):
                 break
-            batch = self._take("take_ready", request, room)
+            batch = self._take_ready(request, room)
             seen = batch.seen
             if not batch.taken:
                 break
@@ -232,6 +276,10 @@ class Desk:
             return None
         return self._last[1]
 
+    def _take_ready(self, request: FireRequest, room: Mapping[str, int]) -> Batch:
+        answer = json.loads(self._take("take_ready", request, room))
+        return Batch(list(answer["taken"]), list(answer["limits"]), Seen.read(answer["seen"]))
+
     def _claim(
         self, batch: Batch, request: FireRequest, room: dict[str, int]
     ) -> tuple[list[Run], Seen, Sequence[str]]:
@@ -240,7 +288,7 @@ class Desk:
             decisions = [self._decide(each, request, ledger, started, batch.seen.now) for each in batch.taken]
             answer = self._link.ask(
                 "write_ready", request.now, _asked(request, room), dumps(batch.limits), _rates(ledger),
-                *_rows_of(decisions).arguments(),
+                *_items_of(decisions).arguments(),
             )  # fmt: skip
         refused = set(answer["refused"])
         runs = [each.run for each in decisions if each.run is not None and each.row[0] not in refused]
@@ -271,9 +319,8 @@ class Desk:
 
     # Both
 
-    def _take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> Batch:
-        answer = self._link.ask(step, request.now, _asked(request, room), MOST, HIDDEN_FOR, AGEING)
-        return Batch(list(answer["taken"]), list(answer["limits"]), Seen.read(answer["seen"]))
+    def _take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> str:
+        return self._link.say(step, request.now, _asked(request, room), MOST, HIDDEN_FOR, AGEING)
 
     @contextmanager
     def _undecided_if_it_fails(self, doubt: Doubt) -> Iterator[None]:
@@ -288,12 +335,21 @@ class _Firing(NamedTuple):
     """What was decided about a due job."""
 
     job: Job
+    head: JobHead
     plan: FiringPlan
     fence: int
-    live: int
-    definition: str
-    base: tuple[str, str, str]
-    """Stamp, fence and due time of the job that the plan is based on."""
+    due: DueJob
+
+    def is_plain(self) -> bool:
+        """Tell whether one run starts, and nothing else happens but that the job moves on or is gone."""
+        start, wait, records, following, suspended, displace, keep = self.plan
+        return (
+            len(start) == 1
+            and not (wait or records or displace or self.due.live or self.head.limits or self.head.finished)
+            and suspended is None
+            and (following is not None or not keep)
+            and "\ufffd" not in self.due.head_text  # else it is not what is stored
+        )
 
 
 class _Decision(NamedTuple):
@@ -301,6 +357,10 @@ class _Decision(NamedTuple):
 
     row: list[Any]
     run: Run | None = None
+
+
+def _that_can_fire(heads: Iterable[JobHead | None]) -> list[JobHead | None]:
+    return [None if head is None or head.due == "" else head for head in heads]
 
 
 def _fate(plan: FiringPlan) -> str:
@@ -312,7 +372,7 @@ def _fate(plan: FiringPlan) -> str:
     return "finished" if plan.keep else "gone"
 
 
-def _rows_of(decisions: Iterable[_Decision]) -> Items:
+def _items_of(decisions: Iterable[_Decision]) -> Items:
     items = Items()
     for decision in decisions:
         items.add(decision.row)

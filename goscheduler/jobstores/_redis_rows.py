@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
 from goscheduler.jobstores._records import Records, history_text, read_zone, zone_text
-from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source
-from goscheduler.runs.records import Record, record_of
+from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source, make
+from goscheduler.runs.records import DEFAULT_EXECUTOR, Record, record_of
 from goscheduler.runs.transitions import lived
 from goscheduler.times import UTC, from_instant, instant
 
@@ -28,6 +28,9 @@ _YEAR_1 = 62_135_596_800_000_000
 _BROKEN = "its head is broken"
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
+_quote = json.encoder.encode_basestring_ascii
+#: Takes what the JSON of Lua takes.
+_read = json.JSONDecoder(strict=False).decode
 
 
 class JobHead(NamedTuple):
@@ -50,13 +53,37 @@ class JobHead(NamedTuple):
     def read(cls, text: str) -> JobHead | None:
         """Return the head that is written so, or None if it is none."""
         try:
-            return cls(*json.loads(text))
-        except (TypeError, ValueError):
+            return cls.made_of(_read(text))
+        except (RecursionError, ValueError):
+            return None
+
+    @classmethod
+    def read_all(cls, texts: Sequence[str]) -> list[JobHead | None]:
+        """Return what :meth:`read` returns for each."""
+        try:
+            heads = _read(f"[{','.join(texts)}]")
+        except (RecursionError, ValueError):
+            heads = []
+        if len(heads) != len(texts):  # somebody else has written one of them
+            return [cls.read(text) for text in texts]
+        return [cls.made_of(head) for head in heads]
+
+    @classmethod
+    def made_of(cls, values: Any) -> JobHead | None:
+        """Return a head of these values, or None if they make none."""
+        try:
+            "".join(values)
+            int(values[_FENCE]), int(values[_DUE] or 0)
+            return make(cls, values) if type(values) is list and len(values) == _JOB_HEAD else None
+        except (IndexError, KeyError, TypeError, ValueError):
             return None
 
     @property
     def text(self) -> str:
-        return _dumps(self)
+        return f"[{','.join(map(_quote, self))}]"
+
+
+_DUE, _FENCE, _JOB_HEAD = JobHead._fields.index("due"), JobHead._fields.index("fence"), len(JobHead._fields)
 
 
 class RunHead(NamedTuple):
@@ -86,6 +113,12 @@ class RunHead(NamedTuple):
         except (TypeError, ValueError) as error:
             raise CodecError(_BROKEN) from error
         return head
+
+
+def live_head(job_id: str, lane: str, due: int, owner: str, fence: int, source: Source = Source.SCHEDULE) -> str:
+    """Return, as text, the head of a live run without limits."""
+    firing = 1 if source is Source.SCHEDULE else 0
+    return f'[{_quote(job_id)},{_quote(lane)},"{due}",{_quote(owner)},"{fence}","","","","{firing}","",""]'
 
 
 class Rows:
@@ -211,7 +244,8 @@ def moment(time: datetime | None) -> str:
 
 def lane_of(job: Job) -> str:
     """Return the lane that a job waits in."""
-    return _lane(job.executor, job.priority, job.task)
+    options = job.options
+    return _lane(options.executor or DEFAULT_EXECUTOR, options.priority, job.task)
 
 
 @lru_cache(maxsize=1024)

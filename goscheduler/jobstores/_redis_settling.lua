@@ -1,7 +1,8 @@
 -- The ends of runs, owners, history and dead letters. One script with _redis.lua and _redis_firing.lua before it.
 
--- settle owners items. An item is [record, follow-up, dead letter, change of the job's life, whether it may have been
--- written before]. A follow-up is [text, lane, due, whether it is a fire time, limits], a dead letter [run, reason].
+-- settle owners ends items. Ends are explained below. An item is [record, follow-up, dead letter, change of the job's
+-- life, whether it may have been written before]. A follow-up is [text, lane, due, whether it is a fire time, limits], a
+-- dead letter [run, reason].
 
 local function follow(run_id, job_id, fence, next)
   put('HSET', 'runs', run_id, next[1])
@@ -34,8 +35,38 @@ local function forget_owner(owner)
   call('DEL', P .. 'owned:' .. owner, P .. 'ending:' .. owner)
 end
 
+-- Ends are of runs of one owner that have succeeded, unless somebody has touched them since they were started: their heads
+-- are the same then. The lists are as the commands take them: runs, heads, jobs, when they started, times and places in the
+-- history, places and records, places among those of the job. What was touched is told, to come again as items.
+local function end_all(ends, touched_runs)
+  local crossed = {}
+  for index, head in ipairs(values('run_heads', ends.runs)) do
+    if head ~= ends.heads[index] then
+      crossed[index] = true
+      touched_runs[#touched_runs + 1] = ends.runs[index]
+    end
+  end
+  local runs, jobs = without(ends.runs, crossed, 1), without(ends.jobs, crossed, 1)
+  local times, started = without(ends.times, crossed, 2), without(ends.started, crossed, 1)
+  for index, run_id in ipairs(runs) do call('HDEL', P .. 'of:' .. jobs[index], run_id) end
+  put_all('SREM', 'owned:' .. ends.owner, runs)
+  put_all('HDEL', 'run_heads', runs)
+  put_all('HDEL', 'runs', runs)
+  put_all('ZADD', 'history:good', times)
+  put_all('HSET', 'records', without(ends.records, crossed, 2))
+  put_all('ZADD', 'history:jobs', without(ends.in_jobs, crossed, 2))
+  local known, any = values('heads', jobs), call('EXISTS', P .. 'held') == 1
+  for index, job_id in ipairs(jobs) do
+    counted[job_id] = (counted[job_id] or 0) + 1
+    if known[index] then live_on(job_id, {'1', started[index], times[2 * index - 1], '', 'succeeded'}) end
+    if any then let_try('job:' .. job_id) end
+  end
+end
+
 function steps.settle()
-  local items, ids, heads, jobs, refused = items_from(6), {}, {}, {}, {}
+  local touched_runs = {}
+  for _, ends in ipairs(decode(ARGV[6])) do end_all(ends, touched_runs) end
+  local items, ids, heads, jobs, refused = items_from(7), {}, {}, {}, {}
   for index, item in ipairs(items) do ids[index] = item[1][1] end
   for index, head in ipairs(values('run_heads', ids)) do
     heads[index] = read_head(head, RUN_HEAD) or false
@@ -57,7 +88,7 @@ function steps.settle()
   for _, owner in ipairs(decode(ARGV[5])) do
     if call('EXISTS', P .. 'owned:' .. owner) == 0 then forget_owner(owner) end
   end
-  return encode(refused)
+  return encode({refused = refused, touched = touched_runs})
 end
 
 -- Single runs: add_run id job text lane due fence firing limits
@@ -88,6 +119,22 @@ function steps.call_off()
   end
   finish()
   return 'done'
+end
+
+-- take_back_ends owner (id reason)...: runs of the owner are not to end any more, where that is still the reason; their ids
+
+function steps.take_back_ends()
+  local taken = {}
+  for index = 6, #ARGV, 2 do
+    local run_id, head = ARGV[index], run_head(ARGV[index])
+    if head and head[OWNER] == ARGV[5] and head[CANCEL] == ARGV[index + 1] then
+      head[CANCEL] = ''
+      call('HSET', P .. 'run_heads', run_id, encode(head))
+      call('SREM', P .. 'ending:' .. head[OWNER], run_id)
+      taken[#taken + 1] = run_id
+    end
+  end
+  return #taken > 0 and encode(taken) or '[]'
 end
 
 function steps.put_aside()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._redis_link import LOST, Link
+from goscheduler.jobstores._redis_lists import Ends
 from goscheduler.jobstores._redis_rows import Items, Rows, RunHead, dumps, quoted
 from goscheduler.runs.model import Settlement
 
@@ -29,18 +30,35 @@ class Settling:
 
     def settle(self, settlements: Sequence[Settlement], owners: Sequence[str] = ()) -> list[Settlement]:
         """Write how runs ended, and return those that were refused. Forget owners that have nothing any more."""
-        keys = [(settlement.attempt.run.id, settlement.attempt.run.fence) for settlement in settlements]
-        doubts = self._in_doubt.intersection(keys) if self._in_doubt else frozenset()
-        items = Items()
-        for settlement, key in zip(settlements, keys, strict=True):
-            items.add(self._rows.settlement(settlement, key in doubts, items))
+        keys = {(settlement.attempt.run.id, settlement.attempt.run.fence) for settlement in settlements}
+        each_once = len(keys) == len(settlements)
         try:
-            refused = self._link.ask("settle", None, dumps(list(owners)), *items.arguments())
+            refused, touched = self._send(settlements, owners, each_once)
+            if touched:
+                again = [settlement for settlement in settlements if settlement.attempt.run.id in touched]
+                refused += self._send(again, (), False)[0]
         except LOST:
             self._in_doubt.update(keys)
             raise
-        self._in_doubt.difference_update(keys)
-        return [settlements[index] for index in refused]
+        if self._in_doubt:
+            self._in_doubt.difference_update(keys)
+        return refused
+
+    def _send(
+        self, settlements: Sequence[Settlement], owners: Sequence[str], plainly: bool
+    ) -> tuple[list[Settlement], Container[str]]:
+        """Send ends, the plain ones as lists if that is allowed; return what was refused, and the ids of those of the
+        plain ones that somebody has touched, about which nothing was written."""
+        doubts, ends, items, single = self._in_doubt, Ends(), Items(), []
+        for settlement in settlements:
+            in_doubt = bool(doubts) and (settlement.attempt.run.id, settlement.attempt.run.fence) in doubts
+            if plainly and not in_doubt and Ends.has_room_for(settlement):
+                ends.add(settlement)
+            else:
+                single.append(settlement)
+                items.add(self._rows.settlement(settlement, in_doubt, items))
+        answer = self._link.ask("settle", None, dumps(list(owners)), ends.text, *items.arguments())
+        return [single[index] for index in answer["refused"]], set(answer["touched"])
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
         """Give up the owners whose lease has lapsed, and settle what they had."""

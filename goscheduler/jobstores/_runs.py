@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -267,12 +267,12 @@ class LocalRuns:
             self._drop_pending(gone)
             return bool(gone)
 
-    def end_early(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+    def end_early(self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False) -> Run | None:
         """End a pending run as ``end`` says, or have the owner of a live one told; None if there is none."""
         with self.lock:
             live = self._live.get(run_id)
             if live is not None:
-                self._to_end[run_id] = reason
+                self._to_end[run_id] = self._to_end.get(run_id, reason) if yields else reason
                 return live
             for run in self.pending():
                 if run.id == run_id:
@@ -293,6 +293,22 @@ class LocalRuns:
         with self.lock:
             asked = [(self._live.get(run_id), reason) for run_id, reason in self._to_end.items()]
             return [(run, reason) for run, reason in asked if run is not None and run.owner == owner]
+
+    def asked_to_end(self, job_id: str) -> dict[str, str]:
+        """Return run id → reason, of the live runs of a job that are to be ended."""
+        with self.lock:
+            return {run.id: self._to_end[run.id] for run in self.live(job_id) if run.id in self._to_end}
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> set[str]:
+        """Forget that some runs of ``owner`` are to be ended, where that is for the same reason; return their ids."""
+        with self.lock:
+            taken = {
+                run.id for run in map(self._live.get, wishes)
+                if run is not None and run.owner == owner and self._to_end.get(run.id) == wishes[run.id]
+            }  # fmt: skip
+            for run_id in taken:
+                del self._to_end[run_id]
+            return taken
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
         """Note that ``owner`` lives until ``now + lease``; false if it was given up before."""

@@ -313,11 +313,13 @@ def save_ledger(work: Work, ledger: Ledger) -> None:
         work.connection.execute(update(limits).where(limits.c.name == name).values(state=json.dumps(state)))
 
 
-def tell_to_end(work: Work, which: Any, reason: str) -> int:
-    """Have the owners of live runs told to end them; return how many there are."""
+def tell_to_end(work: Work, which: Any, reason: str, yields: bool = True) -> None:
+    """Have the owners of live runs told to end them. An earlier reason stays if this one ``yields``."""
     runs = work.tables.runs
-    live = update(runs).where(which, runs.c.owner.is_not(None), runs.c.cancel.is_(None))
-    return work.connection.execute(live.values(cancel=quoted(reason))).rowcount
+    live = update(runs).where(which, runs.c.owner.is_not(None))
+    if yields:
+        live = live.where(runs.c.cancel.is_(None))
+    work.connection.execute(live.values(cancel=quoted(reason)))
 
 
 def put_aside(work: Work, run_id: str, reason: str) -> None:

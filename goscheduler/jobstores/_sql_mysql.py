@@ -142,14 +142,12 @@ def _portions(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def _given(connection: Connection, table: Table, batch: Batch) -> Given:
-    names = quoted(connection, batch.varying)
+    # Not by the names of the table: what is set would be ambiguous.
     paths = ", ".join(
-        f"{name} {type_name} PATH '$[{number}]'"
-        for number, (name, type_name) in enumerate(
-            zip(names, types_of(connection, table, batch.varying), strict=True)
-        )
+        f"c{number} {type_name} PATH '$[{number}]'"
+        for number, type_name in enumerate(types_of(connection, table, batch.varying))
     )
-    values = {name: f"given.{place}" for name, place in zip(batch.varying, names, strict=True)}
+    values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
     values.update({name: _literal(value) for name, value in batch.same.items()})
     return Given(f"JSON_TABLE({_literal(batch.by_row())}, '$[*]' COLUMNS ({paths})) AS given", values, ())
 

@@ -117,9 +117,11 @@ class Rows:
     def job_row(self, job: Job) -> JobRow:
         """Return a job as a row."""
         next_run = moment(job.next_run_time)
+        options = job.options
         count, last_run, last_success, error, outcome, paused_by, finished_at = job.life
         return JobRow(
-            job.id, job.executor, job.task, job.priority, None if job.suspended is not None else next_run, next_run,
+            job.id, options.executor or DEFAULT_EXECUTOR, job.task, job.priority,
+            None if job.suspended is not None else next_run, next_run,
             "Z" if job.next_run_time is None else zone_text(job.next_run_time.tzinfo), 0, quoted(job.suspended),
             self.records.job_text(job), limits_text(job), count, moment(last_run), moment(last_success), quoted(error),
             None if outcome is None else outcome.value, paused_by, moment(finished_at),

@@ -18,7 +18,8 @@ method             what it writes                                               
 ``settle``         the end of a run, its record, its follow-up; refused if fenced out    the record is the truth
 ``edit_job``       a job as a pure function has changed it                               nothing
 ``take_dead_...``  a pending run in place of a dead letter, or its end                   nothing
-``cancel_run``     the end of a pending run, or a word to the owner of a live one        nothing
+``cancel_run``     the end of a pending run, or a wish to the owner of a live one        nothing
+``take_back_...``  such a wish, forgotten                                                nothing
 ``recover_runs``   the end of the runs of lapsed owners, and what follows them           nothing
 =================  ====================================================================  ============================
 
@@ -32,7 +33,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -191,12 +192,26 @@ class BaseJobStore(ABC):
         """Return the runs that nobody has yet, of one job or of all, in the order of their due times."""
         return self._runs.pending(job_id)
 
-    def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+    ) -> Run | None:
         """End a pending run as ``end``, a pure function, says; of a live one, tell its owner by ``claim_runs``.
 
-        Return the run as it was found, or None if there is none by this id.
+        Return the run as it was found, or None if there is none by this id. Of two reasons for the same live run the
+        later one stays, unless it ``yields``: then an earlier one does.
         """
-        return self._runs.end_early(run_id, reason, end)
+        return self._runs.end_early(run_id, reason, end, yields)
+
+    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+        """Return run id → reason, of the live runs of a job that their owners are to end."""
+        return self._runs.asked_to_end(job_id)
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+        """Forget that runs are to end, given by run id → reason: those that ``owner`` has, if that is still the reason.
+
+        Return the ids of these.
+        """
+        return self._runs.take_back_ends(owner, wishes)
 
     def history(self, query: HistoryQuery) -> list[Record]:
         """Return what is kept of finished attempts and asked for, newest first: descending by their positions."""

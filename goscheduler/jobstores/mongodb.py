@@ -27,11 +27,10 @@ any number of runs costs two.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +52,8 @@ from goscheduler.jobstores._mongodb_connecting import (
 from goscheduler.jobstores._mongodb_documents import Document, Documents, unquoted, without, without_job
 from goscheduler.jobstores._mongodb_firing import Claiming, Firing, Work
 from goscheduler.jobstores._mongodb_history import History
-from goscheduler.jobstores._mongodb_looking import SERVER_NOW, Looking, Seen
+from goscheduler.jobstores._mongodb_looking import Looking, Seen
+from goscheduler.jobstores._mongodb_owners import Owners
 from goscheduler.jobstores._mongodb_runs import Runs
 from goscheduler.jobstores._mongodb_settling import Ends
 from goscheduler.jobstores._mongodb_waking import Waking
@@ -63,7 +63,7 @@ from goscheduler.jobstores._records import Records
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
-from goscheduler.times import UTC, duration, from_instant, instant
+from goscheduler.times import UTC, from_instant, instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -108,7 +108,6 @@ class MongoDBJobStore(BaseJobStore):
         self._poll = Poll()
         self._waking: Waking | None = None
         self._tells = False
-        self._registered: set[str] = set()
         self._seen: tuple[datetime, Seen] | None = None
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round."""
         self._crowded = False
@@ -127,13 +126,18 @@ class MongoDBJobStore(BaseJobStore):
         if self._process != os.getpid():
             self._leave_to_the_parent()
         self._open(Records(scheduler, alias, self._serializer))
-        self._tells = prepare(self.client, self._collections, self._logger)
+        try:
+            self._tells = prepare(self.client, self._collections, self._logger)
+        except BaseException:
+            self.shutdown()  # or its connections would stay
+            raise
 
     def _open(self, records: Records) -> None:
         self._collections = collections_of(self.client, self._database, self._prefix)
         self._writer = Writer(self._collections)
         self._looking = Looking(self._collections, self._server_time)
         self._work = Work(self._collections, Documents(records), self._writer, self._looking)
+        self._owners = Owners(self._collections, self._looking, self._server_time)
         self._ends = Ends(self._work)
         self._runs_at_hand = Runs(self._work, self._logger)
         self._memory = History(self._work, self._runs_at_hand)
@@ -283,7 +287,7 @@ class MongoDBJobStore(BaseJobStore):
                 claimed = Claiming(self._work, request, seen.now).claim()
                 seen = self._look_after(request, claimed.runs, seen)
             return claimed._replace(
-                next_due=_time(seen.run_due), more=claimed.more or seen.crowded,
+                next_due=_time(seen.run_due), more=claimed.more or seen.crowded or seen.held,
                 to_end=self._runs_at_hand.to_end(request.owner) if seen.to_end else (),
             )  # fmt: skip
 
@@ -309,37 +313,36 @@ class MongoDBJobStore(BaseJobStore):
         with deadline():
             return self._runs_at_hand.pending(job_id)
 
-    def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+    ) -> Run | None:
+        self._seen = None
         with deadline():
-            return self._runs_at_hand.cancel(run_id, reason, end)
+            return self._runs_at_hand.cancel(run_id, reason, end, yields)
+
+    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+        with deadline():
+            return self._runs_at_hand.asked_to_end(job_id)
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+        with deadline():
+            return self._runs_at_hand.take_back_ends(owner, wishes)
 
     # Owners
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
-        account = json.dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
-        base = SERVER_NOW if self._server_time else instant(now)
-        change = [{"$set": {"expires": {"$add": [base, duration(lease)]}, "account": {"$literal": account}}}]
         with deadline():
-            owners = self._collections.owners
-            renewed = owners.update_one({"_id": owner.id, "given_up": {"$exists": False}}, change).matched_count
-            if not renewed and (owner.id in self._registered or owners.find_one({"_id": owner.id}) is not None):
-                return False
-            if not renewed:
-                owners.update_one({"_id": owner.id}, change, upsert=True)
-        self._registered.add(owner.id)
-        return True
+            return self._owners.renew(owner, now, lease)
 
     def retire_owner(self, owner: str) -> None:
         self._seen = None
         with deadline():
             self._ends.retire(owner)
-            self._collections.owners.delete_one({"_id": owner})
+            self._owners.forget(owner)
 
     def owners(self, now: datetime) -> list[Owner]:
         with deadline():
-            moment = instant(self._looking.now(now))
-            alive = {"expires": {"$gt": moment}, "given_up": {"$exists": False}}
-            return [_owner(row) for row in self._collections.owners.find(alive)]
+            return self._owners.alive(now)
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
         self._seen = None
@@ -433,8 +436,3 @@ def _time_order(job: Job) -> tuple[bool, int, str]:
 
 def _time(microseconds: int | None) -> datetime | None:
     return None if microseconds is None else from_instant(microseconds, UTC)
-
-
-def _owner(row: Document) -> Owner:
-    host, pid, started_at, executors, tasks = json.loads(row["account"])
-    return Owner(row["_id"], host, pid, from_instant(started_at, UTC), tuple(executors), tuple(tasks))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -22,10 +23,12 @@ from goscheduler.jobstores._redis_firing import Desk
 from goscheduler.jobstores._redis_history import History
 from goscheduler.jobstores._redis_link import Link, check_prefix, make_client
 from goscheduler.jobstores._redis_listener import Listener
+from goscheduler.jobstores._redis_lists import new_jobs_text
 from goscheduler.jobstores._redis_rows import (
     Items,
     JobHead,
     Rows,
+    RunHead,
     as_text,
     dumps,
     life_text,
@@ -158,6 +161,25 @@ class RedisJobStore(BaseJobStore):
         if self._put_job("add", job) == "taken":
             raise ConflictingIdError(job.id)
 
+    def add_jobs(self, jobs: Sequence[Job]) -> None:
+        batch, ids = uuid4().hex, [job.id for job in jobs]
+        _require_different(ids)
+        written = [
+            (job, self._rows.job_head(job, f"{batch}-{number}"), self._rows.records.job_text(job))
+            for number, job in enumerate(jobs)
+        ]
+        pages = [slice(first, first + PAGE) for first in range(0, len(jobs), PAGE)]
+        if len(pages) > 1:  # a page is one step; nothing is written unless all of them seem free
+            for page in pages:
+                _require_free(self._link.say("find_taken", None, dumps(ids[page])))
+        try:
+            for page in pages:
+                _require_free(self._write("add_jobs", new_jobs_text(written[page])))
+        except BaseException:
+            for page in pages:
+                self._link.step("take_back_jobs", None, batch, dumps(ids[page]))
+            raise
+
     def update_job(self, job: Job) -> None:
         if self._put_job("replace", job) == "missing":
             raise JobLookupError(job.id)
@@ -239,19 +261,31 @@ class RedisJobStore(BaseJobStore):
             self._logger.error("Run %s is kept and cannot be run: %s", run_id, error)
             return None
 
-    def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+    ) -> Run | None:
         for _ in range(EDITS):
             head, text = (values[0] for values in self._texts([run_id], "run_heads", "runs"))
             read = None if head is None else self._read_run(run_id, as_text(head), as_text(text))
             if read is None:
                 return None
             run: Run = read[0]
+            if yields and run.owner is not None and read[1].cancel:
+                return run
             items = Items()
             if run.owner is None:
                 items.add(record_row(record_of(end(run).attempt), items))
             if self._write("call_off", run_id, head, quoted(reason), *items.arguments()) == "done":
                 return run
         raise RuntimeError(f"Run {run_id} is changed by others all the time")
+
+    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+        heads = {run_id: RunHead.read(head) for run_id, head in self._link.ask("runs", None, "live", job_id)}
+        return {run_id: unquoted(head.cancel) or "" for run_id, head in heads.items() if head.cancel}
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+        asked = [text for run_id, reason in wishes.items() for text in (run_id, quoted(reason))]
+        return list(self._link.ask("take_back_ends", None, owner, *asked))
 
     # Owners
 
@@ -338,6 +372,17 @@ class RedisJobStore(BaseJobStore):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} ({self._link.keys} at {self._link.address})>"
+
+
+def _require_different(ids: Sequence[str]) -> None:
+    for job_id, count in Counter(ids).items():
+        if count > 1:
+            raise ConflictingIdError(job_id)
+
+
+def _require_free(taken: str) -> None:
+    if taken:
+        raise ConflictingIdError(taken)
 
 
 def _order(job: Job) -> tuple[bool, int, str]:

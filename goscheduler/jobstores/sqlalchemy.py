@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -232,7 +232,9 @@ class SQLAlchemyJobStore(StoredJobs):
             self._logger.error("Run %s is kept and cannot be run: %s", row.id, error)
             return None
 
-    def cancel_run(self, run_id: str, reason: str, end: Callable[[Run], Settlement]) -> Run | None:
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+    ) -> Run | None:
         runs = self._tables.runs
 
         def cancel(work: Work) -> Run | None:
@@ -245,7 +247,7 @@ class SQLAlchemyJobStore(StoredJobs):
                 rows = [self._rows.history_row(record)]
                 self._dialect.insert_rows(work.connection, self._tables.history, rows, once=True)
             elif run is not None:
-                tell_to_end(work, runs.c.id == run_id, reason)
+                tell_to_end(work, runs.c.id == run_id, reason, yields)
                 self._dialect.notify(work.connection, self._tables)
             return run
 
@@ -256,6 +258,26 @@ class SQLAlchemyJobStore(StoredJobs):
         with self._database.reading() as connection:
             rows = connection.execute(select(runs).where(runs.c.owner == owner, runs.c.cancel.is_not(None))).all()
         return [(run, unquoted(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
+
+    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+        runs = self._tables.runs
+        asked = runs.c.job_id == job_id, runs.c.owner.is_not(None), runs.c.cancel.is_not(None)
+        with self._database.reading() as connection:
+            rows = connection.execute(select(runs.c.id, runs.c.cancel).where(*asked)).all()
+        return {row.id: unquoted(row.cancel) or "" for row in rows}
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+        runs = self._tables.runs
+
+        def take_back(work: Work) -> list[str]:
+            these = work.dialect.among(runs.c.id, list(wishes)), runs.c.owner == owner, runs.c.cancel.is_not(None)
+            rows = work.connection.execute(self._locking(select(runs.c.id, runs.c.cancel).where(*these))).all()
+            taken = [row.id for row in rows if unquoted(row.cancel) == wishes[row.id]]
+            if taken:
+                work.connection.execute(update(runs).where(work.dialect.among(runs.c.id, taken)).values(cancel=None))
+            return taken
+
+        return self._database.write(take_back, alone=False)
 
     # Owners
 
@@ -340,8 +362,9 @@ class SQLAlchemyJobStore(StoredJobs):
         runs = self._tables.runs
 
         def forget(work: Work) -> None:
-            drop_pending(work, runs.c.job_id == job_id)
+            # In this order: who ends a live run at this moment may put a pending one in its place, and is waited for.
             work.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
+            drop_pending(work, runs.c.job_id == job_id)
 
         self._database.write(forget, alone=False)
 

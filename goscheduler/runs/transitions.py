@@ -51,6 +51,10 @@ _FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.TIMED_OUT})
 #: The policy of a job that has none.
 ONCE = Retry(max_attempts=1)
 
+#: Why the owner of a live run is told that it is not to be started. It ends in a line break, which no reason that
+#: somebody gives has; another reason may follow it.
+JOB_REMOVED = "its job was removed\n"
+
 
 class IllegalChange(GoSchedulerError):
     """A change was asked for that no run in this state can go through: a bug in a store or in the engine."""

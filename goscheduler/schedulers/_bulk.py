@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import InvalidArgument
 from goscheduler.schedulers._pending import Addition
 
 if TYPE_CHECKING:
+    from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.schedulers._jobs import Jobs
 
 
@@ -53,4 +55,9 @@ def _write(jobs: Jobs, additions: Sequence[Addition], undo: list[Callable[[], ob
         for addition in new:
             jobs._refuse_transient(addition.job, store)
         store.add_jobs([addition.job for addition in new])
-        undo += [lambda store=store, job=addition.job: jobs._forget(store, job) for addition in new]  # type: ignore[misc]
+        undo.append(partial(_forget_all, jobs, store, new))
+
+
+def _forget_all(jobs: Jobs, store: BaseJobStore, additions: Sequence[Addition]) -> None:
+    for addition in reversed(additions):
+        jobs._forget(store, addition.job)

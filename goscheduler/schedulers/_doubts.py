@@ -43,6 +43,10 @@ class Doubts:
                 if known.get(run.id) == run.fence:
                     del known[run.id]
 
+    def has_runs(self, alias: str) -> bool:
+        """Tell whether a shared store has handed runs to us that have not ended."""
+        return bool(self._known.get(alias))
+
     def arise(self, alias: str) -> None:
         """Note that a store may have done something that we do not know of."""
         self._doubtful.add(alias)

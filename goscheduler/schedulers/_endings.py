@@ -11,7 +11,7 @@ import heapq
 import itertools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,7 +70,12 @@ class Endings:
             self._sentences[key] = Sentence(run, OutcomeKind.SNOOZED, "its lease was lost before it began", math.inf)
         # First noted, then looked: who tells it to end does it the other way round, so one of the two finds the other.
         self._begun[key] = (run, self._engine.clock.now())
-        if (self._sentences and key in self._sentences) or (self._withdrawn and self._take_withdrawn(key)):
+        revoked = self._engine.revoked
+        if (
+            (self._sentences and key in self._sentences)
+            or (self._withdrawn and self._take_withdrawn(key))
+            or (revoked and key in revoked)
+        ):
             del self._begun[key]
             return False
         timeout = run.job.options.timeout
@@ -128,13 +133,16 @@ class Endings:
         return min(LONGEST_REST, max(0.0, min(times) - now)) if times else math.inf
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Look again and again meanwhile, on another thread: the loop has ended, and the caller waits for runs."""
+    def watched(self, hear: Callable[[], object]) -> Iterator[None]:
+        """Look again and again meanwhile, on another thread: the loop has ended, and the caller waits for runs.
+
+        ``hear`` is called each time, to learn which of them others want to end.
+        """
         done = threading.Event()
 
         def look() -> None:
             while not done.wait(min(LONGEST_LOOK, self.look())):
-                pass
+                hear()
 
         watcher = threading.Thread(target=look, name="goscheduler-endings", daemon=True)
         with suppress(RuntimeError):  # the interpreter is ending, and starts no more threads

@@ -20,7 +20,6 @@ from goscheduler.clock import Clock
 from goscheduler.errors import survivable
 from goscheduler.events import EventCode, JobSuspensionEvent, SchedulerEvent
 from goscheduler.executors.base import BaseExecutor
-from goscheduler.executors.context import attempt_key
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
@@ -58,6 +57,8 @@ class Engine:
         self.report: Callable[[Run, Outcome], None] = _nobody_listens
         self.wake: Callable[[], None] = _nobody_sleeps
         """Ends the rest of the loop, also of one that is paused."""
+        self.rest: Callable[[float], object] | None = _rest
+        """Waits some seconds for others; None where one thread drives all of them, and nothing comes of waiting."""
         self.poll_interval = math.inf
         """The longest rest of the loop between two rounds, in seconds."""
         self.draw: Callable[[], float] = random.random
@@ -163,7 +164,7 @@ class Engine:
 
     def may_start(self, run: Run) -> bool:
         """Tell whether a run that was handed over may still be started."""
-        return (not self.revoked or attempt_key(run) not in self.revoked) and self.endings.begin(run)
+        return self.endings.begin(run)
 
     def room(self) -> dict[str, int]:
         """Return executor alias → how many runs it can take now."""
@@ -197,6 +198,10 @@ def _replaced(
 ) -> dict[str, _Component]:
     others = {key: value for key, value in components.items() if key != alias}
     return others if component is None else {**others, alias: component}
+
+
+def _rest(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def _nobody_sleeps() -> None:

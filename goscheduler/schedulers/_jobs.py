@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, TransientJobError, shown
 from goscheduler.events import EventCode, JobEvent, SchedulerEvent
-from goscheduler.executors.context import attempt_key
 from goscheduler.options import DEFAULTS, JobOptions, check_name_of, filled_in
 from goscheduler.schedulers._pending import Addition, WaitingRoom
+from goscheduler.schedulers._removal import Removal
 from goscheduler.tasks import UnknownTask
 from goscheduler.times import utc_timestamp
 from goscheduler.triggers.base import BaseTrigger
@@ -216,7 +216,7 @@ class Jobs:
         return edited
 
     def remove(self, job_id: str, jobstore: str | None) -> None:
-        """Remove a job. What it has in the queues of this process is not started any more."""
+        """Remove a job. What it has in the queues of any process is not started any more."""
         _require_id(job_id)
         for alias, store in self._places(jobstore):
             try:
@@ -225,7 +225,7 @@ class Jobs:
                 # A job that has fired for the last time is gone, but may have runs that wait: retries, a backlog.
                 if not self.started or not store.discard_pending(job_id):
                     continue
-            self._revoke(store, job_id)
+            self._call_off(store, [job_id]).wait(self._is_started)
             self._engine.logger.info("Removed job %s", job_id)
             self._tell(EventCode.JOB_REMOVED, job_id, alias)
             return
@@ -233,12 +233,14 @@ class Jobs:
 
     def remove_all(self, jobstore: str | None) -> None:
         """Remove all jobs of one store, or of all."""
+        removals = []
         for _, store in self._places(jobstore):
-            jobs = store.get_all_jobs()
+            job_ids = [job.id for job in store.get_all_jobs()]
             store.remove_all_jobs()
-            for job in jobs:
-                self._revoke(store, job.id)
+            removals.append(self._call_off(store, job_ids))
             store.discard_pending()
+        for removal in removals:  # not before all owners were told
+            removal.wait(self._is_started)
         self._engine.tell([SchedulerEvent(EventCode.ALL_JOBS_REMOVED, jobstore)])
 
     def release_suspended(self, executor: str | None = None) -> None:
@@ -325,11 +327,19 @@ class Jobs:
             return self._with_suspension(store, job)
         raise JobLookupError(job_id)
 
-    def _revoke(self, store: BaseJobStore, job_id: str) -> None:
-        if self.started:
-            store.forget_job(job_id)
-            live = store.live_runs(job_id)
-            self._engine.revoked.update(attempt_key(run) for run in live if self._engine.leases.is_ours(run.owner))
+    def _call_off(self, store: BaseJobStore, job_ids: Sequence[str]) -> Removal:
+        """Let nothing start any more of jobs that are gone: here at once, elsewhere when they have heard of it."""
+        removal = Removal(self._engine, store)
+        if self.started and job_ids:
+            for job_id in job_ids:
+                store.forget_job(job_id)
+            gone = set(job_ids)
+            found = store.live_runs(job_ids[0] if len(gone) == 1 else None)
+            removal.call_off([run for run in found if run.job.id in gone])
+        return removal
+
+    def _is_started(self) -> bool:
+        return self.started
 
     def _start_over(self, job: Job) -> None:
         """Let a job fire from now on or, before the start, from then on."""

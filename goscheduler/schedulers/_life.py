@@ -13,6 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
+from functools import partial
 from typing import Any
 
 from goscheduler.bus import EventBus
@@ -35,7 +36,7 @@ from goscheduler.schedulers._engine import Engine
 from goscheduler.schedulers._jobs import Jobs
 from goscheduler.schedulers._runs import Runs
 from goscheduler.schedulers._settle import Settler
-from goscheduler.schedulers._tick import process_due
+from goscheduler.schedulers._tick import hear, process_due
 
 STATE_STOPPED = 0
 STATE_RUNNING = 1
@@ -227,10 +228,10 @@ class SchedulerLife(ABC):
             return 1.0
 
     def _wait_while_paused(self) -> float | None:
-        """Have runs that are out of time end also while nothing is fired."""
+        """Have runs that are to end do so also while nothing is fired."""
         engine = self._engine
         engine.sleeping_until = math.inf  # first, so that a run that starts meanwhile is not overlooked
-        wait = min(engine.leases.look(), engine.endings.look())
+        wait = min(engine.leases.look(), hear(engine), engine.endings.look())
         engine.sleeping_until = engine.clock.now().timestamp() + wait
         return None if math.isinf(wait) else wait
 
@@ -286,7 +287,7 @@ class SchedulerLife(ABC):
 
     def _stop_parts(self, wait: bool, deadline: Deadline) -> None:
         """Stop the parts in the order in which work flows through them."""
-        with self._engine.endings.watched():
+        with self._engine.endings.watched(partial(hear, self._engine)):
             self._components.stop_executors(wait, deadline)
         self._settler.stop(deadline.left(at_least=LAST_WORDS), insist=wait)
         self._jobs.end()

@@ -19,11 +19,11 @@ from goscheduler.errors import survivable
 from goscheduler.events import EventCode
 from goscheduler.executors.call import failed, snoozed
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
-from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.plan import FiringPlanner, admit
 from goscheduler.schedulers._announce import announce_firing, announce_submissions
 from goscheduler.schedulers._housekeeping import look_after_stores
 from goscheduler.schedulers._lease import RENEW_AFTER
+from goscheduler.schedulers._removal import answer, obey
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: The rest after a round in which a store spoke of due jobs and gave none.
 FRUITLESS_WAIT = 0.5
+#: When a store is asked again that did not say which runs are to end.
+HEAR_AGAIN = 1.0
 #: For how long a run is put back that cannot be run here, although its job could when it fired.
 OBSTACLE_WAIT = 10.0
 
@@ -114,12 +116,33 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[floa
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:
     """Claim pending runs, announce, hand over; tell those that are to end."""
     claimed = store.claim_runs(request)
-    for run, reason in claimed.to_end:
-        engine.endings.end(run, OutcomeKind.CANCELLED, reason)
+    called_off = obey(engine, claimed.to_end)
     announce_submissions(engine, alias, claimed.runs)
     take_over(engine, alias, store, claimed.runs)
     hand_over(engine, alias, claimed.runs)
+    if called_off:
+        answer(engine, store, request.owner, called_off)
     return claimed
+
+
+def hear(engine: Engine) -> float:
+    """Learn which runs of ours are to end although nothing is fired; return the seconds until the next time."""
+    wait = math.inf
+    for alias, store in engine.stores.items():
+        if not engine.doubts.has_runs(alias):
+            continue
+        try:
+            if engine.leases.may_claim(alias, store):
+                owner = engine.leases.owner_of(alias)
+                planner = FiringPlanner(owner, engine.obstacle, engine.new_run_id)
+                claim(engine, alias, store, FireRequest(engine.clock.now(), owner, {}, planner, admit))
+            wait = min(wait, store.poll_after(), engine.poll_interval)
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            engine.logger.warning('Job store "%s" does not say which runs are to end: %s', alias, error)
+            wait = min(wait, HEAR_AGAIN)
+    return wait
 
 
 def left_over(room: Mapping[str, int], runs: Sequence[Run]) -> Mapping[str, int]:

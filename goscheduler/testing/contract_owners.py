@@ -37,6 +37,27 @@ class OwnerContract:
         assert store.prune_finished_jobs(Retention(), NOW + 8 * DAY, 10) == ["a"]
         assert [job.id for job in store.get_all_jobs()] == ["b"]
 
+    def test_different_counts_of_runs_that_end_together_are_told_of_their_jobs(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        minute = timedelta(minutes=1)
+        for number, job_id in enumerate("abc"):
+            store.add_job(make_job(job_id, due=NOW + number * minute, coalesce=False, max_instances=9))
+        runs = requests.fire(store, now=NOW + 3 * minute).runs
+        assert not store.settle([succeeded(run) for run in runs])
+        counts = {job.id: store.life_of(job).run_count for job in store.get_all_jobs()}
+        assert counts == {"a": 4, "b": 3, "c": 2}
+
+    def test_every_claim_tells_that_runs_are_held_until_others_have_ended(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("a", due=NOW, max_instances=1, overlap="queue"))
+        for now in (NOW, NOW + timedelta(minutes=1)):
+            requests.fire(store, now=now)
+            for _ in range(3):
+                claimed = requests.claim(store, now=now)
+                assert (len(claimed.runs), claimed.more) == (0, now > NOW)
+
     # Owners
 
     def test_the_runs_of_a_living_owner_stay_his(
@@ -106,6 +127,78 @@ class OwnerContract:
         claimed = requests.claim(store, owner="owner-2")
         assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, "enough")]
 
+    def test_a_live_run_that_is_to_end_is_named_with_the_reason_until_it_has_ended(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        for job_id in "ab":
+            store.add_job(make_job(job_id, due=NOW))
+        run, other = sorted(requests.fire(store).runs, key=lambda run: run.job.id)
+        assert store.asked_to_end("a") == {}
+        _cancel(store, run, "enough: 'ü'\n")
+        _cancel(store, other, "too much")
+        assert store.asked_to_end("a") == {run.id: "enough: 'ü'\n"}
+        assert store.asked_to_end("c") == {}
+        store.settle([succeeded(run)])
+        assert store.asked_to_end("a") == {}
+
+    def test_of_two_reasons_for_a_run_to_end_the_later_one_stays_unless_it_yields(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        for reason, yields, stays in (
+            ("first", True, "first"), ("second", True, "first"), ("third", False, "third"), ("fourth", True, "third"),
+        ):  # fmt: skip
+            assert _cancel(store, run, reason, yields) == run
+            assert store.asked_to_end("a") == {run.id: stays}
+            claimed = requests.claim(store)
+            assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, stays)]
+
+    def test_the_wish_that_a_run_ends_is_taken_back_by_its_owner_while_it_is_the_same(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        for job_id in "abc":
+            store.add_job(make_job(job_id, due=NOW))
+        run, same, over = sorted(requests.fire(store).runs, key=lambda run: run.job.id)
+        for each in (run, same, over):
+            _cancel(store, each, "enough")
+        store.settle([succeeded(over)])
+        assert not store.take_back_ends("owner-2", {run.id: "enough"}), "it belongs to somebody else"
+        assert not store.take_back_ends("owner-1", {run.id: "too much", over.id: "enough", "nobody": "enough"})
+        assert store.asked_to_end("a") == {run.id: "enough"}
+        taken = store.take_back_ends("owner-1", {run.id: "enough", same.id: "too much", over.id: "enough"})
+        assert set(taken) == {run.id}
+        assert (store.asked_to_end("a"), store.asked_to_end("b")) == ({}, {same.id: "enough"})
+        assert [again.id for again, _ in requests.claim(store).to_end] == [same.id]
+        assert not store.take_back_ends("owner-1", {run.id: "enough"})
+
+    def test_who_has_room_for_nothing_hears_which_runs_are_to_end(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        for job_id in "ab":
+            store.add_job(make_job(job_id, due=NOW))
+        run, pending = sorted(requests.fire(store).runs, key=lambda run: run.job.id)
+        store.settle([settle(pending, Outcome(OutcomeKind.SNOOZED), NOW)])
+        _cancel(store, run, "enough")
+        claimed = requests.claim(store, room={})
+        assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, "enough")]
+        assert not claimed.runs
+
+    def test_a_run_whose_wish_to_end_was_taken_back_lives_on_as_before(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.renew_owner(Owner("owner-1"), NOW, LEASE)
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        _cancel(store, run, "enough")
+        store.take_back_ends("owner-1", {run.id: "enough"})
+        assert store.live_runs("a") == [run]
+        assert store.recover_runs(NOW + LEASE, lost)
+        (again,) = requests.claim(store, now=NOW + LEASE, owner="owner-2").runs
+        assert again.id == run.id
+        _cancel(store, again, "enough")
+        assert store.asked_to_end("a") == {run.id: "enough"}
+
     def test_a_run_of_a_removed_job_is_not_run_again_when_its_owner_is_lost(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
@@ -137,6 +230,10 @@ class OwnerContract:
         store.retire_owner("owner-1")
         (again,) = requests.claim(store, owner="owner-2").runs
         assert again.id == run.id
+
+
+def _cancel(store: BaseJobStore, run: Run, reason: str, yields: bool = False) -> Run | None:
+    return store.cancel_run(run.id, reason, lambda pending: called_off(pending, reason, NOW), yields)
 
 
 def succeeded(run: Run) -> Settlement:

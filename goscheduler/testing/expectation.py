@@ -199,10 +199,12 @@ class Expectation:
                 run.to_be_told = True
 
     def tell(self, host: str) -> None:
-        """A host hears which of its runs are to end."""
+        """A host hears which of its runs are to end, and which are of a job that somebody else has removed."""
         for run in self.live(host=host):
             if run.to_be_told:
                 self._tell_one(run)
+            if run.revoked:
+                run.revoked = host
 
     def _tell_one(self, run: ExpectedRun) -> None:
         run.told = run.told or (OutcomeKind.CANCELLED, self.now + GRACE)

@@ -348,7 +348,7 @@ class StoreMachine(RuleBasedStateMachine):
             if leftovers_first:
                 model.claim(host.name, {run.id for run in live})
             model.fire(host.name)
-            model.tell(host.name)
+        model.tell(host.name)
         model.end_overdue(host.name)
         if lapsed is not None:
             model.lose(lapsed.name)

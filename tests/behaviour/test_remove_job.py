@@ -9,8 +9,9 @@ from datetime import timedelta
 
 import pytest
 from behaviour_doubles import START, HoldingExecutor, PickledStore, note, within
+from lease_doubles import LEASE, BegunExecutor, Cluster, QueueingExecutor
 
-from goscheduler import current_run
+from goscheduler import BackgroundScheduler, current_run
 from goscheduler.errors import JobLookupError
 from goscheduler.events import (
     EVENT_ALL_JOBS_REMOVED,
@@ -240,6 +241,269 @@ def test_the_same_id_can_be_used_again_while_the_old_job_still_runs(schedulers):
     holding.finish()
     scheduler.run_due()
     assert scheduler.get_job("job").next_run_time == START + timedelta(seconds=20)
+
+
+# Runs that another scheduler has
+
+
+@pytest.fixture
+def cluster():
+    made = Cluster()
+    yield made
+    for member in made.members:
+        if member.running:
+            member.shutdown(wait=False)
+
+
+def give_a_run_to(cluster, executor, **options):
+    """Return a scheduler that has a run of "job" in its executor, and another one on the same store."""
+    owner, remover = cluster.join(executor), cluster.join(HoldingExecutor(room=0))
+    owner.add_job(note, "interval", hours=1, id="job", next_run_time=cluster.clock.now(), **options)
+    owner.run_due()
+    assert len(executor.held) == 1
+    return owner, remover
+
+
+@pytest.mark.parametrize("remove", [lambda scheduler: scheduler.remove_job("job"),
+                                    lambda scheduler: scheduler.remove_all_jobs()], ids=["one", "all"])
+def test_a_run_that_another_scheduler_has_queued_does_not_start(cluster, jobcalls, remove):
+    executor = QueueingExecutor()
+    owner, remover = give_a_run_to(cluster, executor)
+    remove(remover)
+    owner.run_due()
+    assert cluster.store.asked_to_end("job") == {}, "that is its answer"
+    executor.begin()
+    cluster.advance(60)
+    assert jobcalls == []
+    assert cluster.outcomes() == [OutcomeKind.CANCELLED]
+    assert not owner._engine.revoked
+    assert not remover._engine.revoked
+
+
+def test_a_run_that_goes_on_in_another_scheduler_comes_to_its_end(cluster):
+    executor = BegunExecutor()
+    owner, remover = give_a_run_to(cluster, executor, retry=3)
+    remover.remove_job("job")
+    cluster.advance(executor.grace_seconds * 2)
+    assert executor.told == []
+    executor.finish(OutcomeKind.FAILED)
+    cluster.advance(60)
+    assert cluster.outcomes() == [OutcomeKind.FAILED]
+    assert len(executor.taken) == 1
+    assert not owner._engine.revoked
+
+
+@pytest.mark.parametrize("order", [["cancel", "remove"], ["remove", "cancel"]], ids=" then ".join)
+@pytest.mark.parametrize("begun", [False, True], ids=["queued", "going on"])
+def test_a_run_that_was_cancelled_as_well_is_told_so(cluster, jobcalls, order, begun):
+    executor = BegunExecutor() if begun else QueueingExecutor()
+    owner, remover = give_a_run_to(cluster, executor)
+    (run,) = cluster.store.live_runs()
+    for step in order:
+        if step == "cancel":
+            assert remover.cancel_run(run.id, "enough")
+        else:
+            remover.remove_job("job")
+    owner.run_due()
+    if begun:
+        assert executor.told == ["enough"]
+        executor.finish(OutcomeKind.FAILED)
+    else:
+        executor.begin()
+    owner.run_due()
+    assert jobcalls == []
+    assert [(record.outcome, record.reason) for record in owner.runs("job")] == [(OutcomeKind.CANCELLED, "enough")]
+
+
+def test_a_run_can_be_cancelled_with_the_words_that_schedulers_use_among_each_other(cluster):
+    executor = BegunExecutor()
+    owner, remover = give_a_run_to(cluster, executor)
+    (run,) = cluster.store.live_runs()
+    assert remover.cancel_run(run.id, "its job was removed")
+    owner.run_due()
+    assert executor.told == ["its job was removed"]
+
+
+@pytest.mark.parametrize("act", [lambda scheduler, _: scheduler.remove_job("job"),
+                                 lambda scheduler, run: scheduler.cancel_run(run.id)], ids=["removed", "cancelled"])
+def test_a_scheduler_that_is_paused_hears_of_it(cluster, jobcalls, act):
+    executor = QueueingExecutor()
+    owner, remover = give_a_run_to(cluster, executor)
+    (run,) = cluster.store.live_runs()
+    owner.pause()
+    act(remover, run)
+    owner.run_due()
+    executor.begin()
+    owner.run_due()
+    assert jobcalls == []
+    assert cluster.outcomes() == [OutcomeKind.CANCELLED]
+
+
+def test_a_paused_scheduler_whose_store_does_not_answer_asks_again(cluster, jobcalls):
+    executor = QueueingExecutor()
+    owner, remover = give_a_run_to(cluster, executor)
+    owner.pause()
+    remover.remove_job("job")
+    cluster.store.faults["claim_runs"] = ConnectionError("the network is gone")
+    assert owner._process_jobs() == 1.0
+    cluster.store.faults.clear()
+    owner.run_due()
+    executor.begin()
+    assert jobcalls == []
+
+
+def test_removing_waits_until_the_other_scheduler_has_heard(cluster, jobcalls):
+    executor = QueueingExecutor()
+    owner, remover = give_a_run_to(cluster, executor)
+    heard = []
+
+    def rest(seconds):
+        heard.append(seconds)
+        if len(heard) == 12:
+            owner.run_due()
+
+    remover._engine.rest = rest
+    remover.remove_job("job")
+    assert len(heard) == 12
+    assert heard == sorted(heard)
+    assert (heard[0], heard[-1]) == (0.02, 0.25)
+    executor.begin()
+    assert jobcalls == []
+
+
+def test_a_cancellation_that_comes_while_a_removal_waits_does_not_get_lost(cluster, jobcalls):
+    executor = QueueingExecutor()
+    owner, remover = give_a_run_to(cluster, executor)
+    (run,) = cluster.store.live_runs()
+    steps = iter([lambda: remover.cancel_run(run.id, "enough"), lambda: None, owner.run_due])
+    remover._engine.rest = lambda seconds: next(steps)()
+    remover.remove_job("job")
+    assert next(steps, None) is None, "it has waited for the answer to both"
+    executor.begin()
+    owner.run_due()
+    assert jobcalls == []
+    assert [(record.outcome, record.reason) for record in owner.runs("job")] == [(OutcomeKind.CANCELLED, "enough")]
+
+
+def test_who_does_not_answer_is_waited_for_until_a_dead_one_would_have_been_found(cluster, caplog):
+    _, remover = give_a_run_to(cluster, QueueingExecutor())
+    pauses = []
+    remover._engine.rest = pauses.append
+    remover.remove_job("job")
+    assert LEASE * 5 / 4 < sum(pauses) < LEASE * 5 / 4 + 1
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith('Job "job" was removed, but the process that has 1 of its runs does not answer')
+    assert remover.get_job("job") is None
+
+
+def test_a_removal_that_waits_ends_with_the_owner_that_is_given_up(cluster, caplog):
+    owner, remover = give_a_run_to(cluster, QueueingExecutor())
+    cluster.kill(owner)
+    remover._engine.rest = lambda seconds: cluster.advance(LEASE / 4)
+    remover.remove_job("job")
+    assert cluster.store.live_runs() == cluster.store.pending_runs() == []
+    assert not [record for record in caplog.records if "does not answer" in record.getMessage()]
+
+
+def test_a_removal_outlives_a_store_that_does_not_answer_for_a_while(cluster, monkeypatch):
+    owner, remover = give_a_run_to(cluster, QueueingExecutor())
+    asked = cluster.store.asked_to_end
+    answers = iter([ConnectionError, ConnectionError])
+
+    def asked_to_end(job_id):
+        error = next(answers, None)
+        if error is not None:
+            raise error("the network is gone")
+        owner.run_due()
+        return asked(job_id)
+
+    monkeypatch.setattr(cluster.store, "asked_to_end", asked_to_end)
+    remover._engine.rest = lambda seconds: None
+    remover.remove_job("job")
+    assert cluster.store.asked_to_end("job") == {}
+
+
+def test_many_jobs_are_removed_with_one_wait_for_all(cluster, jobcalls):
+    executor = QueueingExecutor()
+    owner, remover = cluster.join(executor), cluster.join(HoldingExecutor(room=0))
+    for number in range(5):
+        owner.add_job(note, "interval", hours=1, id=str(number), next_run_time=cluster.clock.now())
+    owner.run_due()
+    rests = []
+
+    def rest(seconds):
+        rests.append({number: len(cluster.store.asked_to_end(str(number))) for number in range(5)})
+        owner.run_due()
+
+    remover._engine.rest = rest
+    remover.remove_all_jobs()
+    assert rests == [dict.fromkeys(range(5), 1)]
+    executor.begin()
+    assert jobcalls == []
+
+
+def test_what_ended_before_its_owner_could_answer_is_not_remembered(cluster, monkeypatch):
+    executor = BegunExecutor()
+    owner, remover = give_a_run_to(cluster, executor)
+    remover.remove_job("job")
+    claim = cluster.store.claim_runs
+
+    def claim_slowly(request):
+        claimed = claim(request)
+        if executor.held:
+            executor.finish()
+            owner._settler.settle_reported()
+        return claimed
+
+    monkeypatch.setattr(cluster.store, "claim_runs", claim_slowly)
+    owner.run_due()
+    assert not owner._engine.revoked
+    assert cluster.outcomes() == [OutcomeKind.SUCCEEDED]
+
+
+def test_a_run_is_noted_as_begun_before_it_is_looked_up_whether_it_may(cluster):
+    owner = cluster.join(QueueingExecutor())
+    owner.add_job(note, "interval", hours=1, id="job", next_run_time=cluster.clock.now())
+    owner.run_due()
+    (run,) = cluster.store.live_runs()
+
+    class Watched(set):
+        def __contains__(self, key):
+            started.append(owner._engine.endings.started_at(run))
+            return super().__contains__(key)
+
+    started = []
+    owner._engine.revoked = Watched([("another", 1)])
+    assert owner.may_start(run)
+    owner._engine.revoked.add((run.id, run.fence))
+    assert not owner.may_start(run)
+    assert started == [cluster.clock.now()] * 2
+    assert owner._engine.endings.started_at(run) is None
+
+
+def test_a_scheduler_that_waits_for_its_last_jobs_hears_of_it(cluster, gates, jobcalls, monkeypatch):
+    monkeypatch.setattr("goscheduler.schedulers._endings.LONGEST_LOOK", 0.01)
+    pool = ThreadPoolExecutor(1)
+    owner = BackgroundScheduler(clock=cluster.clock, jobstores={"default": cluster.store},
+                                executors={"default": pool}, timezone="UTC")
+    recorder = EventRecorder(owner)
+    owner.start()
+    pool.room = lambda: 100  # as when runs were short until now
+    gate = gates()
+    owner.add_job(gate, "interval", hours=1, id="busy", next_run_time=cluster.clock.now())
+    assert gate.started.wait(5)
+    owner.add_job(note, "interval", hours=1, id="job", next_run_time=cluster.clock.now())
+    recorder.wait_for(EVENT_JOB_SUBMITTED, "job", timeout=5)
+    shutdown = threading.Thread(target=owner.shutdown)
+    shutdown.start()
+    assert owner._loop.ended.wait(5)
+    remover = cluster.join(HoldingExecutor(room=0))
+    remover._engine.rest = threading.Event().wait
+    within(5, lambda: remover.remove_job("job"))
+    gate.release()
+    shutdown.join(5)
+    assert not shutdown.is_alive()
+    assert jobcalls == []
 
 
 UNKNOWN = {

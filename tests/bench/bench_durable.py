@@ -3,6 +3,8 @@
 Ours keeps a history of every run and survives a kill; APScheduler 3 deletes the job and forgets. Both run on the same
 servers, with the settings of production: what is committed is on the disk. The raw limit is the same statements, with
 the same batches of rows, without a scheduler.
+
+``python tests/bench/bench_durable.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from contenders import WORKERS, ExecutedCounter, noop
@@ -26,15 +29,21 @@ from measure import CONTENDERS, HERE, OURS, THEIRS, Row, Sample, compare, in_fre
 LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 FAR_AWAY = datetime(2100, 1, 1, tzinfo=timezone.utc)
 #: Database → how many times as quick as APScheduler 3 a firing has to be.
-BARS = {"sqlite": 15, "postgresql": 10, "mariadb": 10}
+BARS = {"sqlite": 15, "postgresql": 10, "mariadb": 10, "redis": 10, "mongodb": 5}
+#: The same of many jobs added to a SQL database at once.
 BULK_BAR = 20
+RAW = "raw statements"
 RAW_SHARE = 0.3
 RAW_BATCH = 1000
 
 
 def fire_rate(root: str, url: str, jobs: int) -> float:
     """Return runs per second, from ``resume()`` to the last event heard; every event is counted."""
-    scheduler = durable_scheduler(root, url)
+    return jobs / seconds_to_fire(root, durable_store(root, url), jobs)
+
+
+def seconds_to_fire(root: str, store: Any, jobs: int) -> float:
+    scheduler = durable_scheduler(root, store)
     scheduler.start(paused=True)
     counter = ExecutedCounter(root, scheduler, jobs)
     add(root, scheduler, jobs, LONG_AGO)
@@ -44,12 +53,12 @@ def fire_rate(root: str, url: str, jobs: int) -> float:
     elapsed = time.perf_counter() - begin
     scheduler.shutdown()
     counter.verify()
-    return jobs / elapsed
+    return elapsed
 
 
 def add_rate(root: str, url: str, jobs: int) -> float:
     """Return jobs added per second: ours by one ``add_jobs``, theirs by ``add_job``, for they have no other."""
-    scheduler = durable_scheduler(root, url)
+    scheduler = durable_scheduler(root, durable_store(root, url))
     scheduler.start(paused=True)
     begin = time.perf_counter()
     add(root, scheduler, jobs, FAR_AWAY)
@@ -66,36 +75,61 @@ def add(root: str, scheduler: Any, jobs: int, run_date: datetime) -> None:
         scheduler.add_job(noop, "date", run_date=run_date)
 
 
-def durable_scheduler(root: str, url: str) -> Any:
-    """Return a stopped BackgroundScheduler of ``root`` on tables that nobody else uses."""
+def durable_scheduler(root: str, store: Any) -> Any:
+    """Return a stopped BackgroundScheduler of ``root``."""
     logging.disable(logging.CRITICAL)
     pool = importlib.import_module(f"{root}.executors.pool")
     schedulers = importlib.import_module(f"{root}.schedulers.background")
-    store = importlib.import_module(f"{root}.jobstores.sqlalchemy")
     return schedulers.BackgroundScheduler(
-        jobstores={"default": store.SQLAlchemyJobStore(*fresh(url))},
+        jobstores={"default": store},
         executors={"default": pool.ThreadPoolExecutor(WORKERS)},
         job_defaults={"misfire_grace_time": None},
         timezone="UTC",
     )
 
 
-def fresh(url: str) -> tuple[str, None, str]:
-    """Return arguments for a store: a file of its own, because a file of SQLite keeps some settings; else tables."""
-    name = f"t{uuid4().hex[:12]}"
-    return url.replace("NAME", name), None, name
+def durable_store(root: str, url: str) -> Any:
+    """Return a store of ``root``."""
+    module, name = STORES.get(urlsplit(url).scheme, ("sqlalchemy", "SQLAlchemyJobStore"))
+    return getattr(importlib.import_module(f"{root}.jobstores.{module}"), name)(**fresh(url))
+
+
+STORES = {"redis": ("redis", "RedisJobStore"), "mongodb": ("mongodb", "MongoDBJobStore")}
+
+
+def fresh(url: str) -> dict[str, Any]:
+    """Return arguments for a store, the same for both contenders, on tables or keys that nobody else uses."""
+    name, parts = f"t{uuid4().hex[:12]}", urlsplit(url)
+    if parts.scheme == "redis":
+        database = int(parts.path[1:])
+        return {"db": database, "jobs_key": name, "run_times_key": f"{name}:times", "port": parts.port}
+    if parts.scheme == "mongodb":
+        return {"database": "bench", "collection": name, "host": url}
+    # A file of its own, because a file of SQLite keeps some settings.
+    return {"url": url.replace("NAME", name), "tablename": name}
 
 
 def raw_rate(url: str, jobs: int) -> float:
-    """Return firings per second of the statements alone: the rows of jobs and runs are read, written and removed, and
-    those of the history written, in batches, by one thread that does nothing else."""
+    """Return firings per second of the statements alone, by one thread that does nothing else."""
+    kind = urlsplit(url).scheme
+    if kind not in STORES:
+        return raw_sql_rate(url, jobs)
+    replay = importlib.import_module("replay")
+    tape = {"redis": replay.RedisTape, "mongodb": replay.MongoTape}[kind](fresh(url))
+    seconds_to_fire(OURS, tape.store, jobs)
+    return jobs / float(tape.play())
+
+
+def raw_sql_rate(url: str, jobs: int) -> float:
+    """Return firings per second: the rows of jobs and runs are read, written and removed, and those of the history
+    written, in batches."""
     from goscheduler.jobstores._sql_firing import Work
     from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
     from goscheduler.schedulers.background import BackgroundScheduler
 
     logging.disable(logging.CRITICAL)
     scheduler = BackgroundScheduler(timezone="UTC")
-    store = SQLAlchemyJobStore(*fresh(url))
+    store = SQLAlchemyJobStore(**fresh(url))
     store.start(scheduler, "default")
     statements = RawStatements(store._tables)
     store._database.write(lambda work: statements.fill(work, jobs))
@@ -160,33 +194,40 @@ class RawStatements:
         work.dialect.insert_rows(work.connection, history, [HistoryRow(1, run_id, *self._record) for run_id in ids])
 
 
-def main(rounds: int = 3, jobs: int = 10_000, few: int = 500) -> list[Row]:
+def main(rounds: int = 3, jobs: int = 10_000, few: int = 500, kinds: Sequence[str] = ()) -> list[Row]:
     rows: list[Row] = []
-    for kind, bar in BARS.items():
+    for kind in kinds or BARS:
         with place(kind) as url:
-            rows += _rows(kind, bar, url, rounds, jobs, few)
+            rows += _rows(kind, BARS[kind], url, rounds, jobs, few)
     return rows
 
 
 def _rows(kind: str, bar: float, url: str, rounds: int, jobs: int, few: int) -> list[Row]:
-    def sample(function: str) -> tuple[Sample, Sample]:
-        count = {OURS: jobs, THEIRS: few}
-        rates = take_turns(
-            rounds, CONTENDERS, lambda root: in_fresh_process("bench_durable", function, root, url, count[root])
-        )
-        ours, theirs = (Sample(tuple(rates[root]), unit="/s") for root in CONTENDERS)
-        return ours, theirs
+    count = {OURS: jobs, THEIRS: few}
 
-    fired, fired_by_them = sample("fire_rate")
-    added, added_by_them = sample("add_rate")
-    raw = Sample(tuple(in_fresh_process("bench_durable", "raw_rate", url, jobs) for _ in range(rounds)), unit="/s")
+    def measure(function: str, contender: str) -> float:
+        if contender == RAW:
+            return float(in_fresh_process("bench_durable", "raw_rate", url, jobs))
+        return float(in_fresh_process("bench_durable", function, contender, url, count[contender]))
+
+    def sample(function: str, *contenders: str) -> list[Sample]:
+        rates = take_turns(rounds, contenders, lambda contender: measure(function, contender))
+        return [Sample(tuple(rates[contender]), unit="/s") for contender in contenders]
+
+    fired, fired_by_them, raw = sample("fire_rate", *CONTENDERS, RAW)
+    added, added_by_them = sample("add_rate", *CONTENDERS)
     share = fired.median / raw.median
     holds = share >= RAW_SHARE
     return [
         compare(f"{kind}: fire due one-shot jobs", fired, fired_by_them, at_least=bar),
         Row(f"{kind}: beside raw statements", str(fired), f"raw {raw}", f"{share:.0%}", f"≥ {RAW_SHARE:.0%}", holds),
-        compare(f"{kind}: add_jobs", added, added_by_them, at_least=BULK_BAR),
+        _bulk_row(kind, added, added_by_them),
     ]
+
+
+def _bulk_row(kind: str, ours: Sample, theirs: Sample) -> Row:
+    row = compare(f"{kind}: add_jobs", ours, theirs, at_least=BULK_BAR)
+    return row._replace(bar="–", holds=None) if kind in STORES else row
 
 
 @contextmanager
@@ -208,4 +249,4 @@ def place(kind: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    print_table(main())
+    print_table(main(kinds=sys.argv[1:]))

@@ -30,6 +30,21 @@ class WrongClock(SystemClock):
     __slots__ = ("_error",)
 
 
+class Queueing(ThreadPoolExecutor):
+    """Takes so many runs in advance as if all of them were short, and tells of each."""
+
+    def __init__(self, workers, most):
+        super().__init__(workers)
+        self._most = most
+
+    def room(self):
+        return self._most
+
+    def submit(self, run):
+        super().submit(run)
+        cluster_jobs.say("queued", run.job.id)
+
+
 def end() -> None:
     """End as if the machine had lost its power."""
     os.kill(os.getpid(), signal.SIGKILL)
@@ -103,12 +118,14 @@ def main() -> None:
     parser.add_argument("--skew", type=float, default=0.0)
     parser.add_argument("--lease", type=float, default=30.0)
     parser.add_argument("--executors", default="default")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--queue", type=int, default=0)
     parser.add_argument("--step", choices=STEPS)
     options = parser.parse_args()
     cluster_jobs.write_to(options.pipe)
     scheduler = BackgroundScheduler(
         jobstores={"default": options.url},
-        executors={alias: ThreadPoolExecutor(4) for alias in options.executors.split(",")},
+        executors={alias: executor(options) for alias in options.executors.split(",")},
         clock=WrongClock(options.skew),
         lease=options.lease,
         timezone="UTC",
@@ -121,6 +138,10 @@ def main() -> None:
     cluster_jobs.say("ready", os.getpid())
     sys.stdin.read()
     scheduler.shutdown()
+
+
+def executor(options):
+    return Queueing(options.workers, options.queue) if options.queue else ThreadPoolExecutor(options.workers)
 
 
 if __name__ == "__main__":

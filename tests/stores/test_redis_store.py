@@ -17,7 +17,7 @@ import pytest
 import redis
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
-from goscheduler.errors import InvalidArgument, StoreUnavailable
+from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores._records import history_record
 from goscheduler.jobstores._redis_link import unsafe_settings
 from goscheduler.jobstores.redis import RedisJobStore
@@ -179,6 +179,8 @@ class TestLostAnswers:
         assert [each.id for each in stores[0].live_runs()] == [run.id]
 
     def test_what_somebody_took_who_died_is_due_again_after_a_while(self, stores, make_job, requests):
+        for name in ("owner-1", "owner-2"):
+            stores[0].renew_owner(Owner(name), NOW, LEASE)
         stores[0].add_job(make_job("a"))
         stores[0].add_run(asked_for(make_job("b"), "run-b", NOW))
         for step in ("write_due", "write_ready"):
@@ -198,6 +200,88 @@ class TestLostAnswers:
         assert len(requests.fire(stores[0]).runs) == 1
 
 
+class TestManyAtOnce:
+    """What goes as lists, of which nothing is looked at one by one, unless something is not as expected."""
+
+    def test_of_a_batch_only_what_was_changed_meanwhile_is_not_fired(self, stores, make_job, requests):
+        for name in "abcdef":
+            stores[0].add_job(make_job(name))
+
+        def meddle():
+            stores[1].edit_job("b", lambda job: (job._modify(name="other"), job)[1])
+            stores[1].remove_job("d")
+            stores[1].add_run(asked_for(make_job("f"), "asked-f", NOW))
+            assert [run.job.id for run in requests.claim(stores[1]).runs] == ["f"]
+
+        meanwhile(stores[0], "write_due", meddle)
+        assert [run.job.id for run in requests.fire(stores[0]).runs] == ["a", "c", "e"]
+        assert {run.job.id for run in stores[0].live_runs()} == {"a", "c", "e", "f"}
+        assert [run.job.id for run in requests.fire(stores[0]).runs] == ["b"]
+
+    def test_of_a_batch_only_what_was_cancelled_or_recovered_ends_otherwise(self, stores, make_job, requests):
+        for name in "abcd":
+            stores[0].add_job(make_job(name))
+        runs = {run.job.id: run for run in requests.fire(stores[0]).runs}
+        stores[1].cancel_run(runs["b"].id, "enough", lambda run: succeeded(run))
+        stores[1].redis.hdel(stores[1]._link.key("run_heads"), runs["c"].id)
+        refused = stores[0].settle([succeeded(run) for run in runs.values()])
+        assert [settlement.attempt.run.job.id for settlement in refused] == ["c"]
+        assert {record.job_id for record in stores[0].history(HistoryQuery())} == {"a", "b", "d"}
+        assert not stores[0].redis.exists(stores[0]._link.key("ending:owner-1"))
+
+    def test_the_same_end_twice_in_one_batch_is_written_once(self, stores, make_job, requests):
+        stores[0].add_job(make_job("a"))
+        (run,) = requests.fire(stores[0]).runs
+        assert len(stores[0].settle([succeeded(run), succeeded(run)])) == 1
+        assert len(stores[0].history(HistoryQuery())) == 1
+
+    def test_jobs_of_different_lanes_and_definitions_fire_as_they_are(self, stores, make_job, requests):
+        kinds = {"a": {}, "b": {"priority": 2}, "c": {"args": ["x/y", "ä\n\u2028"]}, "d": {"executor": "a/b"}}
+        jobs = [make_job(f"{name}/ö", **options) for name, options in kinds.items()]
+        jobs.append(make_job("last", trigger=DateTrigger(NOW)))
+        stores[0].add_jobs(jobs)
+        runs = requests.fire(stores[0], room={"default": 10, "a/b": 10}).runs
+        read = {run.id: run for run in stores[1].live_runs()}
+        assert {run.job.id for run in runs} == {job.id for job in jobs}
+        for run in runs:
+            assert read[run.id].job.args == run.job.args
+            assert (read[run.id].fence, read[run.id].due_at) == (run.fence, run.due_at)
+        assert not stores[0].settle([succeeded(run) for run in runs])
+        assert {job.id: job.life.run_count for job in stores[0].get_all_jobs()} == {job.id: 1 for job in jobs[:-1]}
+        assert len(requests.fire(stores[0], now=NOW + 3600 * SECOND, room={"default": 10, "a/b": 10}).runs) == 4
+
+    def test_a_run_that_waits_for_its_job_may_go_when_that_ends(self, stores, make_job, requests):
+        stores[0].add_job(make_job("a"))
+        (run,) = requests.fire(stores[0]).runs
+        stores[0].add_run(asked_for(make_job("a"), "asked", NOW))
+        assert not requests.claim(stores[0]).runs
+        assert not stores[0].settle([succeeded(run)])
+        assert [each.id for each in requests.claim(stores[0]).runs] == ["asked"]
+
+    def test_thousands_of_jobs_are_added_or_none(self, stores, make_job):
+        jobs = [make_job(f"job-{number}") for number in range(2500)]
+        stores[0].add_job(make_job("job-2400"))
+        with pytest.raises(ConflictingIdError, match="job-2400"):
+            stores[0].add_jobs(jobs)
+        assert [job.id for job in stores[0].get_all_jobs()] == ["job-2400"]
+        stores[0].remove_job("job-2400")
+        meanwhile(stores[0], "add_jobs", lambda: stores[1].add_job(make_job("job-2300")))
+        with pytest.raises(ConflictingIdError, match="job-2300"):
+            stores[0].add_jobs(jobs)
+        assert [job.id for job in stores[0].get_all_jobs()] == ["job-2300"]
+        stores[0].remove_job("job-2300")
+        stores[0].add_jobs(jobs)
+        assert len(stores[1].get_all_jobs()) == 2500
+
+    @pytest.mark.parametrize("after", [False, True])
+    def test_jobs_whose_adding_was_not_answered_are_not_left_behind(self, stores, make_job, after):
+        break_link(stores[0], "add_jobs", after)
+        with pytest.raises(redis.ConnectionError):
+            stores[0].add_jobs([make_job("a"), make_job("b")])
+        assert stores[0].get_all_jobs() == []
+        assert stores[0].get_next_run_time() is None
+
+
 class TestHostileRecords:
     """Somebody else writes into our keys."""
 
@@ -207,6 +291,9 @@ class TestHostileRecords:
     @pytest.mark.parametrize("text", [
         PICKLE, b"", b"{", b"[]", b"null", b'{"$type": "os:system"}', b"[" * 100_000,
         b'["","","x","","","","","","",""]',
+        b'["","[\\"default\\",5,\\"\\"]","',
+        b'["","[\\"default\\",5,\\"\\"]",""]',
+        b'["\0","[\\"default\\",5,\\"\\"]","1","1","Z","0","","","",""]',
         b'["","[\\"default\\",5,\\"\\"]","1777896000000000","x","Nowhere","0","","","",""]',
     ])  # fmt: skip
     def test_a_job_that_cannot_be_read_is_kept_and_suspended_and_the_others_fire(
@@ -375,16 +462,30 @@ def break_link(store, step, after):
     return lambda: sent[0]()
 
 
+def meanwhile(store, step, action):
+    """Do something right before the next call of a step."""
+    link = store._link
+    real = link.client.evalsha
+
+    def evalsha(digest, keys, prefix, name, *arguments):
+        if name == step:
+            link.client.evalsha = real
+            action()
+        return real(digest, keys, prefix, name, *arguments)
+
+    link.client.evalsha = evalsha
+
+
 def require(fulfilled):
     assert fulfilled
 
 
 @pytest.mark.serial
 class TestProcesses:
-    def test_eight_processes_run_each_of_two_thousand_jobs_once(self, url, processes):
-        names = [f"job-{number}" for number in range(2000)]
+    def test_processes_run_each_job_once_and_leave_nothing_behind(self, url, processes):
+        names = [f"job-{number}" for number in range(300)]
         add_jobs(url, names)
-        workers = [processes(url, 30) for _ in range(8)]
+        workers = [processes(url, 30) for _ in range(3)]
         assert sorted(notes(url, len(names))) == sorted(names)
         for worker in workers:
             end(worker)
