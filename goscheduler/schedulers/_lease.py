@@ -120,8 +120,11 @@ class Leases:
         return lease is not None and lease.held and self._age(lease) < CLAIM_WITHIN * self.length
 
     def has_lost(self, run: Run) -> bool:
-        """Tell whether a run is not ours any more."""
-        return bool(self._lost) and run.owner in self._lost
+        """Tell whether a run is not ours any more, or may not be: who stood still has not noticed it yet."""
+        if self._lost and run.owner in self._lost:
+            return True
+        lease = self._leases.get(run.job._jobstore_alias or "")
+        return lease is not None and lease.owner == run.owner and self._age(lease) >= GIVE_UP_AFTER * self.length
 
     def is_ours(self, owner: str | None) -> bool:
         """Tell whether an owner is us, now or before."""
