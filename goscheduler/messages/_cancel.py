@@ -29,7 +29,7 @@ LONGEST_PAUSE = 0.1
 REASON = "its message was cancelled"
 
 
-def cancel(scheduler: BaseScheduler, shelf: Shelf, jobstore: str, message_id: str, timeout: float) -> bool:
+def cancel_message(scheduler: BaseScheduler, shelf: Shelf, jobstore: str, message_id: str, timeout: float) -> bool:
     """Return whether the message is not delivered any more; see ``MessageScheduler.cancel``."""
     if shelf.find(message_id) is None:
         raise MessageNotFound(message_id)  # also for a job of the same scheduler that is no message

@@ -41,7 +41,7 @@ def judge(found: Findings, stuck_after: float) -> tuple[HealthStatus, str]:
     return HealthStatus.HEALTHY, ""
 
 
-def check(
+def check_health(
     scheduler: BaseScheduler, shelf: Shelf, transport: Transport | None, stuck_after: float, count: bool,
     details: dict[str, Any],
 ) -> Health:  # fmt: skip

@@ -28,8 +28,9 @@ from goscheduler.executors.context import current_run
 from goscheduler.executors.pool import positive_int
 from goscheduler.jobstores._polling import LONGEST, SHORTEST, Poll
 from goscheduler.jobstores.base import BaseJobStore
-from goscheduler.messages import _cancel, _health
+from goscheduler.messages._cancel import PATIENCE, cancel_message
 from goscheduler.messages._executor import DeliveryExecutor
+from goscheduler.messages._health import check_health
 from goscheduler.messages._publishing import Deliveries, Errors, ask, can_batch, publish_all
 from goscheduler.messages._recurrence import trigger_of
 from goscheduler.messages._settings import BACKOFF, MAX_CRASHES, MAX_PAYLOAD, checked_workers, poll_of, retry_of
@@ -253,7 +254,7 @@ class MessageScheduler:
             raise MessageNotPending(message_id, self.get(message_id).state.value) from None
         return replace(found, scheduled_at=due)
 
-    def cancel(self, message_id: str, timeout: float = _cancel.PATIENCE) -> bool:
+    def cancel(self, message_id: str, timeout: float = PATIENCE) -> bool:
         """Take a message back. True: it is not delivered from now on, by no process. False: it was too late.
 
         While some process has the message, this waits to hear from it whether it was published, for at most
@@ -263,7 +264,7 @@ class MessageScheduler:
         :raises MessageNotFound: if it was delivered or cancelled before, or never was
         """
         self._open()
-        return _cancel.cancel(self._scheduler, self._shelf, self._jobstore, _checked_id(message_id), timeout)
+        return cancel_message(self._scheduler, self._shelf, self._jobstore, _checked_id(message_id), timeout)
 
     def dead_letters(self, event_name: str | None = None, limit: int = 100) -> _Messages:
         """Return messages whose last attempt failed, the earliest first."""
@@ -298,7 +299,7 @@ class MessageScheduler:
         To count those that wait reads all of them; without ``count``, ``pending`` is None.
         """
         details = {"name": self._name, "delivering": self.running}
-        return _health.check(self._scheduler, self._shelf, self._transport, self._stuck_after, count, details)
+        return check_health(self._scheduler, self._shelf, self._transport, self._stuck_after, count, details)
 
     def _open(self) -> None:
         """Make the store usable: a scheduler of our own is started, but fires nothing before :meth:`start`."""
