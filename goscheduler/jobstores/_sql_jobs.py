@@ -70,6 +70,12 @@ class StoredJobs(BaseJobStore):
             time = connection.execute(select(func.min(jobs.c.due))).scalar()
         return None if time is None else from_instant(time, UTC)
 
+    def count_waiting(self, task: str | None = None) -> int:
+        jobs = self._tables.jobs
+        query = select(func.count()).select_from(jobs).where(jobs.c.due.is_not(None))
+        with self._database.reading() as connection:
+            return int(connection.execute(query if task is None else query.where(jobs.c.task == task)).scalar_one())
+
     def get_all_jobs(self) -> list[Job]:
         jobs = self._tables.jobs
         return self._jobs(select(jobs).order_by(jobs.c.next_run.is_(None), jobs.c.next_run, jobs.c.id))

@@ -99,6 +99,13 @@ class BaseJobStore(ABC):
     def get_all_jobs(self) -> list[Job]:
         """Return all jobs, ascending by ``next_run_time``, paused ones last."""
 
+    def count_waiting(self, task: str | None = None) -> int:
+        """Return how many jobs wait for their next time, of one task or of all."""
+        return sum(
+            job.next_run_time is not None and job.suspended is None and task in (None, job.task)
+            for job in self.get_all_jobs()
+        )
+
     @abstractmethod
     def add_job(self, job: Job) -> None:
         """Add a job.

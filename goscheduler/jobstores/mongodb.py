@@ -172,6 +172,11 @@ class MongoDBJobStore(BaseJobStore):
             found = list(self._collections.jobs.find({"due.at": {"$exists": True}}).sort("due.at", 1).limit(1))
         return from_instant(found[0]["due"]["at"], UTC) if found else None
 
+    def count_waiting(self, task: str | None = None) -> int:
+        with deadline():
+            wanted = {"due.at": {"$exists": True}} | ({} if task is None else {"due.task": task})
+            return int(self._collections.jobs.count_documents(wanted))
+
     def get_all_jobs(self) -> list[Job]:
         return sorted(self._jobs_where({"here": True}), key=_time_order)
 

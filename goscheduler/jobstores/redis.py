@@ -133,6 +133,14 @@ class RedisJobStore(BaseJobStore):
         first = self._link.client.zrange(self._link.key("due"), 0, 0, withscores=True)
         return from_instant(int(first[0][1]), UTC) if first else None
 
+    def count_waiting(self, task: str | None = None) -> int:
+        lanes = [as_text(lane) for lane in self._link.client.zrange(self._link.key("due"), 0, -1)]
+        with self._link.client.pipeline(transaction=False) as pipeline:
+            for lane in lanes:
+                if task is None or json.loads(lane)[2] == task:
+                    pipeline.zcard(self._link.key(f"due:{lane}"))
+            return sum(pipeline.execute())
+
     def get_all_jobs(self) -> list[Job]:
         ids = {as_text(job_id) for job_id, _ in self._link.client.hscan_iter(self._link.key("heads"), count=PAGE)}
         return sorted(self._jobs_of(list(ids)), key=_order)

@@ -130,7 +130,7 @@ class Shelf:
 
     def count(self) -> int:
         """Return how many messages wait for their time."""
-        return sum(self._is_ours(job) for job in self._scheduler.get_jobs(self._jobstore))
+        return self.store.count_waiting(self._task)
 
     def count_stuck(self, limit: int) -> int:
         """Return how many messages processes have that were due before a moment."""

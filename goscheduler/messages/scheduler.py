@@ -296,7 +296,7 @@ class MessageScheduler:
     def health(self, count: bool = True) -> Health:
         """Return how the messages fare: does the store answer, is anything stuck, can the transport take messages.
 
-        To count those that wait reads all of them; without ``count``, ``pending`` is None.
+        To count those that wait takes as long as there are many; without ``count``, ``pending`` is None.
         """
         details = {"name": self._name, "delivering": self.running}
         return check_health(self._scheduler, self._shelf, self._transport, self._stuck_after, count, details)

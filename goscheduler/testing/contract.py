@@ -98,6 +98,13 @@ class StoreContract(HistoryContract, OwnerContract):
             assert found is not None
             assert found.next_run_time == time
 
+    def test_jobs_that_wait_are_counted_by_task(self, store: BaseJobStore, make_job: JobMaker) -> None:
+        for number, task in enumerate(["mail", "mail", "other"]):
+            store.add_job(make_job(f"job-{number}", func=task))
+        store.add_job(make_job("plain"))
+        store.add_job(make_job("paused", due=None, func="mail"))
+        assert [store.count_waiting(task) for task in ("mail", "other", "none", None)] == [2, 1, 0, 4]
+
     def test_a_second_job_with_the_same_id_is_refused(self, store: BaseJobStore, make_job: JobMaker) -> None:
         store.add_job(make_job("a", name="first"))
         with pytest.raises(ConflictingIdError):
