@@ -52,5 +52,5 @@ $(VENV)/.core: pyproject.toml goscheduler/_version.py
 
 $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing the tools for tests and checks ..."
-	@$(PIP) install --editable '.[dev]'
+	@$(PIP) install --no-compile --editable '.[dev]'
 	@touch $@

@@ -24,6 +24,9 @@ DAY = timedelta(days=1)
 class HistoryContract:
     """``StoreContract`` is derived from this, and has the fixtures."""
 
+    long_history = 1100
+    """How many records are more than a store reads at once."""
+
     def test_a_record_is_read_back_equal_in_every_field(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
@@ -66,14 +69,15 @@ class HistoryContract:
         assert found == EXPECTED
 
     def test_a_long_history_is_complete(self, store: BaseJobStore, make_job: JobMaker, requests: Requests) -> None:
-        store.add_jobs([make_job(f"job-{number}", due=NOW, trigger=DateTrigger(NOW)) for number in range(1100)])
+        many = self.long_history
+        store.add_jobs([make_job(f"job-{number}", due=NOW, trigger=DateTrigger(NOW)) for number in range(many)])
         runs: list[Run] = []
         while fired := requests.fire(store, room={"default": 2000}).runs:
             runs += fired
         done = Outcome(OutcomeKind.SUCCEEDED, started_at=NOW)
         assert not store.settle([settle(run, done, NOW + number % 700 * SECOND) for number, run in enumerate(runs)])
         found = {record.job_id for record in store.history(HistoryQuery(limit=2000))}
-        assert found == {f"job-{number}" for number in range(1100)}
+        assert found == {f"job-{number}" for number in range(many)}
 
     def test_pages_neither_repeat_nor_lose_a_record_even_of_one_moment(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests

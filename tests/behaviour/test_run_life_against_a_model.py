@@ -39,5 +39,5 @@ class SharedPickleMachine(SharedMemoryMachine):
         return SharedPickledStore()
 
 
-TestTwoSchedulersOnAMemoryStore = against_the_model(SharedMemoryMachine)
-TestTwoSchedulersOnASimpleStore = against_the_model(SharedPickleMachine)
+TestTwoSchedulersOnAMemoryStore = against_the_model(SharedMemoryMachine, examples=50)
+TestTwoSchedulersOnASimpleStore = against_the_model(SharedPickleMachine, examples=50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from datetime import datetime, timedelta, timezone
 
@@ -175,6 +176,17 @@ def url(redis_server, fresh):
     return fresh(redis_server).url
 
 
+@pytest.fixture
+def unchanged_logging():
+    """Leave logging as it was: the worker of Celery takes the root logger for its own."""
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
+
+
+@pytest.mark.usefixtures("unchanged_logging")
 def test_a_worker_of_celery_gets_the_task(url, scheduler):
     app, got, done = Celery("app", broker=url, set_as_current=False), [], threading.Event()
     app.conf.update(worker_hijack_root_logger=False, broker_connection_retry_on_startup=True)

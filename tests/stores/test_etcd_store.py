@@ -13,6 +13,8 @@ from goscheduler.testing.model import StoreMachine, against_the_model
 
 
 class TestContract(StoreContract):
+    long_history = 300  # test_kv_store.py has more, on a server in memory
+
     @pytest.fixture(autouse=True)
     def _place(self, etcd, fresh):
         space = fresh(etcd)

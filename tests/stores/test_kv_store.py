@@ -174,7 +174,7 @@ class Machine(StoreMachine):
         return store_on(self.server)
 
 
-TestAgainstTheModel = against_the_model(Machine, examples=20)
+TestAgainstTheModel = against_the_model(Machine, examples=10)
 
 
 @pytest.fixture

@@ -73,4 +73,4 @@ class MemoryStoreMachine(StoreMachine):
         return MemoryJobStore()
 
 
-TestMemoryStoreAgainstTheModel = against_the_model(MemoryStoreMachine, examples=40)
+TestMemoryStoreAgainstTheModel = against_the_model(MemoryStoreMachine, examples=20)

@@ -436,7 +436,7 @@ class MongoDBMachine(StoreMachine):
 
 
 @pytest.mark.timeout(300)
-class TestMongoDBAgainstTheModel(against_the_model(MongoDBMachine, examples=8, steps=40)):
+class TestMongoDBAgainstTheModel(against_the_model(MongoDBMachine, examples=5, steps=40)):
     @pytest.fixture(autouse=True)
     def _place(self, mongodb, fresh):
         MongoDBMachine.url = fresh(mongodb).url

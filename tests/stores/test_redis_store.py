@@ -58,7 +58,7 @@ class RedisMachine(StoreMachine):
         return RedisJobStore(url=self.url, prefix=store._link.keys[1:-2], server_time=False)
 
 
-class TestRedisAgainstTheModel(against_the_model(RedisMachine, examples=12, steps=40)):
+class TestRedisAgainstTheModel(against_the_model(RedisMachine, examples=8, steps=40)):
     @pytest.fixture(autouse=True)
     def _place(self, redis_server, fresh):
         RedisMachine.url = fresh(redis_server).url

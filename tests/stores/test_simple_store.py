@@ -73,4 +73,4 @@ class SimpleStoreMachine(StoreMachine):
         return PicklingStore()
 
 
-TestSimpleStoreAgainstTheModel = against_the_model(SimpleStoreMachine, examples=40)
+TestSimpleStoreAgainstTheModel = against_the_model(SimpleStoreMachine, examples=20)

@@ -158,7 +158,7 @@ class MariaDBMachine(SQLMachine):
     pass
 
 
-TestSQLiteAgainstTheModel = against_the_model(SQLiteMachine, examples=10, steps=40)
+TestSQLiteAgainstTheModel = against_the_model(SQLiteMachine, examples=8, steps=40)
 
 
 class TestPostgreSQLAgainstTheModel(against_the_model(PostgreSQLMachine, examples=6, steps=30)):
