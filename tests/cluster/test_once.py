@@ -11,9 +11,9 @@ from cluster import QUICK, STORES
 
 from goscheduler.runs.model import OutcomeKind
 
-#: A tenth of the firings in half the processes is enough for every day; ``GOSCHEDULER_FULL=1`` runs all of them.
+#: A twentieth of the firings in half the processes is enough for every day; ``GOSCHEDULER_FULL=1`` runs all of them.
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
-SHARE = 1 if FULL else 10
+SHARE = 1 if FULL else 20
 SKEWS = (-5, -3, -1, 0, 0, 1, 3, 5) if FULL else (-5, 0, 1, 5)
 FIRINGS = {**dict.fromkeys(STORES, 1000 // SHARE), **dict.fromkeys(QUICK, 10_000 // SHARE)}
 

@@ -11,7 +11,7 @@ from cluster import SERVERS, Cluster
 
 from goscheduler.clock import SYSTEM_CLOCK
 
-JOBS = 400
+JOBS = 250
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from goscheduler.messages import Message, MessageNotFound, MessageScheduler
 from goscheduler.transports.channel import ChannelTransport
 
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
-MESSAGES = 10_000 if FULL else 1000
+MESSAGES = 10_000 if FULL else 400
 KILLS = 5 if FULL else 1
 PATIENCE = 100
 #: Messages a second from due to delivered, on Redis, through the channel.

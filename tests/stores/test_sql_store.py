@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 import threading
 from uuid import uuid4
@@ -19,6 +20,9 @@ from goscheduler.runs.transitions import asked_for
 from goscheduler.testing.contract import NOW, JobMaker, StoreContract, in_threads, succeeded
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
+
+#: ``GOSCHEDULER_FULL=1`` tries a file in memory too.
+FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
 
 
 class SharedContract(StoreContract):
@@ -122,9 +126,11 @@ class TestUnknownDatabase(ServerContract):
         monkeypatch.setattr(_sql_transactions, "dialect_of", lambda url: Dialect())
 
 
-class TestSQLiteInMemory(StoreContract):
-    def make_store(self):
-        return SQLAlchemyJobStore("sqlite://", server_time=False)
+if FULL:
+
+    class TestSQLiteInMemory(StoreContract):
+        def make_store(self):
+            return SQLAlchemyJobStore("sqlite://", server_time=False)
 
 
 class SQLMachine(StoreMachine):

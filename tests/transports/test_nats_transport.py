@@ -11,7 +11,7 @@ import nats as nats_client
 import pytest
 from nats.js.api import StorageType, StreamConfig
 from server_process import HOST, free_port
-from transport_contract import DUE, IMPATIENT, Received, TransportContract, delivery, survives_its_server
+from transport_contract import DUE, IMPATIENT, Received, ServerTransportContract, delivery, survives_its_server
 
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, UnknownOption
 from goscheduler.transports.nats import NatsTransport
@@ -49,7 +49,7 @@ def make_stream(url: str, **config) -> None:
     asyncio.run(make())
 
 
-class TestContract(TransportContract):
+class TestContract(ServerTransportContract):
     refused_names = ("two words", "..", "a..b", "star.*")
     secrets = ("not-secret",)
 

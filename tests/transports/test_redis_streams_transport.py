@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 from server_process import HOST, free_port
-from transport_contract import IMPATIENT, Received, TransportContract, delivery, survives_its_server
+from transport_contract import IMPATIENT, Received, ServerTransportContract, delivery, survives_its_server
 
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, UnknownOption
 from goscheduler.transports.redis_streams import RedisStreamsTransport
@@ -20,7 +20,7 @@ def entries(url: str, stream: str) -> list[Received]:
     ]
 
 
-class TestContract(TransportContract):
+class TestContract(ServerTransportContract):
     name = "prefix:"
     secrets = ("not-secret",)
 

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 import pytest
 from server_process import HOST, free_port
-from transport_contract import DUE, IMPATIENT, PATIENCE, Received, TransportContract, delivery
+from transport_contract import DUE, IMPATIENT, PATIENCE, Received, ServerTransportContract, delivery
 
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, UnknownOption
 from goscheduler.testing.clock import ManualClock
@@ -109,7 +109,7 @@ def make(receiver) -> Iterator[Callable[..., WebhookTransport]]:
         transport.close()
 
 
-class TestContract(TransportContract):
+class TestContract(ServerTransportContract):
     secrets = ("not-secret", "token-in-path")
 
     @pytest.fixture(autouse=True)
