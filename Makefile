@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Many tests wait for servers and processes, so there are more workers than processors.
-JOBS ?= 5
+JOBS ?= 4
 PYTEST_ARGS ?=
 
 .PHONY: demo test servers lint check bench clean

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pymongo
-from pymongo import IndexModel, MongoClient
+from pymongo import IndexModel, MongoClient, ReturnDocument
 from pymongo.errors import AutoReconnect, ConfigurationError, NetworkTimeout, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
@@ -142,8 +142,11 @@ def prepare(client: MongoClient[Document], collections: Collections, logger: log
 
 def _check_shape(collections: Collections) -> None:
     """Refuse collections that somebody else has made, or a newer version of this program."""
-    collections.meta.update_one(META, {"$setOnInsert": {"version": VERSION}}, upsert=True)
-    found = (collections.meta.find_one(META) or {}).get("version")
+    # In one step: a read by majority does not see yet what a client with w=1 has just written.
+    meta = collections.meta.find_one_and_update(
+        META, {"$setOnInsert": {"version": VERSION}}, upsert=True, return_document=ReturnDocument.AFTER
+    )
+    found = (meta or {}).get("version")
     if found != VERSION:
         raise GoSchedulerError(
             f"The collection {collections.jobs.full_name} is of version {found!r}, and this program knows {VERSION}; "
