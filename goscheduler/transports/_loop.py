@@ -4,17 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as NoAnswer
 from typing import Any, TypeVar
 
 from goscheduler.errors import TransportUnavailable
+from goscheduler.transports.base import BaseTransport, Delivery
 
 T = TypeVar("T")
 
 #: How long after its own limit a coroutine is waited for. Only a loop that is stuck lets this pass.
 GRACE = 5.0
+
+
+class LoopTransport(BaseTransport):
+    """A transport whose client has coroutines only. They run on a thread of their own."""
+
+    def __init__(self, thread_name: str) -> None:
+        self._thread = LoopThread(thread_name, self._farewell)
+
+    def start(self) -> None:
+        self._thread.open()
+
+    def close(self) -> None:
+        """Let go of all connections, and end their thread."""
+        self._thread.close()
+
+    def publish(self, event_name: str, message: Delivery) -> None:
+        problem = self.publish_many([message])[0]
+        if problem is not None:
+            raise problem
+
+    def publish_many(self, messages: Sequence[Delivery]) -> list[Exception | None]:
+        """Send several side by side, and return for each None or what ``publish`` would have raised."""
+        try:
+            return self._thread.run(lambda: self._send_all(messages), self._seconds_for(messages))
+        except TransportUnavailable as problem:
+            return [problem for _ in messages]
+
+    async def _send_all(self, messages: Sequence[Delivery]) -> list[Exception | None]:
+        """Send messages, and return for each None or what went wrong; on the thread."""
+        raise NotImplementedError
+
+    def _seconds_for(self, messages: Sequence[Delivery]) -> float:
+        """Return how long that takes at most."""
+        raise NotImplementedError
+
+    async def _farewell(self) -> None:
+        """Let go of connections; on the thread, before it ends."""
+        raise NotImplementedError
 
 
 class LoopThread:

@@ -20,8 +20,8 @@ from nats.js.client import JetStreamContext
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, described, shown
 from goscheduler.plugins import masked
 from goscheduler.transports._checks import check_options, check_texts, flag, quoted, seconds, text
-from goscheduler.transports._loop import LoopThread
-from goscheduler.transports.base import BaseTransport, Delivery
+from goscheduler.transports._loop import LoopTransport
+from goscheduler.transports.base import Delivery
 
 DUPLICATE_WINDOW = 120.0
 THREAD = "goscheduler-nats"
@@ -43,7 +43,7 @@ class _Session(NamedTuple):
     lost: asyncio.Event
 
 
-class NatsTransport(BaseTransport):
+class NatsTransport(LoopTransport):
     """Publishes each message to the subject ``prefix`` + event name, and waits for the stream to acknowledge it.
 
     ``Nats-Msg-Id`` is the same on every attempt, so that JetStream drops what is published twice within the duplicate
@@ -76,7 +76,7 @@ class NatsTransport(BaseTransport):
         self._duplicate_window = seconds("duplicate_window", duplicate_window)
         self._timeout = seconds("timeout", timeout)
         self._settings = dict(connection or {})
-        self._thread = LoopThread(THREAD, self._farewell)
+        super().__init__(THREAD)
         self._session: _Session | None = None
         self._connecting: asyncio.Lock | None = None
 
@@ -86,24 +86,8 @@ class NatsTransport(BaseTransport):
         check_options(cls, options, "nats")
         return cls(url, **options)
 
-    def start(self) -> None:
-        self._thread.open()
-
-    def close(self) -> None:
-        """Close the connection and end its thread."""
-        self._thread.close()
-
-    def publish(self, event_name: str, message: Delivery) -> None:
-        problem = self.publish_many([message])[0]
-        if problem is not None:
-            raise problem
-
-    def publish_many(self, messages: Sequence[Delivery]) -> list[Exception | None]:
-        """Send several at once, wait for all acknowledgments, and return for each None or what went wrong."""
-        try:
-            return self._thread.run(lambda: self._publish_all(messages), self._timeout)
-        except TransportUnavailable as problem:
-            return [problem for _ in messages]
+    def _seconds_for(self, messages: Sequence[Delivery]) -> float:
+        return self._timeout
 
     def healthy(self) -> bool:
         try:
@@ -132,7 +116,7 @@ class NatsTransport(BaseTransport):
 
     # On the thread of the loop
 
-    async def _publish_all(self, messages: Sequence[Delivery]) -> list[Exception | None]:
+    async def _send_all(self, messages: Sequence[Delivery]) -> list[Exception | None]:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._timeout
         try:

@@ -25,8 +25,8 @@ from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, described, shown
 from goscheduler.transports._addresses import checked_addresses, is_public
 from goscheduler.transports._checks import check_options, check_texts, count, flag, quoted, seconds
-from goscheduler.transports._loop import LoopThread
-from goscheduler.transports.base import BaseTransport, Delivery
+from goscheduler.transports._loop import LoopTransport
+from goscheduler.transports.base import Delivery
 
 THREAD = "goscheduler-webhook"
 MOST_REDIRECTS = 5
@@ -44,7 +44,7 @@ _WORTH_ANOTHER = (408, 425, 429)
 _SAME_REQUEST = (307, 308)
 
 
-class WebhookTransport(BaseTransport):
+class WebhookTransport(LoopTransport):
     """Posts the payload of each message to ``url``; an answer of 2xx says that it was taken.
 
     :param url: where to; ``{event_name}`` in its path or query is replaced
@@ -80,7 +80,7 @@ class WebhookTransport(BaseTransport):
         self._room = count("max_connections", max_connections)
         self._verify = verify
         self._clock = clock
-        self._thread = LoopThread(THREAD, self._farewell)
+        super().__init__(THREAD)
         self._connections: httpx.AsyncHTTPTransport | None = None
 
     @classmethod
@@ -89,25 +89,8 @@ class WebhookTransport(BaseTransport):
         check_options(cls, options, "https")
         return cls(url, **options)
 
-    def start(self) -> None:
-        self._thread.open()
-
-    def close(self) -> None:
-        """Close the connections and end their thread."""
-        self._thread.close()
-
-    def publish(self, event_name: str, message: Delivery) -> None:
-        problem = self.publish_many([message])[0]
-        if problem is not None:
-            raise problem
-
-    def publish_many(self, messages: Sequence[Delivery]) -> list[Exception | None]:
-        """Post several side by side, and return for each None or what ``publish`` would have raised."""
-        rounds = -(-len(messages) // self._room)
-        try:
-            return self._thread.run(lambda: self._post_all(messages), self._timeout * max(1, rounds))
-        except TransportUnavailable as problem:
-            return [problem for _ in messages]
+    def _seconds_for(self, messages: Sequence[Delivery]) -> float:
+        return self._timeout * max(1, -(-len(messages) // self._room))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} ({self._where})>"
@@ -141,7 +124,7 @@ class WebhookTransport(BaseTransport):
 
     # On the thread of the loop
 
-    async def _post_all(self, messages: Sequence[Delivery]) -> list[Exception | None]:
+    async def _send_all(self, messages: Sequence[Delivery]) -> list[Exception | None]:
         places = asyncio.Semaphore(self._room)
 
         async def post(message: Delivery) -> Exception | None:

@@ -13,19 +13,6 @@ from cluster import STORES, Cluster
 
 
 @pytest.fixture
-def url_of(tmp_path, shared_server, fresh):
-    """Return the URL of an empty store of some kind."""
-
-    def url(kind):
-        if kind == "sqlite":
-            return f"sqlite:///{tmp_path}/jobs.db"
-        space = fresh(shared_server(kind))
-        return f"{space.url}/{space.name}" if kind in ("etcd", "zookeeper") else space.url
-
-    return url
-
-
-@pytest.fixture
 def cluster(request, url_of):
     """Return a cluster on an empty store of the kind that the test is parametrised with."""
     cluster = Cluster(url_of(request.param))

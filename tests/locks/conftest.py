@@ -17,16 +17,11 @@ from goscheduler.locks.memory import MemoryLocks
 
 
 @pytest.fixture
-def place_of(tmp_path, shared_server, fresh):
+def place_of(url_of):
     """Return an empty place of some kind."""
 
     def place(kind):
-        if kind == "memory":
-            return Place(kind, MemoryLocks())
-        if kind == "sqlite":
-            return Place(kind, f"sqlite:///{tmp_path}/locks.db")
-        space = fresh(shared_server(kind))
-        return Place(kind, f"{space.url}/{space.name}" if kind in ("etcd", "zookeeper") else space.url)
+        return Place(kind, MemoryLocks() if kind == "memory" else url_of(kind))
 
     yield place
     for thread in threading.enumerate():

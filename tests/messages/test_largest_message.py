@@ -20,14 +20,9 @@ SIZES = {
 
 
 @pytest.mark.parametrize(("kind", "size"), SIZES.items(), ids=SIZES)
-def test_the_largest_messages_are_delivered_from_every_store(kind, size, tmp_path, shared_server, fresh):
-    if kind == "sqlite":
-        url = f"sqlite:///{tmp_path}/messages.db"
-    else:
-        space = fresh(shared_server(kind))
-        url = f"{space.url}/{space.name}" if kind in ("etcd", "zookeeper") else space.url
+def test_the_largest_messages_are_delivered_from_every_store(kind, size, url_of):
     channel = ChannelTransport()
-    front = MessageScheduler(store=url, transport=channel)
+    front = MessageScheduler(store=url_of(kind), transport=channel)
     payloads = {bytes([number]) * size for number in range(5)}
     with front:
         front.schedule_many(Message("large", payload) for payload in payloads)

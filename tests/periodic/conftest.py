@@ -1,4 +1,4 @@
-"""Empty stores of every kind, and one group of tests for each server."""
+"""One group for the tests that need servers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-
-@pytest.fixture
-def url_of(tmp_path, shared_server, fresh):
-    """Return the URL of an empty store of some kind."""
-
-    def url(kind):
-        if kind == "sqlite":
-            return f"sqlite:///{tmp_path}/jobs.db"
-        space = fresh(shared_server(kind))
-        return f"{space.url}/{space.name}" if kind in ("etcd", "zookeeper") else space.url
-
-    return url
 
 
 def pytest_collection_modifyitems(items):

@@ -4,6 +4,8 @@
     A running ``Server`` that the whole session shares; ``shared_server(kind)`` gives the same by name.
 ``fresh(server)``
     An empty ``Space`` on it, with its ``url`` and a unique ``name``; removed after the test.
+``url_of(kind)``
+    The URL of an empty job store: on such a space, or in a file for ``sqlite``.
 ``private_server(kind, *options, durable=False)``
     A running ``Server`` of one's own, to stop, kill, freeze and restart; ended after the test.
 
@@ -57,6 +59,19 @@ def private_server(pytestconfig: pytest.Config) -> Iterator[Callable[..., Server
 def fresh() -> Iterator[Callable[[Server], Space]]:
     with ExitStack() as stack:
         yield lambda server: stack.enter_context(server.fresh())
+
+
+@pytest.fixture
+def url_of(
+    tmp_path: Path, shared_server: Callable[[str], Server], fresh: Callable[[Server], Space]
+) -> Callable[[str], str]:
+    def url(kind: str) -> str:
+        if kind == "sqlite":
+            return f"sqlite:///{tmp_path}/jobs.db"
+        space = fresh(shared_server(kind))
+        return f"{space.url}/{space.name}" if kind in ("etcd", "zookeeper") else space.url
+
+    return url
 
 
 @pytest.fixture

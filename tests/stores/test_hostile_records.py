@@ -60,10 +60,10 @@ def kind(request):
 
 
 @pytest.fixture
-def open_scheduler(kind, tmp_path, shared_server, fresh):
+def open_scheduler(kind, url_of):
     """Return a started scheduler on an empty store; it has jobs whose definitions can be overwritten."""
     opened = []
-    url = f"sqlite:///{tmp_path}/jobs.db" if kind == "sqlite" else _url(kind, fresh(shared_server(kind)))
+    url = url_of(kind)
 
     def open_it(*bad, serializer=None, **options):
         store = STORES[kind].from_url(url, server_time=False, serializer=serializer)
@@ -78,10 +78,6 @@ def open_scheduler(kind, tmp_path, shared_server, fresh):
     yield open_it
     for scheduler in opened:
         scheduler.shutdown()
-
-
-def _url(kind, space):
-    return f"{space.url}/{space.name}" if kind in ("etcd", "zookeeper") else space.url
 
 
 class Place:
