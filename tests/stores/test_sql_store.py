@@ -21,7 +21,7 @@ from goscheduler.testing.contract import NOW, JobMaker, StoreContract, in_thread
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
 
-#: ``GOSCHEDULER_FULL=1`` tries a database in memory too, and one of which nothing is known.
+#: ``GOSCHEDULER_FULL=1`` tries a database in memory too.
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
 
 
@@ -116,16 +116,17 @@ class TestMariaDB(ServerContract):
     kind = "mariadb"
 
 
+class TestUnknownDatabase(ServerContract):
+    """PostgreSQL treated as a database of which nothing is known."""
+
+    kind = "postgresql"
+
+    @pytest.fixture(autouse=True)
+    def _know_nothing(self, monkeypatch):
+        monkeypatch.setattr(_sql_transactions, "dialect_of", lambda url: Dialect())
+
+
 if FULL:
-
-    class TestUnknownDatabase(ServerContract):
-        """PostgreSQL treated as a database of which nothing is known."""
-
-        kind = "postgresql"
-
-        @pytest.fixture(autouse=True)
-        def _know_nothing(self, monkeypatch):
-            monkeypatch.setattr(_sql_transactions, "dialect_of", lambda url: Dialect())
 
     class TestSQLiteInMemory(StoreContract):
         def make_store(self):
