@@ -100,11 +100,11 @@ class Firing:
             planned = self._planned(documents, places.ledger)
             runs = [(run.id, each.job.id, _limit_names(run)) for each in planned for run in each.plan.start]
             if not places.take(runs, self._now):
+                leave_places(work, [(run, places.taken) for run, _, _ in runs])
                 continue
             done = self._write(planned)
             written = {run.id for each in done for run in each.plan.start}
-            in_vain = [run for run, _, _ in runs if run not in written]
-            give_back(work.collections.limits, in_vain, _names(documents))
+            leave_places(work, [(run, names) for run, _, names in runs if run not in written])
             return done
         return []
 
@@ -197,13 +197,14 @@ class Claiming:
             attempts = [self._attempt_safely(document, places.ledger, room) for document in documents]
             runs = [(run.id, run.job.id, _limit_names(run)) for attempt in attempts for run in attempt.runs]
             if not places.take([run for run in runs if run[2]], self._now):
+                leave_places(work, [(run, places.taken) for run, _, _ in runs])
                 continue
             self._room = room
             changes = work.writer.write([attempt.change for attempt in attempts], self._request.owner)
             made = {change.before["_id"] for change in changes}
             done = [attempt for attempt in attempts if attempt.change.before["_id"] in made]
             written = {run.id for attempt in done for run in attempt.runs}
-            give_back(work.collections.limits, [run for run, _, _ in runs if run not in written], names)
+            leave_places(work, [(run, limits) for run, _, limits in runs if run not in written])
             # What ended between the reading and the holding has found nobody to let try.
             eased = places.eased({key.removeprefix("limit:") for attempt in done for key in attempt.held})
             free_held(work, [*(key for attempt in done for key in attempt.keys), *(f"limit:{name}" for name in eased)])
@@ -275,6 +276,16 @@ class _Attempt(NamedTuple):
 def set_aside(entry: Document, reason: str) -> Document:
     """Return the entry of a run that cannot be read: kept, where nobody claims it."""
     return {**without(entry, "owner", "freed"), "held": UNREADABLE, "unreadable": quoted(reason)}
+
+
+def leave_places(work: Work, runs: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """Give back the places of runs (id, names of limits), and let as many try that are held under these names.
+
+    Also those of runs that were never written: somebody may have found the limit full because of them.
+    """
+    names = [name for _, names in runs for name in names]
+    give_back(work.collections.limits, [run for run, _ in runs], names)
+    free_held(work, [f"limit:{name}" for name in names])
 
 
 def free_held(work: Work, keys: Iterable[str]) -> None:

@@ -35,11 +35,12 @@ class Places:
         self._live = {name: len(row.get("places", ())) for name, row in found.items()}
         rates = {name: json.loads(row["starts"]) for name, row in found.items() if row.get("starts")}
         self.ledger = Ledger(self._live, rates)
+        self.taken: list[str] = []
+        """Under which names :meth:`take` has taken places."""
 
     def take(self, runs: Sequence[tuple[str, str, Sequence[str]]], now: datetime) -> bool:
-        """Take places for runs (id, job id, names of limits); false, and nothing was taken, if somebody was quicker."""
+        """Take places for runs (id, job id, names of limits); false if somebody was quicker under one of the names."""
         starts = self.ledger.changed
-        taken: list[str] = []
         for name, before in self._before.items():
             places = [{"run": run, "job": job, "at": instant(now)} for run, job, names in runs if name in names]
             if not places:
@@ -48,9 +49,8 @@ class Places:
             if name in starts:
                 values["starts"] = json.dumps(starts[name], separators=(",", ":"))
             if not self._put(name, before, places, values):
-                give_back(self._limits, [run for run, _, _ in runs], taken)
                 return False
-            taken.append(name)
+            self.taken.append(name)
             self._live[name] = self._live.get(name, 0) + len(places)
         return True
 

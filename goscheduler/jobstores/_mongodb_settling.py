@@ -36,8 +36,8 @@ from goscheduler.jobstores._mongodb_documents import (
     with_runs,
     without,
 )
-from goscheduler.jobstores._mongodb_firing import Work, free_held, set_aside
-from goscheduler.jobstores._mongodb_limits import give_back, tidy
+from goscheduler.jobstores._mongodb_firing import Work, free_held, leave_places, set_aside
+from goscheduler.jobstores._mongodb_limits import tidy
 from goscheduler.jobstores._mongodb_writing import MOST_TRIES, Change
 from goscheduler.jobstores._records import history_record
 from goscheduler.runs.model import Outcome, Run, Settlement
@@ -128,12 +128,7 @@ class Ends:
 
     def _ease(self, ends: Sequence[_End]) -> None:
         """Give back places under limits, and let runs try that are held under them."""
-        limited = [end for end in ends if end.entry is not None and end.entry.get("limits")]
-        if not limited:
-            return
-        names = [name for end in limited for name in (end.entry or {})["limits"]]
-        give_back(self._work.collections.limits, [end.run_id for end in limited], names)
-        free_held(self._work, [f"limit:{name}" for name in names])
+        leave_places(self._work, [(end.run_id, end.entry.get("limits", ())) for end in ends if end.entry is not None])
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
         """Give up owners whose lease has lapsed, and settle what they had."""
@@ -189,10 +184,9 @@ class Ends:
         for job_id in set(claims.values()):
             self._work.writer.edit(job_id, lambda document: _put_back(document, owner, over))
         entries = [entry for document in documents.values() for entry in document["runs"]]
-        limited = [entry for entry in entries if entry.get("owner") == owner and "limits" in entry]
-        names = [name for entry in limited for name in entry["limits"]]
-        give_back(self._work.collections.limits, [entry["id"] for entry in limited], names)
-        free_held(self._work, [f"limit:{name}" for name in names])
+        leave_places(
+            self._work, [(entry["id"], entry.get("limits", ())) for entry in entries if entry.get("owner") == owner]
+        )
         self._work.writer.known.clear()
 
     def _documents_of(self, owners: Sequence[str]) -> dict[str, Document]:

@@ -262,9 +262,14 @@ class _ZooKeeper:
 
     def _need_holder(self, key: Key) -> None:
         holder = self.path(key).rpartition("/")[0]
-        if key[0] != "members" and holder not in self._holders:
-            self._answer(self._connected.ensure_path_async(holder))
-            self._holders.add(holder)
+        if key[0] == "members" or holder in self._holders:
+            return
+        for _ in range(PATIENCE):
+            with suppress(NoNodeError):  # somebody has swept away a node above it after it was made
+                self._answer(self._connected.ensure_path_async(holder))
+                self._holders.add(holder)
+                return
+        raise StoreUnavailable(f"{holder} is swept away by others all the time")
 
     def set(self, key: Key, value: str) -> int:
         """Overwrite a value, and return the server's time of that in milliseconds."""

@@ -303,3 +303,32 @@ def test_nodes_of_a_user_of_zookeeper_are_closed_to_others(zookeeper, fresh, ope
     assert "canary" not in str(caught.value)
     store._server._client.delete(f"/{space.name}", recursive=True)
     store._server._client.create(f"/{space.name}", acl=OPEN_ACL_UNSAFE)  # for who clears the space away
+
+
+def test_a_node_of_zookeeper_that_is_swept_away_while_another_is_put_into_it_is_made_again(
+    zookeeper, fresh, opened, make_job, monkeypatch
+):
+    space = fresh(zookeeper)
+    store = opened(ZooKeeperJobStore(url=f"{space.url}/{space.name}", server_time=False))
+    client = store._server._client
+    made, promises = client.ensure_path_async, []
+
+    def swept(path, **options):
+        promises.append(client.create_async(f"{path}/nowhere/at/all") if len(promises) < 3 else made(path, **options))
+        return promises[-1]
+
+    monkeypatch.setattr(client, "ensure_path_async", swept)
+    store.add_job(make_job("a", due=NOW))
+    assert store.lookup_job("a").next_run_time == NOW
+    assert len(promises) > 3
+
+
+def test_nodes_of_zookeeper_that_are_swept_away_all_the_time_are_an_outage(
+    zookeeper, fresh, opened, make_job, monkeypatch
+):
+    space = fresh(zookeeper)
+    store = opened(ZooKeeperJobStore(url=f"{space.url}/{space.name}", server_time=False))
+    client = store._server._client
+    monkeypatch.setattr(client, "ensure_path_async", lambda path, **_: client.create_async(f"{path}/nowhere/at/all"))
+    with pytest.raises(StoreUnavailable, match="all the time"):
+        store.add_job(make_job("a", due=NOW))

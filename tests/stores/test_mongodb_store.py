@@ -167,6 +167,27 @@ class TestMongoDB(StoreContract):
         assert len(store.live_runs()) == 3
         assert len(store.pending_runs()) == 9
 
+    @pytest.mark.parametrize("step", ["fire", "claim"])
+    def test_who_was_held_because_of_a_place_that_nobody_needed_may_go(
+        self, store, peer, make_job, requests, monkeypatch, step
+    ):
+        store.add_job(make_job("a", due=NOW, limits=Limit("api", concurrency=1)))
+        if step == "claim":
+            store.add_job(make_job("other", due=NOW - MINUTE, trigger=DateTrigger(NOW), limits=Limit("api", 1)))
+            (first,) = requests.fire(store).runs
+            store.settle([succeeded(first)])
+        write = store._work.writer.write
+
+        def write_late(*args):
+            monkeypatch.undo()
+            requests.fire(peer)
+            requests.claim(peer)
+            return write(*args)
+
+        monkeypatch.setattr(store._work.writer, "write", write_late)
+        assert getattr(requests, step)(store).runs == []
+        assert [run.job.id for run in requests.claim(peer).runs] == ["a"]
+
     def test_runs_that_wait_for_a_limit_go_one_after_the_other_across_processes(
         self, store, peer, make_job, requests
     ):
