@@ -164,6 +164,11 @@ class Records:
             raise CodecError(f"Run {run_id} cannot be read: {described(error)}") from error
 
 
+#: How the text of a run begins and ends that a firing has just started, with all of its times one and the same; between
+#: them stand job id, definition, time, zone, time and zone.
+STARTED = (f"[{SCHEMA},", f',1,"{Source.SCHEDULE.value}",0,0]')
+
+
 def _restored(ref: str) -> Target:
     """Return what a reference leads to; the same as before, if its module still says so."""
     target = _targets.get(ref)

@@ -46,6 +46,8 @@ local JOB, OWNER, R_FENCE, HELD, FREED, CANCEL, FIRING, REVOKED, R_LIMITS = 1, 4
 local RUN_HEAD = 11
 
 local UNREADABLE = 'unreadable'
+-- How the head of a run ends, after its fence, that nobody has touched: of one that comes from a firing, of any other.
+local UNTOUCHED, UNTOUCHED_OTHER = '","","","","1","",""]', '","","","","0","",""]'
 local CHUNK = 4000
 
 local P = KEYS[1]
@@ -90,12 +92,12 @@ local function put_all(command, key, list)
   end
 end
 
--- A list, `width` values for each of some things, without the things that are crossed out.
-local function without(list, crossed, width)
-  if not next(crossed) then return list end
+-- A column without the rows that are crossed out.
+local function without(column, crossed)
+  if not next(crossed) then return column end
   local left = {}
-  for index = 1, #list do
-    if not crossed[math.ceil(index / width)] then left[#left + 1] = list[index] end
+  for row = 1, #column do
+    if not crossed[row] then left[#left + 1] = column[row] end
   end
   return left
 end
@@ -146,6 +148,34 @@ local function values(key, fields)
     for index = 1, #part do found[#found + 1] = part[index] end
   end
   return found
+end
+
+-- The columns of a table that comes as one text: its cells, row by row, each followed by NUL.
+local function columns(packed, width)
+  local found, from = {}, 1
+  for column = 1, width do found[column] = {} end
+  local row = 0
+  while from <= #packed do
+    row = row + 1
+    for column = 1, width do
+      local stop = string.find(packed, '\0', from, true)
+      found[column][row] = string.sub(packed, from, stop - 1)
+      from = stop + 1
+    end
+  end
+  return found
+end
+
+-- Two columns as one list, as commands take pairs, without the rows that are crossed out.
+local function paired(first, second, crossed)
+  local list = {}
+  for row = 1, #first do
+    if not crossed[row] then
+      list[#list + 1] = first[row]
+      list[#list + 1] = second[row]
+    end
+  end
+  return list
 end
 
 -- Items are one argument; the long texts that they speak of by number follow it.

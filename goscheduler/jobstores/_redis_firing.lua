@@ -203,9 +203,9 @@ function steps.put_jobs_aside()
   return 'done'
 end
 
--- write_due request limits rates displaced groups items. Groups are explained below. An item is [job id, live runs, what
--- becomes of the job, next time, zone, fence, reason, runs that start, runs that wait, records, whether live runs are
--- told to end, what this is based on: stamp, fence and due time]; a run is [id, number of its text, due].
+-- write_due request limits rates displaced groups table... items. Groups are explained below. An item is [job id, live
+-- runs, what becomes of the job, next time, zone, fence, reason, runs that start, runs that wait, records, whether live runs
+-- are told to end, what this is based on: stamp, fence and due time]; a run is [id, number of its text, due].
 
 local function move_on(job_id, head, item)
   local fate = item[3]
@@ -255,54 +255,61 @@ local function fire(job_id, head, item, owner, reason)
   move_on(job_id, head, item)
 end
 
--- Texts come as [start, number of the definition in it, end], because many are of the same definition.
-local function texts_of(group)
-  local texts, parts, definitions = {}, group.texts, group.definitions
-  for index, run_id in ipairs(group.runs) do
-    local place = 3 * index
-    texts[2 * index - 1] = run_id
-    texts[2 * index] = parts[place - 2] .. definitions[parts[place - 1]] .. parts[place]
-  end
-  return texts
-end
-
--- A group is of jobs in one lane and without limits, of which one run each starts and nothing else happens. Its lists are
--- as the commands take them, and nothing in them is read one by one: jobs, the heads that this is based on, ids, texts and
--- heads of the runs; of jobs that go on, their new heads and due times.
+-- A group is of jobs in one lane and without limits, of which one run each starts and nothing else happens. Its table has
+-- the columns job, head that this is based on, run, fence, due time, zone, number of the definition; and, of jobs that go
+-- on, new head and next time. Nothing in it is read; what is alike in all its runs comes once, beside it.
 local function fire_group(group, owner, lapsed, refused)
-  local heads, standing_of, crossed = values('heads', group.jobs), standings(group.jobs), {}
-  for index, job_id in ipairs(group.jobs) do
-    local changed = heads[index] ~= group.based_on[index]
-    local busy = standing_of[index] and standing_of[index][1] > 0
+  local cells = columns(ARGV[group.table], group.goes_on and 9 or 7)
+  local jobs, based_on, runs, fences, dues, zones, numbers, new_heads, next_times = unpack(cells)
+  local heads, standing_of, crossed = values('heads', jobs), standings(jobs), {}
+  for row, job_id in ipairs(jobs) do
+    local changed = heads[row] ~= based_on[row]
+    local busy = standing_of[row] and standing_of[row][1] > 0
     if changed or lapsed or busy then
-      crossed[index] = true
+      crossed[row] = true
       refused[#refused + 1] = job_id
-      local head = not changed and read_head(heads[index], JOB_HEAD)
+      local head = not changed and read_head(heads[row], JOB_HEAD)
       if head then give_back('due', job_id, head) end
     end
   end
-  local jobs, runs = without(group.jobs, crossed, 1), without(group.runs, crossed, 1)
-  for index, run_id in ipairs(runs) do call('HSET', P .. 'of:' .. jobs[index], run_id, 'L') end
-  put_all('SADD', 'owned:' .. owner, runs)
-  put_all('HSET', 'runs', without(texts_of(group), crossed, 2))
-  put_all('HSET', 'run_heads', without(group.run_heads, crossed, 2))
-  if #group.due > 0 then
-    put_all('HSET', 'heads', without(group.heads, crossed, 2))
-    put_all('ZADD', 'due:' .. group.lane, without(group.due, crossed, 2))
+  local lane, quoted_owner, before, after = ',' .. encode(group.lane) .. ',"', encode(owner), unpack(group.started)
+  local run_heads, texts, ours = {}, {}, {}
+  for row, run_id in ipairs(runs) do
+    if not crossed[row] then
+      local job_id, due, zone = encode(jobs[row]), dues[row], encode(zones[row])
+      local definition, place = group.definitions[tonumber(numbers[row])], #texts
+      run_heads[place + 1] = run_id
+      run_heads[place + 2] = '[' .. job_id .. lane .. due .. '",' .. quoted_owner .. ',"' .. fences[row] .. UNTOUCHED
+      texts[place + 1] = run_id
+      local time = ',' .. due .. ',' .. zone
+      texts[place + 2] = before .. job_id .. ',' .. definition .. time .. time .. after
+      ours[#ours + 1] = run_id
+      call('HSET', P .. 'of:' .. jobs[row], run_id, 'L')
+    end
+  end
+  put_all('SADD', 'owned:' .. owner, ours)
+  put_all('HSET', 'runs', texts)
+  put_all('HSET', 'run_heads', run_heads)
+  if group.goes_on then
+    put_all('HSET', 'heads', paired(jobs, new_heads, crossed))
+    put_all('ZADD', 'due:' .. group.lane, paired(next_times, jobs, crossed))
   else
-    put_all('ZREM', 'due:' .. group.lane, jobs)
-    for _, key in ipairs({'heads', 'jobs', 'lives'}) do put_all('HDEL', key, jobs) end
+    local gone = without(jobs, crossed)
+    put_all('ZREM', 'due:' .. group.lane, gone)
+    for _, key in ipairs({'heads', 'jobs', 'lives'}) do put_all('HDEL', key, gone) end
   end
   touched.due[group.lane] = true
-  return #runs > 0
+  return #ours > 0
 end
 
 function steps.write_due()
-  local request, reason, items = decode(ARGV[5]), ARGV[8], items_from(10)
+  local request, reason, groups = decode(ARGV[5]), ARGV[8], decode(ARGV[9])
+  local items = items_from(10 + #groups)
   local compared = comparison(decode(ARGV[6]))
   local lapsed = call('ZSCORE', P .. 'given_up', request.owner)
   local refused, started = {}, false
-  for _, group in ipairs(decode(ARGV[9])) do
+  for index, group in ipairs(groups) do
+    group.table = 9 + index
     started = fire_group(group, request.owner, lapsed, refused) or started
   end
   local heads = values('heads', firsts(items))

@@ -182,10 +182,10 @@ class Desk:
             ledger = batch.ledger()
             firings = [self._plan(job, request, ledger, batch.seen.now) for job in batch.taken if job.head is not None]
             self._put_aside([job.id for job in batch.taken if job.head is None])
-            lists, items = self._rows_of(firings, request.owner)
+            lists, items = self._rows_of(firings)
             answer = self._link.ask(
                 "write_due", request.now, _asked(request, room), dumps(batch.limits), _rates(ledger),
-                DISPLACED, lists.text, *items.arguments(),
+                DISPLACED, *lists.arguments(), *items.arguments(),
             )  # fmt: skip
         refused = set(answer["refused"])
         done = [firing for firing in firings if firing.job.id not in refused]
@@ -224,8 +224,8 @@ class Desk:
         if job_ids:
             self._link.step("put_jobs_aside", None, *job_ids)
 
-    def _rows_of(self, firings: Sequence[_Firing], owner: str) -> tuple[Firings, Items]:
-        lists, items = Firings(self._rows, owner), Items()
+    def _rows_of(self, firings: Sequence[_Firing]) -> tuple[Firings, Items]:
+        lists, items = Firings(), Items()
         for firing in firings:
             if firing.is_plain():
                 lists.add(firing.due.head_text, firing.head, firing.plan, firing.due.definition)
@@ -345,6 +345,7 @@ class _Firing(NamedTuple):
         start, wait, records, following, suspended, displace, keep = self.plan
         return (
             len(start) == 1
+            and not start[0].coalesced
             and not (wait or records or displace or self.due.live or self.head.limits or self.head.finished)
             and suspended is None
             and (following is not None or not keep)

@@ -115,12 +115,6 @@ class RunHead(NamedTuple):
         return head
 
 
-def live_head(job_id: str, lane: str, due: int, owner: str, fence: int, source: Source = Source.SCHEDULE) -> str:
-    """Return, as text, the head of a live run without limits."""
-    firing = 1 if source is Source.SCHEDULE else 0
-    return f'[{_quote(job_id)},{_quote(lane)},"{due}",{_quote(owner)},"{fence}","","","","{firing}","",""]'
-
-
 class Rows:
     """Writes and reads for one store."""
 

@@ -1,6 +1,6 @@
 -- The ends of runs, owners, history and dead letters. One script with _redis.lua and _redis_firing.lua before it.
 
--- settle owners ends items. Ends are explained below. An item is [record, follow-up, dead letter, change of the job's
+-- settle owners owner ends items. Ends are explained below. An item is [record, follow-up, dead letter, change of the job's
 -- life, whether it may have been written before]. A follow-up is [text, lane, due, whether it is a fire time, limits], a
 -- dead letter [run, reason].
 
@@ -35,38 +35,53 @@ local function forget_owner(owner)
   call('DEL', P .. 'owned:' .. owner, P .. 'ending:' .. owner)
 end
 
--- Ends are of runs of one owner that have succeeded, unless somebody has touched them since they were started: their heads
--- are the same then. The lists are as the commands take them: runs, heads, jobs, when they started, times and places in the
--- history, places and records, places among those of the job. What was touched is told, to come again as items.
-local function end_all(ends, touched_runs)
-  local crossed = {}
-  for index, head in ipairs(values('run_heads', ends.runs)) do
-    if head ~= ends.heads[index] then
-      crossed[index] = true
-      touched_runs[#touched_runs + 1] = ends.runs[index]
+-- Tell whether a run is its owner's, under this fence, and nobody has touched it since it was started.
+local function is_untouched(head, quoted_owner, fence)
+  local ending = ',' .. quoted_owner .. ',"' .. fence
+  return head and (string.sub(head, -#ending - #UNTOUCHED) == ending .. UNTOUCHED
+    or string.sub(head, -#ending - #UNTOUCHED_OTHER) == ending .. UNTOUCHED_OTHER)
+end
+
+-- Ends are of runs of one owner that have succeeded. Their table has the columns run, fence, job, start, end, the same in
+-- 20 digits, record; only the heads of the runs are looked at. What somebody has touched is told, to come again as items.
+local function end_all(owner, packed, touched_runs)
+  local cells = columns(packed, 7)
+  local runs, fences, jobs, starts, ends, digits, records = unpack(cells)
+  local quoted_owner, crossed, places, in_jobs = encode(owner), {}, {}, {}
+  for row, head in ipairs(values('run_heads', runs)) do
+    local run_id, job_id = runs[row], jobs[row]
+    if is_untouched(head, quoted_owner, fences[row]) then
+      local place = place_of(run_id, fences[row], digits[row])
+      places[row] = place
+      in_jobs[#in_jobs + 1], in_jobs[#in_jobs + 2] = '0', place_in_job(job_id, place, digits[row])
+      call('HDEL', P .. 'of:' .. job_id, run_id)
+    else
+      crossed[row] = true
+      places[row] = ''
+      touched_runs[#touched_runs + 1] = run_id
     end
   end
-  local runs, jobs = without(ends.runs, crossed, 1), without(ends.jobs, crossed, 1)
-  local times, started = without(ends.times, crossed, 2), without(ends.started, crossed, 1)
-  for index, run_id in ipairs(runs) do call('HDEL', P .. 'of:' .. jobs[index], run_id) end
-  put_all('SREM', 'owned:' .. ends.owner, runs)
-  put_all('HDEL', 'run_heads', runs)
-  put_all('HDEL', 'runs', runs)
-  put_all('ZADD', 'history:good', times)
-  put_all('HSET', 'records', without(ends.records, crossed, 2))
-  put_all('ZADD', 'history:jobs', without(ends.in_jobs, crossed, 2))
+  local ended = without(runs, crossed)
+  put_all('SREM', 'owned:' .. owner, ended)
+  put_all('HDEL', 'run_heads', ended)
+  put_all('HDEL', 'runs', ended)
+  put_all('ZADD', 'history:good', paired(ends, places, crossed))
+  put_all('HSET', 'records', paired(places, records, crossed))
+  put_all('ZADD', 'history:jobs', in_jobs)
   local known, any = values('heads', jobs), call('EXISTS', P .. 'held') == 1
-  for index, job_id in ipairs(jobs) do
-    counted[job_id] = (counted[job_id] or 0) + 1
-    if known[index] then live_on(job_id, {'1', started[index], times[2 * index - 1], '', 'succeeded'}) end
-    if any then let_try('job:' .. job_id) end
+  for row, job_id in ipairs(jobs) do
+    if not crossed[row] then
+      counted[job_id] = (counted[job_id] or 0) + 1
+      if known[row] then live_on(job_id, {'1', starts[row], ends[row], '', 'succeeded'}) end
+      if any then let_try('job:' .. job_id) end
+    end
   end
 end
 
 function steps.settle()
   local touched_runs = {}
-  for _, ends in ipairs(decode(ARGV[6])) do end_all(ends, touched_runs) end
-  local items, ids, heads, jobs, refused = items_from(7), {}, {}, {}, {}
+  end_all(ARGV[6], ARGV[7], touched_runs)
+  local items, ids, heads, jobs, refused = items_from(8), {}, {}, {}, {}
   for index, item in ipairs(items) do ids[index] = item[1][1] end
   for index, head in ipairs(values('run_heads', ids)) do
     heads[index] = read_head(head, RUN_HEAD) or false

@@ -52,12 +52,12 @@ class Settling:
         doubts, ends, items, single = self._in_doubt, Ends(), Items(), []
         for settlement in settlements:
             in_doubt = bool(doubts) and (settlement.attempt.run.id, settlement.attempt.run.fence) in doubts
-            if plainly and not in_doubt and Ends.has_room_for(settlement):
+            if plainly and not in_doubt and ends.has_room_for(settlement):
                 ends.add(settlement)
             else:
                 single.append(settlement)
                 items.add(self._rows.settlement(settlement, in_doubt, items))
-        answer = self._link.ask("settle", None, dumps(list(owners)), ends.text, *items.arguments())
+        answer = self._link.ask("settle", None, dumps(list(owners)), *ends.arguments(), *items.arguments())
         return [single[index] for index in answer["refused"]], set(answer["touched"])
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
