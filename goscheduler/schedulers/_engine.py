@@ -67,7 +67,11 @@ class Engine:
         """How long the stores keep records of finished attempts."""
         self.host = platform.node()
         self.hungry = False
-        """Whether work was left for want of room; the next end of a run then calls for another round."""
+        """Whether work was left for want of room, or until others end; the next end of a run calls for a round then."""
+        self.resting = True
+        """Whether no round goes on."""
+        self.ends_written = 0
+        """Counts how often ends of runs were written."""
         self.revoked: set[tuple[str, int]] = set()
         """Ids and fences of runs of ours that are not to be started any more, because their job was removed."""
         self.idle_seconds = math.inf

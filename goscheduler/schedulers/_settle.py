@@ -134,20 +134,24 @@ class Settler:
         return False
 
     def _settle(self, batch: list[tuple[Run, Outcome]]) -> None:
-        now = self._engine.clock.now()
+        engine = self._engine
+        now = engine.clock.now()
         by_store, self._unwritten = self._unwritten, {}
-        revoked = self._engine.revoked
+        revoked = engine.revoked
         for run, reported in batch:
             settlement = self._settlement(run, reported, now)
             if settlement is not None:
                 by_store.setdefault(run.job._jobstore_alias or "", []).append(settlement)
+        if batch and engine.hungry:
+            self._wake()  # the executors have room by now: more can be fired while this is written
+        brings_work = False
         for alias, settlements in by_store.items():
             self._write(alias, settlements)
-            if any(map(_brings_work, settlements)):
-                self._engine.hungry = True
+            brings_work = brings_work or any(map(_brings_work, settlements))
+        engine.ends_written += 1  # first: a round that goes on meanwhile looks at that when it ends
         if revoked:
             revoked.difference_update(attempt_key(run) for run, _ in batch)
-        if batch and self._engine.hungry:
+        if brings_work or (batch and engine.hungry and engine.resting):
             self._wake()
 
     def _settlement(self, run: Run, reported: Outcome, now: datetime) -> Settlement | None:

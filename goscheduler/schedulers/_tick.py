@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.errors import survivable
 from goscheduler.events import EventCode
@@ -38,31 +38,41 @@ HEAR_AGAIN = 1.0
 OBSTACLE_WAIT = 10.0
 
 
+class Left(NamedTuple):
+    """What is left after a round in one store."""
+
+    wait: float
+    """Seconds until it needs another look."""
+    crowded: bool = False
+    """Whether something was left for want of room."""
+    held: bool = False
+    """Whether runs were left that wait for others to end."""
+
+
 def process_due(engine: Engine, retry_interval: float) -> float:
     """Fire what is due in every store, and return the seconds until the next round."""
     # Set before looking, so that neither the end of a run nor a new job that comes meanwhile is overlooked.
-    engine.hungry, engine.sleeping_until = True, math.inf
+    engine.hungry, engine.resting, engine.sleeping_until = True, False, math.inf
+    ends_before = engine.ends_written
     engine.watch_clock()
-    wait, more = engine.leases.look(), False
-    for alias, store in engine.stores.items():
-        store_wait, store_more = process_store_safely(engine, alias, store, retry_interval)
-        wait, more = min(wait, store_wait), more or store_more
-    wait = min(wait, engine.endings.look())
-    engine.hungry, engine.idle_seconds = more, wait
+    wait = engine.leases.look()
+    left = [process_store_safely(engine, alias, store, retry_interval) for alias, store in engine.stores.items()]
+    wait = min(wait, *(each.wait for each in left), engine.endings.look())
+    held = any(each.held for each in left)
+    engine.hungry, engine.idle_seconds = held or any(each.crowded for each in left), wait
     wait = min(wait, look_after_stores(engine), engine.poll_interval)
     engine.sleeping_until = engine.clock.now().timestamp() + wait
-    return wait
+    engine.resting = True  # first: from now on who writes an end wakes the loop
+    return 0.0 if held and engine.ends_written != ends_before else wait
 
 
-def process_store_safely(
-    engine: Engine, alias: str, store: BaseJobStore, retry_interval: float
-) -> tuple[float, bool]:
-    """Process one store unless it is out; return the seconds until it needs another look, and whether work was left."""
+def process_store_safely(engine: Engine, alias: str, store: BaseJobStore, retry_interval: float) -> Left:
+    """Process one store unless it is out."""
     pause = engine.outages.remaining(alias, engine.clock.monotonic())
     if pause:
-        return pause, False
+        return Left(pause)
     if not engine.leases.may_claim(alias, store):  # not asked, so nothing can be said about its answering
-        return engine.leases.length * RENEW_AFTER, False
+        return Left(engine.leases.length * RENEW_AFTER)
     try:
         answer = process_store(engine, alias, store)
     except BaseException as error:
@@ -77,14 +87,14 @@ def process_store_safely(
         )
         if first:
             engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
-        return pause, False
+        return Left(pause)
     if engine.outages.ended(alias):
         engine.logger.info('Job store "%s" answers again', alias)
         engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
     return answer
 
 
-def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[float, bool]:
+def process_store(engine: Engine, alias: str, store: BaseJobStore) -> Left:
     """Fire and claim, announce, hand over."""
     engine.doubts.resolve(alias, store)
     engine.release_known_tasks(alias, store)
@@ -110,7 +120,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> tuple[floa
     # A round may take its time: a slow store, or an executor that runs jobs on the thread of the loop.
     passed = max(0.0, (engine.clock.now() - now).total_seconds())
     wait = max(0.0, seconds_until_next(fired.now or now, fired, claimed) - passed)
-    return min(wait, store.poll_after()), fired.more or claimed.more
+    return Left(min(wait, store.poll_after()), fired.more, claimed.more)
 
 
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:

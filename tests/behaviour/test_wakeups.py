@@ -12,6 +12,8 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.config import SchedulerConfig
 from goscheduler.events import EVENT_JOB_EXECUTED, EVENT_JOB_SUBMITTED
 from goscheduler.executors.debug import DebugExecutor
+from goscheduler.executors.pool import ThreadPoolExecutor
+from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.testing import EventRecorder, ManualScheduler
 
 POLL_INTERVAL = SchedulerConfig().poll_interval
@@ -161,3 +163,71 @@ def test_a_store_that_speaks_of_due_jobs_and_shows_none_does_not_make_the_loop_s
     scheduler.start()
     scheduler._process_jobs()
     assert scheduler._process_jobs() > 0.0
+
+
+class LateStore(MemoryJobStore):
+    """Writes an end while it is asked, for the second time, for a run that waits for it; the answer is the old one."""
+
+    def __init__(self, let_end):
+        super().__init__()
+        self._let_end = let_end
+        self._looks = 0
+        self._looked = threading.Event()
+        self._written = threading.Event()
+
+    def claim_runs(self, request):
+        claimed = super().claim_runs(request)
+        self._looks += claimed.more
+        if claimed.more and self._looks == 1:
+            self._let_end()
+        elif claimed.more:
+            self._looked.set()
+            assert self._written.wait(SOON)
+        return claimed
+
+    def settle(self, settlements):
+        assert self._looked.wait(SOON)
+        refused = super().settle(settlements)
+        self._written.set()
+        return refused
+
+
+def test_a_run_that_is_found_held_while_the_end_of_another_is_written_starts_at_once(schedulers, gate):
+    scheduler = schedulers(jobstores={"default": LateStore(gate.release)})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(gate, "interval", hours=1, id="job", overlap="queue")
+    scheduler.run_now("job")
+    assert gate.started.wait(SOON)
+    scheduler.run_now("job")
+    recorder.wait_for(EVENT_JOB_EXECUTED, "job", count=2, timeout=SOON)
+
+
+class SlowStore(MemoryJobStore):
+    """Does not finish writing an end before more has been fired."""
+
+    def __init__(self):
+        super().__init__()
+        self.fired_more = threading.Event()
+
+    def fire_due(self, request):
+        fired = super().fire_due(request)
+        if any(run.job.id == "second" for run in fired.runs):
+            self.fired_more.set()
+        return fired
+
+    def settle(self, settlements):
+        assert self.fired_more.wait(SOON)
+        return super().settle(settlements)
+
+
+def test_more_is_fired_while_the_end_of_what_took_the_room_is_written(schedulers, gate):
+    scheduler = schedulers(jobstores={"default": SlowStore()}, executors={"default": ThreadPoolExecutor(1)})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(gate, id="first")
+    assert gate.started.wait(SOON)
+    scheduler.add_job(note, id="second")
+    gate.release()
+    recorder.wait_for(EVENT_JOB_EXECUTED, "second", timeout=SOON)
+    recorder.wait_for(EVENT_JOB_EXECUTED, "first", timeout=SOON)
