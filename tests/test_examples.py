@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -170,13 +169,7 @@ def test_every_example_is_checked() -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_example_prints_what_it_promises(name: str) -> None:
     arguments, pattern = EXPECTED[name]
-    done = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning", str(EXAMPLES / name), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    done = warm.run("-W", "error::DeprecationWarning", EXAMPLES / name, *arguments)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(pattern, done.stdout), done.stdout
     assert not done.stderr

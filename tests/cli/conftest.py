@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+import warm
 from typer.testing import CliRunner
 
 from goscheduler.cli.app import app
@@ -68,10 +69,9 @@ class Process:
     """A command in a process of its own, whose lines are waited for."""
 
     def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "goscheduler", *arguments], cwd=folder, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        self._process = warm.start(
+            "-u", "-m", "goscheduler", *arguments, cwd=folder, stdin=warm.PIPE, stdout=warm.PIPE, stderr=warm.STDOUT,
+            text=True, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         )  # fmt: skip
         self.lines: list[str] = []
 

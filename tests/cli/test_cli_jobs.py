@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from goscheduler.cli._target import find_scheduler
 from goscheduler.testing import ManualScheduler
@@ -52,17 +52,17 @@ def on_terminal(folder: Path, *arguments: str) -> str:
     import pty
 
     ours, theirs = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-m", "goscheduler", *arguments], cwd=folder, stdout=theirs, stderr=subprocess.DEVNULL,
+    worker = warm.start(
+        "-m", "goscheduler", *arguments, cwd=folder, stdout=theirs, stderr=warm.DEVNULL,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "150", "PYTHONPATH": str(Path(__file__).parents[2])},
-        check=False,
     )  # fmt: skip
+    ended = worker.wait()
     os.close(theirs)
     try:
         shown = os.read(ours, 65536).decode()
     finally:
         os.close(ours)
-    assert done.returncode == 0, shown
+    assert ended == 0, shown
     return shown
 
 

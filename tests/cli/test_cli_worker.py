@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 from goscheduler.cli._board import Board
 from goscheduler.cli.worker import give_back_runs
@@ -185,12 +186,11 @@ def test_a_scheduler_that_cannot_be_started_is_exit_code_1(process: Callable[...
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_on_a_terminal_a_line_of_counters_is_kept_up_to_date(jobs_module: None, tmp_path: Path) -> None:
     import pty
-    import subprocess
 
     ours, theirs = pty.openpty()
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "goscheduler", "worker", "jobs:background"], cwd=tmp_path, stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL, stderr=theirs,
+    worker = warm.start(
+        "-m", "goscheduler", "worker", "jobs:background", cwd=tmp_path, stdin=warm.PIPE, stdout=warm.DEVNULL,
+        stderr=theirs,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "150", "PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     os.close(theirs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+import warm
 
 from goscheduler import BackgroundScheduler
 from goscheduler.clock import SYSTEM_CLOCK
@@ -27,7 +27,7 @@ PATIENCE = 50.0
 class Node:
     """One process."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: warm.Process) -> None:
         self.process = process
         self.pid = process.pid
 
@@ -61,11 +61,13 @@ class Cluster:
 
     def start(self, *options: str) -> Node:
         """Start one process."""
-        command = [sys.executable, str(HERE / "cluster_node.py"), self.url, "--pipe", str(self._writing), *options]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[self._writing], cwd=HERE)
-        node = Node(process)
-        self.nodes.append(node)
-        return node
+        return self.launch(HERE / "cluster_node.py", self.url, "--pipe", str(self._writing), *options)
+
+    def launch(self, *command: str | Path) -> Node:
+        """Start a program that has the writing end of the pipe."""
+        process = warm.start(*command, stdin=warm.PIPE, pass_fds=[self._writing], cwd=HERE)
+        self.nodes.append(Node(process))
+        return self.nodes[-1]
 
     def wait_for(self, done: Callable[[list[list[str]]], bool], seconds: float = PATIENCE) -> list[list[str]]:
         """Read what the processes tell until ``done`` says that it is enough."""

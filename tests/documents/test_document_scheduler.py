@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from datetime import datetime, timedelta
 from queue import SimpleQueue
 
 import pytest
+import warm
 from document_worlds import MINUTE, NOW, SECOND
 
 from goscheduler.documents import DocumentScheduler, _life
@@ -712,7 +711,7 @@ cron = DocumentScheduler(store, handle)
 cron.start()
 begun.wait()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    done = warm.run("-c", program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import threading
 from collections import Counter
 from datetime import datetime, timedelta, timezone
@@ -41,10 +39,7 @@ class Crowd(Cluster):
         self.kind = kind
 
     def start(self, *options: str) -> Node:
-        command = [sys.executable, str(NODE), self.kind, self.url, "--pipe", str(self._writing), *options]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[self._writing], cwd=NODE.parent)
-        self.nodes.append(Node(process))
-        return self.nodes[-1]
+        return self.launch(NODE, self.kind, self.url, "--pipe", str(self._writing), *options)
 
 
 def fill(kind, url, names):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+import warm
 
 from goscheduler.documents import DocumentScheduler
 from goscheduler.documents.redis import RedisDocumentStore
@@ -24,10 +23,7 @@ def test_the_first_example_runs_on_mongodb_and_prints_what_the_page_says(mongodb
     assert program.count(URL) == 1
     script = tmp_path / "page.py"
     script.write_text(program.replace(URL, fresh(mongodb).url), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)], capture_output=True, text=True, timeout=50, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    done = warm.run("-W", "error", script)
     assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
 
 

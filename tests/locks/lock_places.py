@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import warm
+
 KINDS = ["memory", "sqlite", "postgresql", "mariadb", "redis", "mongodb", "etcd", "zookeeper"]
 SHARED = KINDS[1:]
+NODE = Path(__file__).with_name("lock_node.py")
 
 
 class Place(NamedTuple):
@@ -26,8 +27,8 @@ class Holder:
     """Another process that has a lock, and does what it is told."""
 
     def __init__(self, url: str, name: str, ttl: float, *options: str) -> None:
-        command = [sys.executable, str(Path(__file__).with_name("lock_node.py")), "hold", url, name, str(ttl), *options]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [NODE, "hold", url, name, str(ttl), *options]
+        self.process = warm.start(*command, stdin=warm.PIPE, stdout=warm.PIPE, text=True)
         self.fence = int(self._read())
 
     def ask(self, question: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 from lock_places import SHARED
 
 from goscheduler.locks import Lock, acquire
@@ -30,9 +29,7 @@ def test_the_first_example_of_the_guide_runs_as_printed(place):
 
 
 def run(program):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=40, check=False
-    )
+    done = warm.run("-W", "error", "-c", program)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

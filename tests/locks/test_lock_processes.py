@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from lock_places import SHARED, Holder
+import warm
+from lock_places import NODE, SHARED, Holder
 
 from goscheduler.locks import acquire
 
@@ -24,10 +22,7 @@ PROCESSES = 8
 def test_eight_processes_that_count_under_a_lock_lose_nothing(place, tmp_path):
     file = tmp_path / "count"
     file.write_text("0 0")
-    command = [sys.executable, str(Path(__file__).with_name("lock_node.py")), "count", place.where]
-    done = subprocess.run(
-        [*command, str(PROCESSES), str(TIMES), str(file)], capture_output=True, text=True, timeout=280, check=False
-    )
+    done = warm.run(NODE, "count", place.where, str(PROCESSES), str(TIMES), file, timeout=280)
     assert done.returncode == 0, done.stderr
     assert int(file.read_text().split()[0]) == PROCESSES * TIMES
 
@@ -71,5 +66,5 @@ with lock({place.where!r}, "report", 30, renew=True) as held:
     assert held.extend()
 assert acquire({place.where!r}, "report").fence > held.fence
 """
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=30, check=False)
+    done = warm.run("-c", source)
     assert done.returncode == 0, done.stderr

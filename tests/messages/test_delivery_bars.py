@@ -9,8 +9,6 @@ import asyncio
 import json
 import os
 import selectors
-import subprocess
-import sys
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import warm
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.messages import Message, MessageNotFound, MessageScheduler
@@ -121,10 +120,8 @@ def producer(store):
 @contextmanager
 def node(store, broker, **options):
     """Give a process that delivers, which is ready, and end it in an orderly way unless it was killed."""
-    command = [
-        sys.executable, str(HERE / "delivery_node.py"), store, json.dumps(broker.transport), json.dumps(options)
-    ]  # fmt: skip
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, cwd=HERE)
+    command = [HERE / "delivery_node.py", store, json.dumps(broker.transport), json.dumps(options)]
+    process = warm.start(*command, stdin=warm.PIPE, stdout=warm.PIPE, bufsize=0, cwd=HERE)
     try:
         assert process.stdout.readline() == b"ready\n"
         yield process

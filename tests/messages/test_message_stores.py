@@ -6,8 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import warm
 from message_doubles import Recorder
 
 from goscheduler.clock import SYSTEM_CLOCK
@@ -111,8 +110,8 @@ def test_a_recurring_message_comes_again(store_url):
 
 @contextmanager
 def node(url, gate=False, **options):
-    command = [sys.executable, str(NODE), url, json.dumps(options), *(["--gate"] if gate else [])]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=HERE)
+    command = [NODE, url, json.dumps(options), *(["--gate"] if gate else [])]
+    process = warm.start(*command, stdin=warm.PIPE, stdout=warm.PIPE, text=True, cwd=HERE)
     try:
         assert process.stdout.readline() == "ready\n"
         yield process

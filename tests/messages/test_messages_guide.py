@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from goscheduler import exponential
 from goscheduler.messages import (
@@ -36,10 +35,7 @@ def test_the_first_example_runs_as_printed(shared_server, fresh, tmp_path):
     for kind, printed in URLS.items():
         assert printed in code
         code = code.replace(printed, fresh(shared_server(kind)).url)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=50, check=False,
-        cwd=tmp_path,
-    )  # fmt: skip
+    done = warm.run("-W", "error", "-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == found["printed"]
 

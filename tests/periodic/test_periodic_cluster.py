@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,7 +14,7 @@ from goscheduler.runs.model import OutcomeKind
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "cluster"))
 
-from cluster import Cluster, Node
+from cluster import Cluster
 
 #: A few of the firings, on one store, are enough for every day; ``GOSCHEDULER_FULL=1`` runs all of them.
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
@@ -32,9 +31,7 @@ class Fleet(Cluster):
     ahead = 0.0
 
     def start(self, kind):
-        command = [sys.executable, str(SCRIPT), kind, self.url, str(self._writing), str(SCHEDULES)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[self._writing])
-        self.nodes.append(Node(process))
+        self.launch(SCRIPT, kind, self.url, str(self._writing), str(SCHEDULES))
 
     def skip_to_the_end_of_the_minute(self):
         """Move all clocks to shortly before the next minute."""

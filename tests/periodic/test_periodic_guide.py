@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 from goscheduler.periodic import Schedule, ScheduleRegistry, ScheduleState, SyncPlan
 
@@ -24,10 +22,7 @@ def test_the_first_example_runs_as_printed_on_a_real_server(redis_server, fresh,
     assert code.count("redis://localhost:6379/0") == 1
     script = tmp_path / "guide.py"
     script.write_text(code.replace("redis://localhost:6379/0", fresh(redis_server).url), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)], capture_output=True, text=True, timeout=50, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
+    done = warm.run("-W", "error", script)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == found["printed"]
 

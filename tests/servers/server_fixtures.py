@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 from server_process import Server, Space
 from shared_servers import KINDS, clear_away, let_go, share
 
@@ -135,6 +136,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Agree on the folder that all processes of this session share."""
     given = getattr(config, "workerinput", {}).get(_FOLDER)
     config.stash[_SESSION] = Path(given or Path(tempfile.gettempdir(), f"goscheduler-{uuid.uuid4().hex[:12]}"))
+    warm.use(lambda: _session_folder(config))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -144,6 +146,7 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     let_go()
+    warm.let_go()
     if not hasattr(config, "workerinput") and config.stash[_SESSION].exists():
         clear_away(config.stash[_SESSION])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -15,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 import redis
+import warm
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
@@ -522,11 +522,10 @@ class TestProcesses:
 @pytest.fixture
 def processes():
     """Start processes with a scheduler each; kill those that are left."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[warm.Process] = []
 
     def start(url, lease, *death):
-        command = [sys.executable, str(Path(redis_jobs.__file__)), url, str(lease), *death]
-        worker = subprocess.Popen(command, stdin=subprocess.PIPE)
+        worker = warm.start(redis_jobs.__file__, url, str(lease), *death, stdin=warm.PIPE)
         started.append(worker)
         return worker
 
