@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent / "servers"))
+sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("servers", "tools")]
 pytest_plugins = ["server_fixtures"]
 
 settings.register_profile("default", max_examples=60, deadline=None)

@@ -117,13 +117,13 @@ class StoreContract(HistoryContract, OwnerContract):
         results = in_threads([lambda number=number: attempt_to_add(store, make_job, number) for number in range(8)])
         assert sorted(results) == ["added"] + ["conflict"] * 7
 
-    @pytest.mark.parametrize("job_id", ["a'b\"c", "a/b/../c", "{$ne: 1}", "A", "é", "e\u0301", "%s", "x" * 255, "日本"])
-    def test_any_id_is_only_a_name(self, store: BaseJobStore, make_job: JobMaker, job_id: str) -> None:
+    def test_any_id_is_only_a_name(self, store: BaseJobStore, make_job: JobMaker) -> None:
         store.add_job(make_job("a"))
-        store.add_job(make_job(job_id))
-        assert {job.id for job in store.get_all_jobs()} == {"a", job_id}
-        store.remove_job(job_id)
-        assert [job.id for job in store.get_all_jobs()] == ["a"]
+        for job_id in ["a'b\"c", "a/b/../c", "{$ne: 1}", "A", "é", "e\u0301", "%s", "x" * 255, "日本"]:
+            store.add_job(make_job(job_id))
+            assert {job.id for job in store.get_all_jobs()} == {"a", job_id}
+            store.remove_job(job_id)
+            assert [job.id for job in store.get_all_jobs()] == ["a"], job_id
 
     def test_all_jobs_come_by_time_and_paused_ones_last(self, store: BaseJobStore, make_job: JobMaker) -> None:
         store.add_job(make_job("late", due=NOW + 2 * MINUTE))

@@ -8,6 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from rows import each_row
 
 from goscheduler import Limit
 from goscheduler.errors import InvalidArgument
@@ -63,7 +64,7 @@ def assert_names_the_option(caught, option):
     assert str(error).isprintable()
 
 
-@pytest.mark.parametrize(("option", "value"), CASES)
+@each_row(("option", "value"), CASES)
 def test_add_job_refuses_it_and_adds_nothing(scheduler, bystander, option, value):
     with pytest.raises(InvalidArgument) as caught:
         scheduler.add_job(job, "interval", minutes=1, **{option: value})
@@ -71,7 +72,7 @@ def test_add_job_refuses_it_and_adds_nothing(scheduler, bystander, option, value
     assert [job.id for job in scheduler.get_jobs()] == ["bystander"]
 
 
-@pytest.mark.parametrize(("option", "value"), CASES)
+@each_row(("option", "value"), CASES)
 def test_scheduled_job_refuses_it_and_adds_nothing(scheduler, bystander, option, value):
     with pytest.raises(InvalidArgument) as caught:
         scheduler.scheduled_job("interval", minutes=1, **{option: value})(job)
@@ -79,9 +80,9 @@ def test_scheduled_job_refuses_it_and_adds_nothing(scheduler, bystander, option,
     assert [job.id for job in scheduler.get_jobs()] == ["bystander"]
 
 
-@pytest.mark.parametrize(("option", "value"), CASES)
+@each_row(("option", "value"), CASES)
 def test_modify_job_refuses_it_and_changes_nothing(scheduler, option, value):
-    scheduler.add_job(job, "interval", minutes=1, id="job", **GOOD)
+    scheduler.add_job(job, "interval", minutes=1, id="job", replace_existing=True, **GOOD)
     with pytest.raises(InvalidArgument) as caught:
         scheduler.modify_job("job", name="changed", **{option: value})
     assert_names_the_option(caught, option)
@@ -90,7 +91,7 @@ def test_modify_job_refuses_it_and_changes_nothing(scheduler, option, value):
     assert {name: getattr(kept, name) for name in GOOD} == GOOD
 
 
-@pytest.mark.parametrize(("option", "value"), CASES)
+@each_row(("option", "value"), CASES)
 def test_job_defaults_refuse_it(option, value):
     with pytest.raises(InvalidArgument) as caught:
         ManualScheduler(job_defaults={option: value})

@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 
 import pytest
+from rows import each_row
 
 PUBLIC_NAMES = {
     "": "version __version__ version_info release",
@@ -70,7 +71,7 @@ def _get(root: str, module: str, name: str) -> object:
     return getattr(import_module(f"{root}.{module}".rstrip(".")), name)
 
 
-@pytest.mark.parametrize(("module", "name"), _pairs(PUBLIC_NAMES) + _pairs(ACCIDENTAL_NAMES))
+@each_row(("module", "name"), _pairs(PUBLIC_NAMES) + _pairs(ACCIDENTAL_NAMES))
 def test_a_name_is_found_where_apscheduler_has_it(module: str, name: str) -> None:
     theirs, ours = _get("apscheduler", module, name), _get("goscheduler", module, name)
     assert isinstance(ours, type) == isinstance(theirs, type)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from importlib import import_module
 
-import pytest
+from rows import each_row
 
 CLASSES = [
     ("schedulers.base", "BaseScheduler"),
@@ -48,7 +48,7 @@ def _cases() -> list[tuple[str, str, str]]:
     return cases
 
 
-@pytest.mark.parametrize(("module", "cls", "method"), _cases())
+@each_row(("module", "cls", "method"), _cases())
 def test_a_method_can_be_called_as_in_apscheduler(module: str, cls: str, method: str) -> None:
     theirs = _parameters("apscheduler", module, cls, method)
     ours = _parameters("goscheduler", module, cls, method)
@@ -59,7 +59,7 @@ def test_a_method_can_be_called_as_in_apscheduler(module: str, cls: str, method:
         assert any(p.kind is p.VAR_KEYWORD for p in ours)
 
 
-@pytest.mark.parametrize(("module", "cls", "method"), _cases())
+@each_row(("module", "cls", "method"), _cases())
 def test_defaults_that_mean_something_are_apschedulers(module: str, cls: str, method: str) -> None:
     theirs = {p.name: p.default for p in _parameters("apscheduler", module, cls, method)}
     ours = {p.name: p.default for p in _parameters("goscheduler", module, cls, method)}

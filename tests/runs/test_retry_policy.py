@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each_row
 
 from goscheduler import codec
 from goscheduler.errors import InvalidArgument
@@ -36,7 +37,7 @@ from goscheduler.runs.transitions import put_back, redriven, retried, settle
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 NOW = START + timedelta(seconds=40)
 HUGE = pytest.param(10**400, id="huge")
-NO_SECONDS = [-1, -0.001, math.nan, math.inf, -math.inf, True, False, "5", None, LONGEST_DELAY + 1, HUGE, 1j, [1]]
+NO_SECONDS = [-1, -0.001, math.nan, math.inf, -math.inf, True, False, "5", None, LONGEST_DELAY + 1, 10**400, 1j, [1]]
 
 
 class Trouble(LookupError):
@@ -94,7 +95,6 @@ def test_any_backoff_stays_between_its_first_delay_and_its_cap_and_never_shrinks
         assert backoff.delay(attempt) <= backoff.delay(attempt + 1)
 
 
-@pytest.mark.parametrize("value", NO_SECONDS)
 @pytest.mark.parametrize(("make", "field"), [
     (fixed, "seconds"),
     (linear, "step"),
@@ -104,6 +104,7 @@ def test_any_backoff_stays_between_its_first_delay_and_its_cap_and_never_shrinks
     (RetryLater, "seconds"),
     (Snooze, "seconds"),
 ], ids=["fixed", "linear", "exponential", "linear cap", "exponential cap", "RetryLater", "Snooze"])
+@each_row(["value"], [(value,) for value in NO_SECONDS])
 def test_what_is_no_sensible_number_of_seconds_is_refused_by_the_name_of_its_field(make, field, value):
     with pytest.raises(InvalidArgument, match=rf"^{field} must be ") as caught:
         make(value)

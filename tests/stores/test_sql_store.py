@@ -25,6 +25,10 @@ from goscheduler.testing.scheduler import ManualScheduler
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
 
 
+TABLES = Tables("goscheduler", None)
+EMPTYING = [delete(table) for table in TABLES.metadata.tables.values() if table is not TABLES.meta]
+
+
 class SharedContract(StoreContract):
     """The contract, and what holds among several processes: here several stores on the same tables."""
 
@@ -100,12 +104,10 @@ class ServerContract(SharedContract):
     @pytest.fixture(autouse=True)
     def _place(self, database):
         self.url, engine = database
-        tables = Tables("goscheduler", None)
-        there = set(inspect(engine).get_table_names())
-        with engine.begin() as connection:
-            for table in tables.metadata.tables.values():
-                if table.name in there and table is not tables.meta:
-                    connection.execute(delete(table))
+        if "goscheduler_jobs" in inspect(engine).get_table_names():
+            with engine.begin() as connection:
+                for statement in EMPTYING:
+                    connection.execute(statement)
 
 
 class TestPostgreSQL(ServerContract):

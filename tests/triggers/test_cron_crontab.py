@@ -8,6 +8,7 @@ import time
 from datetime import datetime, timezone
 
 import pytest
+from rows import each_row
 
 from goscheduler.errors import InvalidArgument, NeverFires
 from goscheduler.triggers.cron import CronTrigger
@@ -199,7 +200,6 @@ def test_a_field_of_a_line_that_makes_no_sense_is_named(line: str, field: str, m
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize(
     "text",
     [
@@ -222,6 +222,7 @@ def test_a_field_of_a_line_that_makes_no_sense_is_named(line: str, field: str, m
         "-1",
     ],
 )
+@each_row(["place"], [(place,) for place in range(5)])
 def test_a_malformed_item_is_refused_in_every_field(place: int, text: str) -> None:
     fields = ["*"] * 5
     fields[place] = text
