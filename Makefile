@@ -15,6 +15,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 JOBS ?= 4
 PYTEST_ARGS ?=
 
+# What is compiled is kept, whatever the environment says: the tests start many interpreters.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test servers lint check bench clean
 
 demo: $(VENV)/.core

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("servers", "tools")]
-pytest_plugins = ["server_fixtures"]
+pytest_plugins = ["server_fixtures", "spreading"]
 
 settings.register_profile("default", max_examples=60, deadline=None)
 settings.register_profile(

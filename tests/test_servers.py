@@ -23,7 +23,7 @@ import pytest
 from server_process import HOST, Space
 from shared_servers import KINDS
 
-SERVERS = Path(__file__).parent / "servers"
+FOLDERS = [str(Path(__file__).parent / name) for name in ("servers", "tools")]
 PATIENCE = 20.0
 
 #: Writes one value through a driver, and reads it back.
@@ -286,7 +286,7 @@ def run_session(folder: Path, tests: str, *arguments: str) -> subprocess.Complet
     return subprocess.run(
         [sys.executable, "-m", "pytest", *arguments],
         cwd=folder,
-        env=environment | {"PYTHONPATH": str(SERVERS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env=environment | {"PYTHONPATH": os.pathsep.join(FOLDERS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=PATIENCE * 2,

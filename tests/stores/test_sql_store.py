@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import tempfile
 import threading
 from uuid import uuid4
@@ -83,9 +84,21 @@ class SharedContract(StoreContract):
 
 
 class TestSQLite(SharedContract):
+    """In a file with tables for each test, copied because to make them takes longer than most tests."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def template(cls, tmp_path_factory):
+        path = tmp_path_factory.mktemp("template") / "jobs.db"
+        store = SQLAlchemyJobStore(f"sqlite:///{path}")
+        store.start(ManualScheduler(), "default")
+        store.shutdown()
+        return path
+
     @pytest.fixture(autouse=True)
-    def _place(self, tmp_path):
-        self.url = f"sqlite:///{tmp_path}/jobs.db"
+    def _place(self, template, tmp_path):
+        path = shutil.copy(template, tmp_path)
+        self.url = f"sqlite:///{path}"
 
 
 class ServerContract(SharedContract):

@@ -35,6 +35,8 @@ USED = (
 NOT_IMPORTED = ("goscheduler.__main__", "goscheduler.testing")
 ROOT = Path(__file__).resolve().parent.parent.parent
 MOST_FILES = 16
+#: Who started this interpreter connects at once; if it does not, it has gone.
+FIRST_WITHIN = 60.0
 #: Above all numbers of open files that a test gives to a process.
 HIGH = 300
 
@@ -66,6 +68,7 @@ class Forking:
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
         self._address = listener.getsockname()
+        self._shut = False
         self._ends: dict[int, int] = {}
         self._clients: set[socket.socket] = set()
         self._selector = selectors.DefaultSelector()
@@ -80,7 +83,7 @@ class Forking:
         for source in (self._listener, self._woken):
             self._selector.register(source, selectors.EVENT_READ)
         while True:
-            for key, _ in self._selector.select():
+            for key, _ in self._selector.select(None if self._clients else FIRST_WITHIN):
                 asked = self._take(key.fileobj)
                 if asked is not None and self._fork(*asked):
                     return asked[0], asked[1][1:]
@@ -103,8 +106,9 @@ class Forking:
 
     def _closed(self) -> bool:
         """Let nobody in any more, and tell whether nobody has come in the last moment."""
-        if not os.path.exists(self._address):
+        if self._shut:
             return True
+        self._shut = True
         os.unlink(self._address)
         self._listener.setblocking(False)
         with suppress(BlockingIOError):
