@@ -38,10 +38,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def order(item: pytest.Item) -> tuple[int, int, int]:
         unit = units[item]
-        rank = LONGEST.index(unit) if unit in LONGEST else len(LONGEST)
-        return rank, -sizes[unit], places[unit]
+        return _rank(unit), -sizes[unit], places[unit]
 
     items.sort(key=order)
+
+
+def _rank(unit: str) -> int:
+    if unit in LONGEST:
+        return LONGEST.index(unit)
+    return len(LONGEST) + (not unit.endswith("AgainstTheModel"))  # one test each, and a long one
 
 
 @pytest.hookimpl(tryfirst=True)
