@@ -109,7 +109,7 @@ class Forking:
         if self._shut:
             return True
         self._shut = True
-        os.unlink(self._address)
+        Path(self._address).unlink(missing_ok=True)  # the folder may have been removed meanwhile
         self._listener.setblocking(False)
         with suppress(BlockingIOError):
             self._welcome()
