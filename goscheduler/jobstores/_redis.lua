@@ -33,6 +33,7 @@
 --   successes         zset   job id → how many records of its successes are kept
 --   dead              hash   run id → [fence, end, run, record, reason]
 --   dead:times        zset   place → when it ended
+--   edition           number that grows whenever there is something new: jobs that came, changed or went, pending runs
 --   meta              hash   the version of all this
 --
 -- A lane is [executor, priority, task] as text. Times are whole microseconds since 1970. Heads are arrays of strings,
@@ -136,7 +137,10 @@ local function finish()
     touched[kind] = {}
   end
   count_successes()
-  if woken then call('PUBLISH', ARGV[2], ARGV[3]) end
+  if woken then
+    call('INCR', P .. 'edition')
+    call('PUBLISH', ARGV[2], ARGV[3])
+  end
   woken = false
 end
 
@@ -428,8 +432,12 @@ local function lanes_for(kind, request)
   return found
 end
 
+local function edition()
+  return call('GET', P .. 'edition') or '0'
+end
+
 local function look(request)
-  local seen = {now = text(now), due = {}, ready = {}}
+  local seen = {now = text(now), due = {}, ready = {}, edition = edition()}
   for _, kind in ipairs({'due', 'ready'}) do
     for _, lane in ipairs(lanes_for(kind, request)) do
       local known = seen[kind][lane.executor]

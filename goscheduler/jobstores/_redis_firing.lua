@@ -114,8 +114,11 @@ end
 
 -- Firing: take_due request most reserved_for ageing. If there are others, what is due is hidden from them until it is
 -- planned, or for a while. It would be safe without, because whoever writes first wins; but the others would plan in vain.
--- The answer is JSON, then the definitions, each once, then id, head, number of its definition and life of each job, all
--- with NUL between them.
+-- The answer is JSON, then the definitions, each once, then id, head and number of its definition of each job, all with
+-- NUL between them. Where nothing is due, these are the jobs that will be due next, unless the request says that they are
+-- known: they can be fired without being taken.
+
+local AHEAD, MOST_AHEAD = 3600 * 1000000, 200
 
 local function has_nul(value)
   return string.find(value, '\0', 1, true)
@@ -137,19 +140,54 @@ local function are_others()
   return call('HLEN', P .. 'owners') > 1
 end
 
--- What cannot be part of the answer cannot be read either.
-local function without_nul(value)
-  return value and not has_nul(value) and value or ''
+local function answer_with(facts, ids, heads)
+  local different, numbers, jobs = {''}, {}, {}
+  for index, definition in ipairs(values('jobs', ids)) do
+    definition = definition and not has_nul(definition) and definition or ''  -- what holds NUL cannot be read either
+    if not numbers[definition] then
+      numbers[definition] = text(#different - 1)
+      different[#different + 1] = definition
+    end
+    local place = #jobs
+    jobs[place + 1], jobs[place + 2], jobs[place + 3] = ids[index], heads[index], numbers[definition]
+  end
+  facts.definitions = #different - 1
+  different[1] = encode(facts)
+  return table.concat(different, '\0') .. '\0' .. table.concat(jobs, '\0')
+end
+
+-- Return ids and heads of the plain jobs that will be due next, if nothing is due and they are not known: the request has
+-- of those that are known the edition and the first due time.
+local function foresee(request)
+  local lanes, earliest = lanes_for('due', request), nil
+  for _, lane in ipairs(lanes) do
+    if not earliest or lane.time < earliest then earliest = lane.time end
+  end
+  local known = request.edition == edition() and request.foreseen == text(earliest or 0)
+  if not earliest or earliest <= now or known then return {}, {} end
+  local waiting, ids, lanes_of, foreseen, heads = {}, {}, {}, {}, {}
+  for _, lane in ipairs(lanes) do
+    local limit = {'WITHSCORES', 'LIMIT', 0, MOST_AHEAD}
+    local due = call('ZRANGEBYSCORE', P .. 'due:' .. lane.key, '-inf', text(now + AHEAD), unpack(limit))
+    for index = 1, #due, 2 do waiting[#waiting + 1] = {tonumber(due[index + 1]), 0, due[index], lane.key} end
+  end
+  table.sort(waiting, before)
+  for index = 1, math.min(MOST_AHEAD, #waiting) do ids[index], lanes_of[index] = waiting[index][3], waiting[index][4] end
+  for index, head in ipairs(values('heads', ids)) do
+    if head and is_plain(head, lanes_of[index]) and not has_nul(ids[index]) then
+      foreseen[#foreseen + 1], heads[#heads + 1] = ids[index], head
+    end
+  end
+  return foreseen, heads
 end
 
 function steps.take_due()
   local request = decode(ARGV[5])
   local hidden_until = text(now + tonumber(ARGV[7]))
   local ids, lanes = pick('due', request, tonumber(ARGV[6]), tonumber(ARGV[8]))
-  local heads, definitions, lives = values('heads', ids), values('jobs', ids), values('lives', ids)
-  local taken, answer, names, different, numbers, hides = {}, {}, {}, {''}, {}, are_others()
-  for index, job_id in ipairs(ids) do
-    local lane, stored = lanes[index], heads[index]
+  local taken, heads, names, hides = {}, {}, {}, are_others()
+  for index, stored in ipairs(values('heads', ids)) do
+    local job_id, lane = ids[index], lanes[index]
     local plain = stored and is_plain(stored, lane)
     local head = not plain and read_head(stored, JOB_HEAD)
     if (plain or (head and head[LANE] == lane and head[DUE] ~= '')) and not has_nul(job_id) then
@@ -160,15 +198,7 @@ function steps.take_due()
       if head then
         for _, name in ipairs(names_of(head[LIMITS])) do names[name] = true end
       end
-      taken[#taken + 1] = job_id
-      local definition = definitions[index] or ''
-      if not numbers[definition] then
-        numbers[definition] = text(#different - 1)
-        different[#different + 1] = without_nul(definition)
-      end
-      local place = #answer
-      answer[place + 1], answer[place + 2], answer[place + 3] = job_id, stored, numbers[definition]
-      answer[place + 4] = without_nul(lives[index])
+      taken[#taken + 1], heads[#heads + 1] = job_id, stored
     else
       call('ZREM', P .. 'due:' .. lane, job_id)
       touched.due[lane] = true
@@ -179,10 +209,9 @@ function steps.take_due()
   for index, known in pairs(standings(taken)) do standing_of[taken[index]] = known end
   local limits = limits_known(names)
   finish()
-  different[1] = encode({
-    limits = limits, standings = standing_of, seen = look(request), definitions = #different - 1
-  })
-  return table.concat(different, '\0') .. '\0' .. table.concat(answer, '\0')
+  local facts = {limits = limits, standings = standing_of, seen = look(request), ahead = #taken == 0}
+  if facts.ahead then taken, heads = foresee(request) end
+  return answer_with(facts, taken, heads)
 end
 
 -- put_jobs_aside id ...: jobs that were taken and have no head, or none that can fire
@@ -258,14 +287,16 @@ end
 -- A group is of jobs in one lane and without limits, of which one run each starts and nothing else happens. Its table has
 -- the columns job, head that this is based on, run, fence, due time, zone, number of the definition; and, of jobs that go
 -- on, new head and next time. Nothing in it is read; what is alike in all its runs comes once, beside it.
-local function fire_group(group, owner, lapsed, refused)
+local function fire_group(group, request, in_vain, refused)
+  local owner, foreseen = request.owner, request.from_foresight
   local cells = columns(ARGV[group.table], group.goes_on and 9 or 7)
   local jobs, based_on, runs, fences, dues, zones, numbers, new_heads, next_times = unpack(cells)
   local heads, standing_of, crossed = values('heads', jobs), standings(jobs), {}
   for row, job_id in ipairs(jobs) do
     local changed = heads[row] ~= based_on[row]
-    local busy = standing_of[row] and standing_of[row][1] > 0
-    if changed or lapsed or busy then
+    local live, waiting = unpack(standing_of[row] or {0, 0})
+    local busy = live > 0 or (foreseen and (waiting > 0 or tonumber(dues[row]) > now))
+    if changed or in_vain or busy then
       crossed[row] = true
       refused[#refused + 1] = job_id
       local head = not changed and read_head(heads[row], JOB_HEAD)
@@ -307,10 +338,11 @@ function steps.write_due()
   local items = items_from(10 + #groups)
   local compared = comparison(decode(ARGV[6]))
   local lapsed = call('ZSCORE', P .. 'given_up', request.owner)
+  local outdated = request.from_foresight and request.edition ~= edition()
   local refused, started = {}, false
   for index, group in ipairs(groups) do
     group.table = 9 + index
-    started = fire_group(group, request.owner, lapsed, refused) or started
+    started = fire_group(group, request, lapsed or outdated, refused) or started
   end
   local heads = values('heads', firsts(items))
   for index, item in ipairs(items) do
@@ -330,7 +362,7 @@ function steps.write_due()
   if started then call('SADD', P .. 'holders', request.owner) end
   write_rates(compared, decode(ARGV[7]))
   finish()
-  return encode({refused = refused, seen = look(request)})
+  return answer_with({refused = refused, seen = look(request)}, foresee(request))
 end
 
 -- Claiming, in the same way: take_ready request most reserved_for ageing

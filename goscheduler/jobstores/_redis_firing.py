@@ -10,7 +10,8 @@ write  what was decided is written, unless something that it is based on    owne
 =====  ===================================================================  =======================================
 
 Whoever writes first wins: what others have based on the same fence comes in vain. Each step is one round trip for any
-number of jobs. A round that finds nothing due is the first step alone.
+number of jobs. A round that finds nothing due is the first step alone, and its answer has the jobs that will be due
+next: when they are, they need not be taken, and the last step alone fires them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._records import zone_text
+from goscheduler.jobstores._redis_due import Answer, Batch, DueJob, Foresight, Seen
 from goscheduler.jobstores._redis_link import Link
 from goscheduler.jobstores._redis_lists import Firings
 from goscheduler.jobstores._redis_rows import Items, JobHead, Rows, RunHead, dumps, quoted, record_row
@@ -33,7 +35,7 @@ from goscheduler.runs.model import make
 from goscheduler.runs.plan import AGEING, FiringPlan, Standing
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
-from goscheduler.times import SECOND, UTC, from_instant, instant
+from goscheduler.times import SECOND, instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -47,69 +49,6 @@ HIDDEN_FOR = 5 * SECOND
 #: How often a round is tried again in which everything was refused, because others have changed what it was based on.
 TRIES = 3
 DISPLACED = quoted("a newer run of its job takes its place")
-
-
-class Seen(NamedTuple):
-    """What there was to do at the end of a step."""
-
-    now: datetime
-    due: Mapping[str, int]
-    """Executor → when the next of its jobs is due."""
-    ready: Mapping[str, int]
-    """Executor → when the next of its pending runs can be claimed."""
-    ending: bool
-    """Whether a run of ours is to be ended."""
-    held: bool
-    """Whether any run waits for others to end."""
-
-    @classmethod
-    def read(cls, seen: Mapping[str, Any]) -> Seen:
-        due, ready = ({alias: int(time) for alias, time in seen[kind].items()} for kind in ("due", "ready"))
-        return cls(from_instant(int(seen["now"]), UTC), due, ready, seen["ending"], seen["held"])
-
-    def next_of(self, times: Mapping[str, int], room: Mapping[str, int]) -> datetime | None:
-        """Return the earliest time of the executors that have room."""
-        earliest = min((time for alias, time in times.items() if room.get(alias, 0) > 0), default=None)
-        return None if earliest is None else from_instant(earliest, UTC)
-
-    def has_ready(self, room: Mapping[str, int]) -> bool:
-        """Tell whether a pending run can be claimed by an executor that has room."""
-        next_ready = self.next_of(self.ready, room)
-        return next_ready is not None and next_ready <= self.now
-
-    def is_crowded(self, times: Mapping[str, int], room: Mapping[str, int]) -> bool:
-        """Tell whether something is due for an executor that has no room."""
-        now = instant(self.now)
-        return any(time <= now and room.get(alias, 0) <= 0 for alias, time in times.items())
-
-
-class DueJob(NamedTuple):
-    """A job that was taken."""
-
-    id: str
-    head_text: str
-    definition: str
-    life: str
-    head: JobHead | None
-    """None if it cannot be read, or cannot fire."""
-    live: int
-    waiting: int
-
-
-class Batch(NamedTuple):
-    """What was taken."""
-
-    taken: Sequence[Any]
-    limits: Sequence[Sequence[Any]]
-    """Name, live runs and latest starts of the limits that it needs."""
-    seen: Seen
-
-    def ledger(self) -> Ledger:
-        """Return how the limits stand."""
-        return Ledger(
-            {name: live for name, live, _ in self.limits if live},
-            {name: json.loads(starts) for name, _, starts in self.limits if starts},
-        )
 
 
 class Doubt(NamedTuple):
@@ -134,6 +73,7 @@ class Desk:
         self._rows = rows
         self._last: tuple[FireRequest, Seen] | None = None
         """What ``fire`` has seen last, for the ``claim`` of the same round."""
+        self._foresight = Foresight()
         self._undecided: list[Doubt] = []
 
     def forget_what_was_seen(self) -> None:
@@ -158,13 +98,13 @@ class Desk:
         room = dict(request.room)
         fired: list[_Firing] = []
         for _ in range(TRIES):
-            batch = self._take_due(request, room)
+            batch = self._foresight.take(request.now) or self._take_due(request, room)
             seen = batch.seen
             if not batch.taken:
                 break
             done, seen, refused = self._fire(batch, request, room)
             fired += done
-            if done or not refused:
+            if done or not (refused or batch.foreseen) or not seen.is_due(room):
                 break
         self._last = (request, seen)
         return Fired(
@@ -181,37 +121,35 @@ class Desk:
         with self._undecided_if_it_fails(Doubt("due", batch.taken)):
             ledger = batch.ledger()
             firings = [self._plan(job, request, ledger, batch.seen.now) for job in batch.taken if job.head is not None]
+            if batch.foreseen:
+                firings = _that_fit(firings, room)
+                if not firings:
+                    return [], batch.seen._replace(due=dict.fromkeys(room, 0)), []
             self._put_aside([job.id for job in batch.taken if job.head is None])
             lists, items = self._rows_of(firings)
-            answer = self._link.ask(
-                "write_due", request.now, _asked(request, room), dumps(batch.limits), _rates(ledger),
-                DISPLACED, *lists.arguments(), *items.arguments(),
-            )  # fmt: skip
-        refused = set(answer["refused"])
+            answer = Answer.read(self._link.say(
+                "write_due", request.now, self._asked(request, room, from_foresight=batch.foreseen),
+                dumps(batch.limits), _rates(ledger), DISPLACED, *lists.arguments(), *items.arguments(),
+            ))  # fmt: skip
+        self._foresight.learn(request.now, answer.seen, answer.jobs)
+        refused = set(answer.facts["refused"])
         done = [firing for firing in firings if firing.job.id not in refused]
         for firing in done:
             room[firing.job.executor] = room.get(firing.job.executor, 0) - len(firing.plan.start)
             if firing.plan.suspended is None:
                 firing.job.next_run_time = firing.plan.next_run_time
-        return done, Seen.read(answer["seen"]), list(refused)
+        return done, answer.seen, list(refused)
 
     def _take_due(self, request: FireRequest, room: Mapping[str, int]) -> Batch:
-        first, *texts = self._take("take_due", request, room).split("\0")
-        answer = json.loads(first)
-        standings, count = answer["standings"], answer["definitions"]
-        definitions, texts = texts[:count], texts[count:] if count else []
-        ids, heads, numbers, lives = texts[::4], texts[1::4], texts[2::4], texts[3::4]
-        taken = [
-            make(DueJob, (job_id, head_text, definitions[int(number)], life, head, *standings.get(job_id, (0, 0))))
-            for job_id, head_text, number, life, head
-            in zip(ids, heads, numbers, lives, _that_can_fire(JobHead.read_all(heads)), strict=True)
-        ]  # fmt: skip
-        return Batch(taken, list(answer["limits"]), Seen.read(answer["seen"]))
+        answer = Answer.read(self._take("take_due", request, room))
+        ahead = answer.facts["ahead"]
+        self._foresight.learn(request.now, answer.seen, answer.jobs if ahead else ())
+        return Batch(() if ahead else answer.jobs, list(answer.facts["limits"]), answer.seen)
 
     def _plan(self, due: DueJob, request: FireRequest, ledger: Ledger, now: datetime) -> _Firing:
-        job_id, _, definition, life, head, live, waiting = due
+        job_id, _, definition, head, live, waiting = due
         assert head is not None, "only what has a head is planned"
-        job = self._rows.job(job_id, head, definition, life)
+        job = self._rows.job(job_id, head, definition, "")
         fence = max(int(head.fence) + 1, instant(now))
         if job.suspended is not None:
             plan = FiringPlan(suspended=job.suspended)
@@ -287,7 +225,7 @@ class Desk:
             ledger, started = batch.ledger(), Counter[str]()
             decisions = [self._decide(each, request, ledger, started, batch.seen.now) for each in batch.taken]
             answer = self._link.ask(
-                "write_ready", request.now, _asked(request, room), dumps(batch.limits), _rates(ledger),
+                "write_ready", request.now, self._asked(request, room), dumps(batch.limits), _rates(ledger),
                 *_items_of(decisions).arguments(),
             )  # fmt: skip
         refused = set(answer["refused"])
@@ -320,7 +258,14 @@ class Desk:
     # Both
 
     def _take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> str:
-        return self._link.say(step, request.now, _asked(request, room), MOST, HIDDEN_FOR, AGEING)
+        return self._link.say(step, request.now, self._asked(request, room), MOST, HIDDEN_FOR, AGEING)
+
+    def _asked(self, request: FireRequest, room: Mapping[str, int], from_foresight: bool = False) -> str:
+        bounded = {alias: max(0, min(free, MOST)) for alias, free in room.items()}
+        return dumps({
+            "owner": request.owner, "room": bounded, "tasks": list(request.tasks),
+            "edition": self._foresight.edition, "foreseen": self._foresight.next_due, "from_foresight": from_foresight,
+        })  # fmt: skip
 
     @contextmanager
     def _undecided_if_it_fails(self, doubt: Doubt) -> Iterator[None]:
@@ -360,8 +305,11 @@ class _Decision(NamedTuple):
     run: Run | None = None
 
 
-def _that_can_fire(heads: Iterable[JobHead | None]) -> list[JobHead | None]:
-    return [None if head is None or head.due == "" else head for head in heads]
+def _that_fit(firings: Iterable[_Firing], room: Mapping[str, int]) -> list[_Firing]:
+    """Return the firings that are plain, of executors that have room for all; among the others, the rank decides."""
+    plain = [firing for firing in firings if firing.is_plain()]
+    wanted = Counter(firing.job.executor for firing in plain)
+    return [firing for firing in plain if wanted[firing.job.executor] <= room.get(firing.job.executor, 0)]
 
 
 def _fate(plan: FiringPlan) -> str:
@@ -378,11 +326,6 @@ def _items_of(decisions: Iterable[_Decision]) -> Items:
     for decision in decisions:
         items.add(decision.row)
     return items
-
-
-def _asked(request: FireRequest, room: Mapping[str, int]) -> str:
-    bounded = {alias: max(0, min(free, MOST)) for alias, free in room.items()}
-    return dumps({"owner": request.owner, "room": bounded, "tasks": list(request.tasks)})
 
 
 def _rates(ledger: Ledger) -> str:

@@ -1,7 +1,7 @@
 """A job store in Redis, which several processes may use at once.
 
 What must be atomic is one call of one script; ``_redis.lua`` lists all keys. Everything lies under one prefix in one
-slot, so that a cluster can be used too. A round that finds nothing due costs one call; a round that fires costs two for
+slot, so that a cluster can be used too. A round costs one call; one that fires what it did not foresee costs two for
 any number of jobs, and the end of any number of runs costs one.
 """
 
