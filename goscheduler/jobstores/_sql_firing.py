@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Table, case, delete, func, select, update
+from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._records import zone_text
 from goscheduler.jobstores._sql_dialects import Dialect
-from goscheduler.jobstores._sql_looking import Lane, Seen, known_task
+from goscheduler.jobstores._sql_looking import Lane, Seen, claimable, known_task, let_try
 from goscheduler.jobstores._sql_rows import DueJob, DueRun, Rows, RunRow, limit_names, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
@@ -65,7 +65,8 @@ class Firing:
     def fire(self) -> Fired:
         """Fire what is due, and write all of it."""
         lanes = self._seen.due(self._seen.job_lanes)
-        found = _due_rows(self._work, self._work.tables.jobs, "due", DueJob._fields, lanes, self._request, self._now)
+        due = self._work.tables.jobs.c.due
+        found = _due_rows(self._work, due, DueJob._fields, lanes, self._request, self._now)
         rows = list(map(DueJob._make, found))
         if rows:
             ledger = load_ledger(self._work, [name for row in rows for name in limit_names(row.limits)])
@@ -169,7 +170,8 @@ class Claiming:
         """Claim as much as there is room for; true if there may be room left, because some were refused."""
         lanes = self._seen.due(self._seen.run_lanes)
         request = self._request._replace(room=self._room)
-        found = _due_rows(self._work, self._work.tables.runs, "ready", DueRun._fields, lanes, request, self._now)
+        runs = self._work.tables.runs
+        found = _due_rows(self._work, runs.c.ready, DueRun._fields, lanes, request, self._now, *claimable(runs))
         rows = list(map(DueRun._make, found))
         if not rows:
             return False
@@ -233,7 +235,7 @@ class Claiming:
         """Let others try in place of those that did not come to it, because their executor has no room here."""
         runs = self._work.tables.runs
         full = [executor for executor, room in self._room.items() if room <= 0]
-        waiting = (runs.c.freed.is_not(None), runs.c.owner.is_(None), runs.c.executor.in_(full))
+        waiting = (*let_try(runs), runs.c.owner.is_(None), runs.c.executor.in_(full))
         rows = self._work.connection.execute(select(runs.c.id, runs.c.freed).where(*waiting)).all()
         self._work.dialect.update_rows(self._work.connection, runs, [{"id": row.id, "freed": None} for row in rows])
         free_held(self._work, Counter(row.freed for row in rows))
@@ -241,26 +243,27 @@ class Claiming:
 
 def _due_rows(
     work: Work,
-    table: Table,
-    column: str,
+    time: Any,
     names: Sequence[str],
     lanes: Sequence[Lane],
     request: FireRequest,
     now: datetime,
+    *which: Any,
 ) -> list[Sequence[Any]]:
-    """Return rows that are due, the lowest rank first, no more than there is room for; they are locked.
+    """Return rows that are due by a column, the lowest rank first, no more than there is room for; they are locked.
 
     Of each row the columns of these names: executor, priority and due time come first.
     """
+    table = time.table
     found: dict[str, list[Sequence[Any]]] = {}
     for executor, priority in lanes:
         room = min(request.room[executor], AT_ONCE)
         if room > 0:
             query = (
                 select(*[table.c[name] for name in names])
-                .where(table.c.executor == executor, table.c.priority == priority, table.c[column] <= instant(now))
-                .where(known_task(table, request.tasks))
-                .order_by(table.c[column])
+                .where(table.c.executor == executor, table.c.priority == priority, time <= instant(now))
+                .where(known_task(table, request.tasks), *which)
+                .order_by(time)
                 .limit(room)
             )
             if work.dialect.skips_locked:
@@ -343,12 +346,19 @@ def free_held(work: Work, keys: Counter[str]) -> bool:
         return False
     freed = False
     for key in sorted(keys):
-        query = select(runs.c.id).where(runs.c.held == key).order_by(runs.c.due).limit(keys[key])
-        if work.dialect.skips_locked:
-            query = query.with_for_update(skip_locked=True)
-        ids = list(work.connection.execute(query).scalars())
+        ids = _held_longest(work, key, keys[key], runs.c.cancel.is_(None))
+        if len(ids) < keys[key]:
+            ids += _held_longest(work, key, keys[key] - len(ids), runs.c.cancel.is_not(None))
         if ids:
             change = update(runs).where(work.dialect.among(runs.c.id, ids))
             work.connection.execute(change.values(held=None, freed=key, ready=runs.c.due))
             freed = True
     return freed
+
+
+def _held_longest(work: Work, key: str, most: int, *which: Any) -> list[str]:
+    runs = work.tables.runs
+    query = select(runs.c.id).where(runs.c.held == key, runs.c.freed.is_(None), *which).order_by(runs.c.due).limit(most)
+    if work.dialect.skips_locked:
+        query = query.with_for_update(skip_locked=True)
+    return list(work.connection.execute(query).scalars())

@@ -6,17 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from sqlalchemy import Table, insert, inspect, literal_column, select, update
+from sqlalchemy import Table, create_mock_engine, insert, inspect, literal_column, select, update
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores._sql_tables import TURN, VERSION, Tables
+from goscheduler.jobstores._sql_tables import MYSQL, TURN, VERSION, Tables
 
 SCHEMA = "schema"
-
-#: Version → what leads from there to the next one.
-STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {}
 
 
 class SchemaError(GoSchedulerError):
@@ -83,10 +79,13 @@ def bring_up_to_date(tables: Tables, engine: Engine) -> bool:
 
 def statements(tables: Tables, engine: Engine) -> Iterator[str]:
     """Yield the SQL that makes the tables."""
+    made: list[str] = []
+    printer = create_mock_engine(engine.url, lambda ddl, *_: made.append(str(ddl.compile(engine)).strip()))
     for table in tables.metadata.sorted_tables:
-        yield str(CreateTable(table).compile(engine)).strip()
-        for index in sorted(table.indexes, key=lambda index: str(index.name)):
-            yield str(CreateIndex(index).compile(engine)).strip()
+        made.clear()
+        table.create(printer, checkfirst=False)
+        yield made[0]
+        yield from sorted(made[1:])
     for name, value in _FIRST_ROWS.items():
         meta = engine.dialect.identifier_preparer.format_table(tables.meta)
         yield f"INSERT INTO {meta} (name, value) VALUES ('{name}', {value})"
@@ -102,6 +101,28 @@ def _create(tables: Tables, connection: Connection) -> None:
 
 
 _FIRST_ROWS: Mapping[str, int] = {TURN: 0, SCHEMA: VERSION}
+
+
+# Databases of MySQL do not undo a step that broke off: it is taken from the start again, and must bear that.
+
+
+def _change_indexes(tables: Tables, connection: Connection) -> None:
+    """Put other indexes in the place of those that MySQL has no use for."""
+    if connection.dialect.name not in MYSQL:
+        return
+    for index in tables.complete:
+        index.create(connection, checkfirst=True)
+    for index in tables.partial:
+        table = index.table
+        assert table is not None
+        names = {there["name"] for there in inspect(connection).get_indexes(table.name, table.schema)}
+        if index.name in names:
+            place = connection.dialect.identifier_preparer.format_table(table)
+            connection.exec_driver_sql(f"DROP INDEX {index.name} ON {place}")
+
+
+#: Version → what leads from there to the next one.
+STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {1: _change_indexes}
 
 
 def _check_columns(tables: Tables, there: Collection[str], connection: Connection) -> None:
@@ -127,7 +148,7 @@ def _alone(tables: Tables, connection: Connection) -> Iterator[None]:
     if backend == "postgresql":
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         yield
-    elif backend in ("mysql", "mariadb"):
+    elif backend in MYSQL:
         connection.exec_driver_sql("SELECT GET_LOCK(%s, 5)", (tables.meta.name,))
         try:
             yield

@@ -25,7 +25,9 @@ from sqlalchemy.dialects import mysql, postgresql
 
 from goscheduler.errors import InvalidArgument, shown
 
-VERSION = 1
+VERSION = 2
+#: Databases that have every row of a table in every index of it.
+MYSQL = ("mysql", "mariadb")
 #: The row of ``meta`` that is locked by those who must not come between each other.
 TURN = "turn"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
@@ -83,17 +85,37 @@ class Tables:
         Index(f"{prefix}_history_job", history.job_id, history.finished)
         Index(f"{prefix}_dead_finished", dead.finished)
         _index_of_few(f"{prefix}_jobs_finished", jobs.finished)
-        _index_of_few(f"{prefix}_jobs_suspended", jobs.id, only=jobs.suspended)
-        _index_of_few(f"{prefix}_runs_ready", runs.executor, runs.priority, runs.ready, only=runs.ready)
-        _index_of_few(f"{prefix}_runs_held", runs.held, runs.due, only=runs.held)
-        _index_of_few(f"{prefix}_runs_freed", runs.freed)
-        _index_of_few(f"{prefix}_runs_cancel", runs.owner, only=runs.cancel)
+        self.partial = [
+            _index_of_few(f"{prefix}_jobs_suspended", jobs.id, only=jobs.suspended),
+            _index_of_few(f"{prefix}_runs_ready", runs.executor, runs.priority, runs.ready, only=runs.ready),
+            _index_of_few(f"{prefix}_runs_held", runs.held, runs.due, only=runs.held),
+            _index_of_few(f"{prefix}_runs_freed", runs.freed),
+            _index_of_few(f"{prefix}_runs_cancel", runs.owner, only=runs.cancel),
+        ]
+        """Indexes that are of no use where they would have all rows in them, and be written to at every firing."""
+        self.complete = [
+            Index(f"{prefix}_runs_pending", runs.owner, runs.held, runs.executor, runs.priority, runs.ready),
+            Index(f"{prefix}_runs_apart", runs.held, runs.freed, runs.cancel, runs.due, mysql_length={"cancel": 1}),
+        ]
+        """What is there in their place. What few rows have comes first: they stand behind all that have nothing."""
+        for index in self.partial:
+            index.ddl_if(callable_=_leaves_rows_out)
+        for index in self.complete:
+            index.ddl_if(callable_=_has_all_rows)
 
 
-def _index_of_few(name: str, *columns: Any, only: Any = None) -> None:
-    """Make an index of the rows in which ``only`` has a value, where the database can leave out the others."""
+def _index_of_few(name: str, *columns: Any, only: Any = None) -> Index:
+    """Return an index of the rows in which ``only`` has a value, where the database can leave out the others."""
     few = (columns[0] if only is None else only).is_not(None)
-    Index(name, *columns, sqlite_where=few, postgresql_where=few)
+    return Index(name, *columns, sqlite_where=few, postgresql_where=few)
+
+
+def _leaves_rows_out(*_: Any, dialect: Any, **__: Any) -> bool:
+    return dialect.name not in MYSQL
+
+
+def _has_all_rows(*_: Any, dialect: Any, **__: Any) -> bool:
+    return dialect.name in MYSQL
 
 
 def _jobs_columns() -> list[Column[Any]]:

@@ -23,7 +23,7 @@ from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
 from goscheduler.jobstores._sql_firing import Claiming, Firing, Work, tell_to_end
 from goscheduler.jobstores._sql_jobs import StoredJobs
-from goscheduler.jobstores._sql_looking import Looking, Seen, earliest
+from goscheduler.jobstores._sql_looking import Looking, Seen, earliest, to_end
 from goscheduler.jobstores._sql_rows import Rows, unquoted
 from goscheduler.jobstores._sql_schema import bring_up_to_date
 from goscheduler.jobstores._sql_settling import (
@@ -256,7 +256,7 @@ class SQLAlchemyJobStore(StoredJobs):
     def _to_end(self, owner: str) -> list[tuple[Run, str]]:
         runs = self._tables.runs
         with self._database.reading() as connection:
-            rows = connection.execute(select(runs).where(runs.c.owner == owner, runs.c.cancel.is_not(None))).all()
+            rows = connection.execute(select(runs).where(*to_end(runs, owner))).all()
         return [(run, unquoted(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
 
     def asked_to_end(self, job_id: str) -> Mapping[str, str]:

@@ -1,0 +1,135 @@
+"""What is special to MySQL and MariaDB: their indexes; and older tables, on every database."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from goscheduler.jobstores._sql_tables import VERSION, Tables
+from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from goscheduler.runs.limits import Limit
+from goscheduler.testing.clock import ManualClock
+from goscheduler.testing.contract import NOW, JobMaker, Requests, succeeded
+from goscheduler.testing.scheduler import ManualScheduler
+
+TABLES = Tables("goscheduler", None)
+
+
+@pytest.fixture
+def scheduler():
+    return ManualScheduler(clock=ManualClock(NOW))
+
+
+@pytest.fixture
+def make_job(scheduler):
+    return JobMaker(scheduler)
+
+
+@pytest.fixture
+def started(scheduler):
+    stores = []
+
+    def start(url, **options):
+        store = SQLAlchemyJobStore(url, server_time=False, **options)
+        store.start(scheduler, "default")
+        stores.append(store)
+        return store
+
+    yield start
+    for store in stores:
+        store.shutdown()
+
+
+# Older tables
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def place(request, tmp_path, fresh):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/jobs.db"
+    return fresh(request.getfixturevalue("shared_server")(request.param)).url
+
+
+@pytest.mark.parametrize("broken_off", [False, True])
+def test_tables_of_version_1_are_brought_up_to_date_with_all_that_is_in_them(started, make_job, place, broken_off):
+    store = started(place)
+    store.add_job(make_job("a"))
+    wanted = indexes(place)
+    make_version_1(place, broken_off)
+    assert store.schema_status().version == 1
+    assert store.upgrade_schema()
+    assert store.schema_status().version == VERSION
+    assert indexes(place) == wanted
+    assert not store.upgrade_schema()
+    assert [run.job.id for run in Requests().fire(started(place)).runs] == ["a"]
+
+
+def indexes(url):
+    engine = create_engine(url)
+    found = inspect(engine)
+    tables = {table.name: found.get_indexes(table.name) for table in (TABLES.jobs, TABLES.runs)}
+    engine.dispose()
+    return {name: {index["name"]: index["column_names"] for index in there} for name, there in tables.items()}
+
+
+def make_version_1(url, broken_off):
+    """Put the indexes of version 1 into the place of those of MySQL; or some, as if a step from it had broken off."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        if engine.dialect.name == "mysql":
+            for index in TABLES.complete[broken_off:]:
+                connection.execute(text(f"DROP INDEX {index.name} ON {index.table.name}"))
+            for index in TABLES.partial[broken_off:]:
+                columns = ", ".join(column.name for column in index.columns)
+                connection.execute(text(f"CREATE INDEX {index.name} ON {index.table.name} ({columns})"))
+        connection.execute(text("UPDATE goscheduler_meta SET value = 1 WHERE name = 'schema'"))
+    engine.dispose()
+
+
+# Indexes
+
+
+def rows_read(store, step):
+    """Return how many entries of indexes and tables the server passed over in a step."""
+    with store._database.reading() as connection:
+
+        def count():
+            status = connection.execute(text("SHOW SESSION STATUS LIKE 'Handler\\_read\\_%'"))
+            return sum(int(value) for _, value in status)
+
+        before = count()
+        step(connection)
+        return count() - before
+
+
+def test_a_look_passes_over_what_is_live_or_held_without_reading_it(started, make_job, mariadb, fresh):
+    store, requests = started(fresh(mariadb).url), Requests()
+    limit = Limit("one", concurrency=1)
+    store.add_jobs([make_job(f"live-{number}") for number in range(300)])
+    requests.fire(store, owner="me", room={"default": 300})
+    store.add_jobs([make_job(f"held-{number}", limits=[limit]) for number in range(300)])
+    requests.fire(store, owner="me", room={"default": 300})
+    requests.claim(store, owner="me", room={"default": 300})
+    with store._database.reading() as connection:
+        for table in (TABLES.jobs, TABLES.runs):
+            connection.execute(text(f"ANALYZE TABLE {table.name}")).all()
+    request = requests._request(NOW, owner="me")
+    assert rows_read(store, lambda connection: store._looking.look(connection, request)) < 50
+    assert len(store.live_runs()) == 301
+    assert len(store.pending_runs()) == 299
+
+
+def test_a_cancelled_run_that_was_put_back_and_is_held_gets_its_turn(started, make_job, place):
+    store, requests = started(place), Requests()
+    one = {"limits": [Limit("one", concurrency=1)]}
+    store.add_job(make_job("cancelled", **one))
+    (run,) = requests.fire(store, owner="gone").runs
+    store.cancel_run(run.id, "not wanted", succeeded)
+    store.retire_owner("gone")
+    store.add_job(make_job("other", **one))
+    (other,) = requests.fire(store, owner="me").runs
+    assert not requests.claim(store, owner="me").runs, "the other one has taken its place"
+    assert not store.settle([succeeded(other)])
+    claimed = requests.claim(store, owner="me")
+    assert [run.job.id for run in claimed.runs] == ["cancelled"]
+    assert store.asked_to_end("cancelled") == {run.id: "not wanted"}
