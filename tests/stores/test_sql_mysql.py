@@ -1,13 +1,15 @@
-"""What is special to MySQL and MariaDB: their indexes; and older tables, on every database."""
+"""What is special to MySQL and MariaDB: their indexes, texts in statements; and older tables, on every database."""
 
 from __future__ import annotations
 
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
+from goscheduler.jobstores._sql_mysql import LONGEST, _literal, _literals, _portions
 from goscheduler.jobstores._sql_tables import VERSION, Tables
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract import NOW, JobMaker, Requests, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
@@ -84,6 +86,62 @@ def make_version_1(url, broken_off):
                 connection.execute(text(f"CREATE INDEX {index.name} ON {index.table.name} ({columns})"))
         connection.execute(text("UPDATE goscheduler_meta SET value = 1 WHERE name = 'schema'"))
     engine.dispose()
+
+
+# Texts in statements
+
+TEXTS = {
+    "letters": "abc123", "nothing": "", "a quotation mark": "it's", "two of them": "''", "JSON": '{"a": [1, "b"]}',
+    "a backslash": "C:\\new\\", "percent": "100 % of %s and %(x)s", "a question mark": "what? :name ?",
+    "as much as there may be": "\U0001f600" * 200, "bytes that are no text": "\x00\x7f\x80\xff",
+    "lines": "one\ntwo\r\nthree\x1a", "other letters": "Grüße, 日本 \U0001f600", "an end": "'); DROP TABLE x; -- ",
+}  # fmt: skip
+MODES = ["", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES,PIPES_AS_CONCAT", "STRICT_ALL_TABLES"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_text_comes_back_as_it_was_in_every_mode_of_the_server(started, make_job, mariadb, fresh, mode):
+    how = {"connect_args": {"sql_mode": mode}}
+    store, requests = started(fresh(mariadb).url, engine_options=how), Requests()
+    jobs = [make_job(f"{name} {printable(words)}", args=(words,)) for name, words in TEXTS.items()]
+    store.add_jobs(jobs)
+    runs = requests.fire(store).runs
+    assert {run.job.id: run.job.args for run in runs} == {job.id: job.args for job in jobs}
+    assert {run.job.id: run.job.args for run in store.live_runs()} == {job.id: job.args for job in jobs}
+    assert not store.settle([succeeded(run) for run in runs])
+    assert {record.job_id for record in store.history(HistoryQuery())} == {job.id for job in jobs}
+    assert not store.live_runs()
+
+
+def printable(words):
+    return "".join(filter(str.isprintable, words))
+
+
+@pytest.mark.parametrize(
+    ("value", "literal"),
+    [
+        (None, "NULL"),
+        (True, "1"),
+        (-7, "-7"),
+        ("", "''"),
+        ('a "b"\n?', "'a \"b\"\n?'"),
+        ("it's", "_utf8mb4 x'69742773'"),
+        ("a\\", "_utf8mb4 x'615c'"),
+        ("%", "_utf8mb4 x'25'"),
+        ("ü", "_utf8mb4 x'c3bc'"),
+    ],
+)
+def test_a_text_stands_in_a_statement_as_it_is_only_where_nothing_in_it_has_a_meaning(value, literal):
+    assert _literal(value) == literal
+    assert _literals([value, "plain"]) == [literal, "'plain'"]
+
+
+def test_rows_are_sent_in_portions_that_are_not_too_long():
+    rows = ["x" * (LONGEST // 3)] * 7
+    portions = list(_portions(rows))
+    assert ",".join(portions) == ",".join(rows)
+    assert [portion.count(",") + 1 for portion in portions] == [3, 3, 1]
+    assert list(_portions(["x" * (LONGEST + 1)])) == ["x" * (LONGEST + 1)], "what cannot be divided is sent as it is"
 
 
 # Indexes
