@@ -14,7 +14,14 @@ from typing import Any
 
 import pymongo
 from pymongo import IndexModel, MongoClient, ReturnDocument
-from pymongo.errors import AutoReconnect, ConfigurationError, NetworkTimeout, OperationFailure, PyMongoError
+from pymongo.errors import (
+    AutoReconnect,
+    CollectionInvalid,
+    ConfigurationError,
+    NetworkTimeout,
+    OperationFailure,
+    PyMongoError,
+)
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -43,6 +50,9 @@ DURABLE = WriteConcern("majority", j=True)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
 _UNAUTHORISED = (13, 18)
+_EXISTS = 48
+#: How many bytes of calls are kept: enough for all who listen to hear them, little enough to be read at the start.
+CALLS_KEPT = 64 * 1024
 
 
 def check_name(field: str, value: Any) -> str:
@@ -108,21 +118,21 @@ def deadline() -> Iterator[None]:
         yield
 
 
-def prepare(client: MongoClient[Document], collections: Collections, logger: logging.Logger) -> bool:
-    """Check the server, make indexes; true if it can tell of changes.
+def prepare(client: MongoClient[Document], collections: Collections, logger: logging.Logger) -> None:
+    """Check the server, make collections and indexes.
 
     :raises StoreUnavailable: if it does not answer
     :raises GoSchedulerError: if it cannot be used
     """
     try:
         with deadline():
-            hello = client.admin.command("hello")
             version = client.server_info()["versionArray"]
             if tuple(version[:2]) < OLDEST:
                 old, needed = _dotted(version[:3]), _dotted(OLDEST)
                 raise GoSchedulerError(f"MongoDB {old} is too old; at least {needed} is needed")
             _check_shape(collections)
             _make_indexes(collections)
+            _make_calls(collections)
     except (AutoReconnect, NetworkTimeout) as error:
         raise StoreUnavailable(
             f"MongoDB does not answer at {_place(client)} within {CONNECT:g} seconds; is it running, and is the "
@@ -136,8 +146,7 @@ def prepare(client: MongoClient[Document], collections: Collections, logger: log
         ) from None
     except ConfigurationError as error:
         raise GoSchedulerError(f"MongoDB at {_place(client)} cannot be used: {error}") from None
-    _tell_of_risks(client, collections, hello, logger)
-    return "setName" in hello
+    _tell_of_risks(collections, logger)
 
 
 def _check_shape(collections: Collections) -> None:
@@ -179,17 +188,24 @@ def _make_indexes(collections: Collections) -> None:
         ])  # fmt: skip
 
 
-def _tell_of_risks(
-    client: MongoClient[Document], collections: Collections, hello: Mapping[str, Any], logger: logging.Logger
-) -> None:
+def _make_calls(collections: Collections) -> None:
+    """Make the collection that processes call each other by: only one of a fixed size can be listened to."""
+    try:
+        collections.calls.database.create_collection(collections.calls.name, capped=True, size=CALLS_KEPT)
+    except CollectionInvalid:
+        return  # it is there
+    except OperationFailure as error:
+        if error.code != _EXISTS:  # somebody has just made it
+            raise
+
+
+def _tell_of_risks(collections: Collections, logger: logging.Logger) -> None:
     concern = collections.jobs.write_concern.document
     if concern.get("w") != "majority" or concern.get("j") is False:
         logger.warning(
             "The client writes to MongoDB with %s: what was written can be lost when a server fails; "
             'w="majority" and journal=True are safe', concern,
         )  # fmt: skip
-    if "setName" not in hello and hello.get("msg") != "isdbgrid":
-        logger.info("MongoDB at %s is no replica set: other processes are heard of by asking", _place(client))
 
 
 def _dotted(version: Iterable[int]) -> str:

@@ -29,8 +29,8 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ==============  ======================================================================================================
 
 ``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
-scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of all this, and "call", which changes when
-other processes are to look at once.
+scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of all this, ``jobs.calls``: a ring of words
+that is added to when other processes are to look at once.
 """
 
 from __future__ import annotations

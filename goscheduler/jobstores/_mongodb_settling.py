@@ -60,8 +60,8 @@ class Ends:
         self._unsure: set[str] = set()
         """Ids of records of ours of which it is not known whether they were written, because the server went away."""
 
-    def settle(self, settlements: Sequence[Settlement], owner: str | None = None) -> list[Settlement]:
-        """Write how runs ended, and return those that were refused."""
+    def settle(self, settlements: Sequence[Settlement], owner: str | None) -> tuple[list[Settlement], bool]:
+        """Write how runs ended; return those that were refused, and whether other runs may go on because of it."""
         ids = {settlement.attempt.run.job.id for settlement in settlements}
         documents = self._documents(ids)
         refused: list[Settlement] = []
@@ -78,8 +78,7 @@ class Ends:
             refused += [end.settlement for end in ends if end not in accepted]
         for settlement in refused:
             self._work.writer.known.pop(settlement.attempt.run.job.id, None)
-        self.apply(accepted, documents, owner)
-        return refused
+        return refused, self.apply(accepted, documents, owner)
 
     def _documents(self, job_ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents of jobs, where possible as we have written them."""
@@ -105,19 +104,21 @@ class Ends:
         self._unsure -= ids
         return [end for end in ends if end.record["_id"] not in there]
 
-    def apply(self, ends: Sequence[_End], documents: dict[str, Document], owner: str | None) -> None:
-        """Take what has ended out of the documents of its jobs, and let others go on."""
+    def apply(self, ends: Sequence[_End], documents: dict[str, Document], owner: str | None) -> bool:
+        """Take what has ended out of the documents of its jobs, and let others go on; false if there are none."""
         work = self._work
         letters = [end.letter for end in ends if end.letter is not None]
         for letter in letters:
             work.collections.dead.replace_one({"_id": letter["_id"]}, letter, upsert=True)
         pending = _by_job(ends)
+        eased = any(end.entry is None or "limits" in end.entry for end in ends)
         for _ in range(MOST_TRIES):
             changes = [
                 Change(documents[job_id], after)
                 for job_id, group in pending.items()
                 if job_id in documents and (after := _applied(documents[job_id], group)) is not None
             ]
+            eased = eased or any(change.after.get("runs") for change in changes)
             made = {change.before["_id"] for change in work.writer.write(changes, owner)}
             left = [change.before["_id"] for change in changes if change.before["_id"] not in made]
             pending = {job_id: pending[job_id] for job_id in left}
@@ -125,6 +126,7 @@ class Ends:
                 break
             documents = {row["_id"]: row for row in work.collections.jobs.find({"_id": {"$in": list(pending)}})}
         self._ease(ends)
+        return eased
 
     def _ease(self, ends: Sequence[_End]) -> None:
         """Give back places under limits, and let runs try that are held under them."""

@@ -26,8 +26,6 @@ MESSAGE = 1000
 #: How often one change is tried before it is given up because others are always quicker.
 MOST_TRIES = 200
 _DUPLICATE = 11000
-#: The document whose changes other processes hear of.
-CALL = {"_id": "call"}
 
 
 class Collections(NamedTuple):
@@ -39,6 +37,7 @@ class Collections(NamedTuple):
     owners: Collection[Document]
     limits: Collection[Document]
     meta: Collection[Document]
+    calls: Collection[Document]
 
 
 class Change(NamedTuple):
@@ -54,7 +53,7 @@ class Writer:
     def __init__(self, collections: Collections) -> None:
         self._jobs = collections.jobs
         self._history = collections.history
-        self._calls = collections.meta.with_options(write_concern=WriteConcern(w=0))
+        self._calls = collections.calls.with_options(write_concern=WriteConcern(w=0))
         self.name = uuid.uuid4().hex[:16]
         """Who we are, as the first part of all marks."""
         self._numbers = itertools.count(1)
@@ -71,7 +70,7 @@ class Writer:
 
     def call(self) -> None:
         """Have other processes look at once. Whether they hear it is not waited for: they look by themselves too."""
-        self._calls.update_one(CALL, {"$set": {"by": self.mark()}}, upsert=True)
+        self._calls.insert_one({"by": self.mark()})
 
     def add_all(self, documents: Sequence[Document]) -> list[str]:
         """Add documents, and return the ids of those that could not be added because there is one."""

@@ -107,7 +107,6 @@ class MongoDBJobStore(BaseJobStore):
         self._server_time = server_time
         self._poll = Poll()
         self._waking: Waking | None = None
-        self._tells = False
         self._seen: tuple[datetime, Seen] | None = None
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round."""
         self._crowded = False
@@ -127,7 +126,7 @@ class MongoDBJobStore(BaseJobStore):
             self._leave_to_the_parent()
         self._open(Records(scheduler, alias, self._serializer))
         try:
-            self._tells = prepare(self.client, self._collections, self._logger)
+            prepare(self.client, self._collections, self._logger)
         except BaseException:
             self.shutdown()  # or its connections would stay
             raise
@@ -297,9 +296,13 @@ class MongoDBJobStore(BaseJobStore):
             )  # fmt: skip
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        self._seen = None
+        if not settlements:
+            return []
         with deadline():
-            return self._ends.settle(settlements, settlements[0].attempt.run.owner) if settlements else []
+            refused, eased = self._ends.settle(settlements, settlements[0].attempt.run.owner)
+        if eased:
+            self._seen = None
+        return refused
 
     def add_run(self, run: Run) -> None:
         self._seen = None
@@ -412,8 +415,8 @@ class MongoDBJobStore(BaseJobStore):
             self._runs_at_hand.discard(job_id, revoke=True)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
-        if self._tells and self._waking is None:
-            self._waking = Waking(self._collections.meta, self._writer.name, wake, self._logger)
+        if self._waking is None:
+            self._waking = Waking(self._collections.calls, self._writer, wake, self._logger)
 
     def poll_after(self) -> float:
         heard = self._waking is not None and self._waking.listening.is_set()
