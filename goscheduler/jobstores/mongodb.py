@@ -107,8 +107,8 @@ class MongoDBJobStore(BaseJobStore):
         self._server_time = server_time
         self._poll = Poll()
         self._waking: Waking | None = None
-        self._seen: tuple[datetime, Seen] | None = None
-        """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round."""
+        self._seen: tuple[str, datetime, Seen] | None = None
+        """What ``fire_due`` or ``claim_runs`` has seen last, for the other one, which is named, in the same round."""
         self._crowded = False
 
     @classmethod
@@ -262,7 +262,8 @@ class MongoDBJobStore(BaseJobStore):
 
     def fire_due(self, request: FireRequest) -> Fired:
         with deadline():
-            seen = (self._looking.expect(request) if self._crowded else None) or self._looking.look(request)
+            seen = self._seen_before("fire_due", request)
+            seen = seen or (self._looking.expect(request) if self._crowded else None) or self._looking.look(request)
             fired = Fired()
             if seen.job_due is not None and seen.job_due <= instant(seen.now):
                 fired = Firing(self._work, request, seen.now).fire()
@@ -270,7 +271,7 @@ class MongoDBJobStore(BaseJobStore):
                     return fired
                 seen = self._look_after(request, fired.runs, seen)
         self._poll.found(bool(fired.runs))
-        self._seen = (request.now, seen)
+        self._seen = ("claim_runs", request.now, seen)
         self._crowded = seen.crowded
         return fired._replace(next_due=_time(seen.job_due), more=seen.crowded, now=seen.now)
 
@@ -283,17 +284,22 @@ class MongoDBJobStore(BaseJobStore):
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         with deadline():
-            seen = self._seen[1] if self._seen is not None and self._seen[0] == request.now else None
-            self._seen = None
-            seen = seen or self._looking.look(request)
+            seen = self._seen_before("claim_runs", request) or self._looking.look(request)
             claimed = Claimed()
             if seen.run_due is not None and seen.run_due <= instant(seen.now):
                 claimed = Claiming(self._work, request, seen.now).claim()
                 seen = self._look_after(request, claimed.runs, seen)
+            elif seen.job_due is not None:
+                self._seen = ("fire_due", request.now, seen)
             return claimed._replace(
                 next_due=_time(seen.run_due), more=claimed.more or seen.crowded or seen.held,
                 to_end=self._runs_at_hand.to_end(request.owner) if seen.to_end else (),
             )  # fmt: skip
+
+    def _seen_before(self, reader: str, request: FireRequest) -> Seen | None:
+        """Return what this round has seen for ``reader``, once."""
+        before, self._seen = self._seen, None
+        return before[2] if before is not None and before[:2] == (reader, request.now) else None
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         if not settlements:
