@@ -58,7 +58,7 @@ class MongoTape(monitoring.CommandListener):
         self.store = MongoDBJobStore(**options, event_listeners=[self])
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
-        if event.command_name in self.FIRING and event.database_name == self._database:
+        if event.command_name in self.FIRING and event.database_name == self._database and not _is_call(event):
             command = {name: part for name, part in event.command.items() if name not in self._LEFT_OUT}
             self._commands.append(command)
 
@@ -81,13 +81,18 @@ class MongoTape(monitoring.CommandListener):
             database = client[self._database]
             records = database[f"{jobs}.history"].count_documents({})
             for name in database.list_collection_names():
-                if not name.endswith(".meta"):
+                if not name.endswith((".meta", ".calls")):
                     database[name].delete_many({})
             for command in adding:
                 database.command(command)
             seconds = _timed([partial(database.command, command) for command in firing])
             assert database[f"{jobs}.history"].count_documents({}) == records, "not the same has happened"
         return seconds
+
+
+def _is_call(event: monitoring.CommandStartedEvent) -> bool:
+    """Tell whether a command belongs to the thread that listens for other processes."""
+    return str(event.command[event.command_name]).endswith(".calls")
 
 
 def _timed(calls: list[Any]) -> float:

@@ -304,6 +304,43 @@ class TestMongoDB(StoreContract):
         wait_until(lambda: len(woken) > before)
         assert len(woken) == before + 1
 
+    def test_calls_of_the_past_wake_nobody(self, store, peer, make_job):
+        for number in range(20):
+            peer.add_job(make_job(f"past-{number}"))
+        woken: list[None] = []
+        store.subscribe(lambda: woken.append(None))
+        assert store._waking.listening.wait(10)
+        peer.add_job(make_job("present"))
+        wait_until(lambda: len(woken) > 1)
+        assert len(woken) == 2, "at the start, and for the call after it"
+
+    def test_where_calls_cannot_be_heard_the_server_is_asked(self, store, peer, make_job, requests):
+        calls = self._client()[self.space.name]["jobs.calls"]
+        calls.drop()
+        calls.insert_one({"by": "somebody"})
+        store.subscribe(lambda: None)
+        peer.add_job(make_job("a", due=NOW))
+        assert store.poll_after() <= 1
+        assert not store._waking.listening.is_set()
+        assert [run.job.id for run in requests.fire(store).runs] == ["a"]
+
+    @pytest.mark.parametrize(("steps", "looks"), [
+        (("claim", "fire"), 1), (("fire", "claim"), 1), (("fire", "fire"), 2), (("claim", "claim"), 2),
+        (("claim", "add", "fire"), 3),
+    ])  # fmt: skip
+    def test_what_one_step_of_a_round_has_seen_serves_the_other_one_and_no_later_one(self, store, make_job, requests, monkeypatch, steps, looks):
+        store.add_job(make_job("later", due=NOW + MINUTE))
+        seen: list[None] = []
+        look = store._looking.look
+        monkeypatch.setattr(store._looking, "look", lambda request: (seen.append(None), look(request))[1])
+        for step in steps:
+            if step == "add":
+                store.add_job(make_job("now", due=NOW))
+            else:
+                fired = getattr(requests, step)(store)
+        assert len(seen) == looks
+        assert len(fired.runs) == steps.count("add")
+
     def test_leases_go_by_the_clock_of_the_server(self, scheduler, make_job):
         store = MongoDBJobStore.from_url(self.space.url)
         store.start(scheduler, "default")
