@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores._mongodb_documents import ANY_HELD, Document, end_mark, rank_in
 from goscheduler.jobstores._mongodb_writing import Collections
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.times import UTC, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.runs.model import Run
 
 PRIORITIES = list(range(10))
 #: The server's clock in microseconds; it is exact to a millisecond.
@@ -69,6 +73,14 @@ class Looking:
         full = [found.get("due False"), found.get("ready False")]
         crowded = any(time is not None and time <= at for time in full)
         return Seen(now, found.get("due True"), found.get("ready True"), crowded, "end" in found, "held" in found)
+
+    def look_after(self, request: FireRequest, runs: Sequence[Run], seen: Seen) -> Seen:
+        """Return what there is to do after ``runs`` have taken their room; without room nothing is asked."""
+        taken = Counter(run.job.executor for run in runs)
+        room = {executor: free - taken[executor] for executor, free in request.room.items()}
+        if any(free > 0 for free in room.values()):
+            return self.look(request._replace(room=room))
+        return seen._replace(job_due=None, run_due=None, crowded=True)
 
     def expect(self, request: FireRequest) -> Seen | None:
         """Return that jobs are due, where a look a moment ago said so. The server's clock is past the time given."""

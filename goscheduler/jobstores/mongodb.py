@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -269,18 +268,11 @@ class MongoDBJobStore(BaseJobStore):
                 fired = Firing(self._work, request, seen.now).fire()
                 if fired.error is not None:
                     return fired
-                seen = self._look_after(request, fired.runs, seen)
+                seen = self._looking.look_after(request, fired.runs, seen)
         self._poll.found(bool(fired.runs))
         self._seen = ("claim_runs", request.now, seen)
         self._crowded = seen.crowded
         return fired._replace(next_due=_time(seen.job_due), more=seen.crowded, now=seen.now)
-
-    def _look_after(self, request: FireRequest, runs: Sequence[Run], seen: Seen) -> Seen:
-        """Return what there is to do after ``runs`` have taken their room; without room nothing is asked."""
-        room = _left_over(request.room, runs)
-        if any(free > 0 for free in room.values()):
-            return self._looking.look(request._replace(room=room))
-        return seen._replace(job_due=None, run_due=None, crowded=True)
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         with deadline():
@@ -288,7 +280,7 @@ class MongoDBJobStore(BaseJobStore):
             claimed = Claimed()
             if seen.run_due is not None and seen.run_due <= instant(seen.now):
                 claimed = Claiming(self._work, request, seen.now).claim()
-                seen = self._look_after(request, claimed.runs, seen)
+                seen = self._looking.look_after(request, claimed.runs, seen)
             elif seen.job_due is not None:
                 self._seen = ("fire_due", request.now, seen)
             return claimed._replace(
@@ -436,11 +428,6 @@ def _present(job_id: str, document: Document | None) -> Document:
     if document is None or not document["here"]:
         raise JobLookupError(job_id)
     return document
-
-
-def _left_over(room: Mapping[str, int], runs: Sequence[Run]) -> dict[str, int]:
-    taken = Counter(run.job.executor for run in runs)
-    return {executor: free - taken[executor] for executor, free in room.items()}
 
 
 def _time_order(job: Job) -> tuple[bool, int, str]:
