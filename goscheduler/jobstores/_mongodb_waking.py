@@ -59,13 +59,17 @@ class Waking:
             self._over.wait(PAUSE)
 
     def _listen(self) -> None:
-        ours, start = f"{self._writer.name}-", self._writer.mark()
+        start = self._writer.mark()
         self._calls.insert_one({"by": start})
         with self._calls.find({}, cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(PATIENCE) as calls:
             while calls.alive and not self._over.is_set():
                 for call in calls:  # those that are there; ends when nothing has come for a while
-                    if call.get("by") == start:
-                        self.listening.set()
-                        self._wake()  # for what has happened while nobody listened
-                    elif self.listening.is_set() and not str(call.get("by")).startswith(ours):
-                        self._wake()
+                    self._hear(str(call.get("by")), start)
+
+    def _hear(self, caller: str, start: str) -> None:
+        """Wake for a call of somebody else that came after our own at the start, and for that one."""
+        if caller == start:
+            self.listening.set()
+            self._wake()  # for what has happened while nobody listened
+        elif self.listening.is_set() and not caller.startswith(f"{self._writer.name}-"):
+            self._wake()

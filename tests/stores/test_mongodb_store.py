@@ -328,7 +328,9 @@ class TestMongoDB(StoreContract):
         (("claim", "fire"), 1), (("fire", "claim"), 1), (("fire", "fire"), 2), (("claim", "claim"), 2),
         (("claim", "add", "fire"), 3),
     ])  # fmt: skip
-    def test_what_one_step_of_a_round_has_seen_serves_the_other_one_and_no_later_one(self, store, make_job, requests, monkeypatch, steps, looks):
+    def test_what_one_step_of_a_round_has_seen_serves_the_other_one_and_no_later_one(
+        self, store, make_job, requests, monkeypatch, steps, looks
+    ):
         store.add_job(make_job("later", due=NOW + MINUTE))
         seen: list[None] = []
         look = store._looking.look
