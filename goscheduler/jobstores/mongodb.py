@@ -106,7 +106,7 @@ class MongoDBJobStore(BaseJobStore):
         self._server_time = server_time
         self._poll = Poll()
         self._waking: Waking | None = None
-        self._seen: tuple[str, datetime, Seen] | None = None
+        self._seen: tuple[str, FireRequest, Seen] | None = None
         """What ``fire_due`` or ``claim_runs`` has seen last, for the other one, which is named, in the same round."""
         self._crowded = False
 
@@ -270,7 +270,7 @@ class MongoDBJobStore(BaseJobStore):
                     return fired
                 seen = self._looking.look_after(request, fired.runs, seen)
         self._poll.found(bool(fired.runs))
-        self._seen = ("claim_runs", request.now, seen)
+        self._seen = ("claim_runs", request, seen)
         self._crowded = seen.crowded
         return fired._replace(next_due=_time(seen.job_due), more=seen.crowded, now=seen.now)
 
@@ -282,16 +282,16 @@ class MongoDBJobStore(BaseJobStore):
                 claimed = Claiming(self._work, request, seen.now).claim()
                 seen = self._looking.look_after(request, claimed.runs, seen)
             elif seen.job_due is not None:
-                self._seen = ("fire_due", request.now, seen)
+                self._seen = ("fire_due", request, seen)
             return claimed._replace(
                 next_due=_time(seen.run_due), more=claimed.more or seen.crowded or seen.held,
                 to_end=self._runs_at_hand.to_end(request.owner) if seen.to_end else (),
             )  # fmt: skip
 
     def _seen_before(self, reader: str, request: FireRequest) -> Seen | None:
-        """Return what this round has seen for ``reader``, once."""
-        before, self._seen = self._seen, None
-        return before[2] if before is not None and before[:2] == (reader, request.now) else None
+        """Return what this round has seen for ``reader``, once. A round has a plan of its own, if not always a time."""
+        (wanted, earlier, seen), self._seen = self._seen or (None, request, None), None
+        return seen if (wanted, earlier.now) == (reader, request.now) and earlier.plan is request.plan else None
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         if not settlements:

@@ -325,8 +325,9 @@ class TestMongoDB(StoreContract):
         assert [run.job.id for run in requests.fire(store).runs] == ["a"]
 
     @pytest.mark.parametrize(("steps", "looks"), [
-        (("claim", "fire"), 1), (("fire", "claim"), 1), (("fire", "fire"), 2), (("claim", "claim"), 2),
-        (("claim", "add", "fire"), 3),
+        (("claim_runs", "fire_due"), 1), (("fire_due", "claim_runs"), 1), (("fire_due", "fire_due"), 2),
+        (("claim_runs", "claim_runs"), 2), (("claim_runs", "next round", "fire_due"), 2),
+        (("claim_runs", "add", "fire_due"), 3),
     ])  # fmt: skip
     def test_what_one_step_of_a_round_has_seen_serves_the_other_one_and_no_later_one(
         self, store, make_job, requests, monkeypatch, steps, looks
@@ -335,13 +336,16 @@ class TestMongoDB(StoreContract):
         seen: list[None] = []
         look = store._looking.look
         monkeypatch.setattr(store._looking, "look", lambda request: (seen.append(None), look(request))[1])
+        request = requests._request(NOW)
         for step in steps:
             if step == "add":
                 store.add_job(make_job("now", due=NOW))
+            elif step == "next round":
+                request = requests._request(NOW)
             else:
-                fired = getattr(requests, step)(store)
+                answer = getattr(store, step)(request)
         assert len(seen) == looks
-        assert len(fired.runs) == steps.count("add")
+        assert len(answer.runs) == steps.count("add")
 
     def test_leases_go_by_the_clock_of_the_server(self, scheduler, make_job):
         store = MongoDBJobStore.from_url(self.space.url)
