@@ -9,7 +9,7 @@ from __future__ import annotations
 AHEAD_SECONDS = 0.1
 MAX_DEPTH = 5000
 
-#: After how many runs their average weighs as much as everything before.
+#: After how many runs their average weighs as much as everything before. What is assumed at first weighs as one run.
 _HALF_WEIGHT = 10
 
 
@@ -34,7 +34,8 @@ class Pace:
         new = finished - self._finished
         if new:
             latest = (seconds - self._seconds) / new
-            self.average_seconds += (latest - self.average_seconds) * new / (new + _HALF_WEIGHT)
+            weight = min(_HALF_WEIGHT, 1 + self._finished)
+            self.average_seconds += (latest - self.average_seconds) * new / (new + weight)
             self._finished, self._seconds = finished, seconds
         if new or not live:
             self._moved_at = now

@@ -91,8 +91,9 @@ class Engine:
         self.endings = Endings(self)
         self.doubts = Doubts(self)
         self.leases.begin()
-        self.chores_due_at = self.prune_due_at = 0.0
-        """When the loop looks after the stores again (monotonic); see ``_housekeeping``."""
+        self.chores_due_at: float | None = None
+        """When the loop looks after the stores again (monotonic), None if it never did; see ``_housekeeping``."""
+        self.prune_due_at = 0.0
         self._clocks: tuple[datetime, float] | None = None
         self._tasks_at_start = self.tasks.edition
         self._tasks_seen: dict[str, tuple[object, ...]] = {}

@@ -25,12 +25,16 @@ BATCH = 500
 #: A store with more to forget is asked again, for at most so many seconds; the rest waits for a while, not for long.
 LONGEST = 0.05
 PRUNE_AGAIN = 1.0
+#: While there is work, all this is put off for so many seconds.
+PUT_OFF = 2.0
 
 
-def look_after_stores(engine: Engine) -> float:
-    """Do what is due, and return the seconds until the next time."""
+def look_after_stores(engine: Engine, busy: bool) -> float:
+    """Do what is due, and return the seconds until the next time. Who is ``busy`` does it somewhat later."""
     now = engine.clock.monotonic()
-    wait = engine.chores_due_at - now
+    if engine.chores_due_at is None:
+        engine.chores_due_at = engine.prune_due_at = now
+    wait = engine.chores_due_at + (PUT_OFF if busy else 0.0) - now
     if wait > 0:
         return wait
     recover(engine)

@@ -58,9 +58,9 @@ def process_due(engine: Engine, retry_interval: float) -> float:
     wait = engine.leases.look()
     left = [process_store_safely(engine, alias, store, retry_interval) for alias, store in engine.stores.items()]
     wait = min(wait, *(each.wait for each in left), engine.endings.look())
-    held = any(each.held for each in left)
-    engine.hungry, engine.idle_seconds = held or any(each.crowded for each in left), wait
-    wait = min(wait, look_after_stores(engine), engine.poll_interval)
+    held, crowded = any(each.held for each in left), any(each.crowded for each in left)
+    engine.hungry, engine.idle_seconds = held or crowded, wait
+    wait = min(wait, look_after_stores(engine, busy=crowded or wait <= 0), engine.poll_interval)
     engine.sleeping_until = engine.clock.now().timestamp() + wait
     engine.resting = True  # first: from now on who writes an end wakes the loop
     return 0.0 if held and engine.ends_written != ends_before else wait

@@ -129,11 +129,11 @@ def test_a_child_forked_in_the_middle_of_everything_can_always_start_its_own():
         ran = threading.Event()
         scheduler.start()
         for number in range(20):
-            scheduler.add_job(int, "interval", seconds=0.001, id=str(number))
+            scheduler.add_job(int, "interval", seconds=0.005, id=str(number))
         stop = threading.Event()
         def churn():
             while not stop.is_set():
-                scheduler.add_job(int, "interval", seconds=0.001, id="churn", replace_existing=True)
+                scheduler.add_job(int, "interval", seconds=0.005, id="churn", replace_existing=True)
                 scheduler.get_jobs()
         threading.Thread(target=churn, daemon=True).start()
         good = 0
@@ -141,12 +141,12 @@ def test_a_child_forked_in_the_middle_of_everything_can_always_start_its_own():
             pid = os.fork()
             if pid == 0:
                 import signal
-                signal.alarm(5)
+                signal.alarm(15)
                 assert not scheduler.running
                 ran = threading.Event()
                 scheduler.start()
                 scheduler.add_job(ran.set, id="mine")
-                if not ran.wait(4):
+                if not ran.wait(12):
                     os._exit(3)
                 scheduler.shutdown(wait=False)
                 os._exit(0)
@@ -155,7 +155,7 @@ def test_a_child_forked_in_the_middle_of_everything_can_always_start_its_own():
         print(good)
         scheduler.shutdown()
         """,
-        timeout=19,
+        timeout=50,
     )
     assert out == ["25"]
 

@@ -43,11 +43,19 @@ def test_the_average_follows_the_durations_down_and_up():
     assert pace.average_seconds == pytest.approx(0.5, abs=0.01)
 
 
-def test_one_odd_run_moves_the_average_only_a_little():
+def test_what_is_assumed_at_first_weighs_as_one_run():
     pace = Pace(0.0)
-    pace.observe(finished=1, seconds=0.0, live=0, now=1.0)
+    pace.observe(finished=9, seconds=0.0, live=0, now=1.0)
 
-    assert pace.average_seconds == pytest.approx(AHEAD_SECONDS * 10 / 11)
+    assert pace.average_seconds == pytest.approx(AHEAD_SECONDS / 10)
+
+
+def test_later_one_odd_run_moves_the_average_only_a_little():
+    pace = Pace(0.0)
+    pace.observe(finished=1_000_000, seconds=0.0, live=0, now=1.0)
+    pace.observe(finished=1_000_001, seconds=1.1, live=0, now=2.0)
+
+    assert pace.average_seconds == pytest.approx(0.1, abs=0.001)
 
 
 def test_runs_that_do_not_end_count_as_long_before_they_have_ended():

@@ -98,7 +98,8 @@ class MongoDB(Server):
         return [
             self.program("mongod"),
             *("--port", str(self.port), "--bind_ip", HOST, "--dbpath", str(self.folder / "data")),
-            *("--replSet", self._SET, "--oplogSize", "64", "--wiredTigerCacheSizeGB", "0.25", "--nounixsocket"),
+            *("--replSet", self._SET, "--nounixsocket"),
+            *(() if self.durable else ("--oplogSize", "64", "--wiredTigerCacheSizeGB", "0.25")),
             *("--setParameter", "diagnosticDataCollectionEnabled=false"),
             *self.options,
         ]

@@ -23,14 +23,14 @@ class PostgreSQL(Server):
     drivers = ("psycopg", "sqlalchemy")
     stop_signal = signal.SIGINT  # ends the sessions; SIGTERM would wait for them to end by themselves
 
-    _FAST: ClassVar[Sequence[str]] = ("fsync=off", "full_page_writes=off", "synchronous_commit=on")
+    _FAST: ClassVar[Sequence[str]] = (
+        "fsync=off", "full_page_writes=off", "synchronous_commit=on", "autovacuum_naptime=10s", "shared_buffers=64MB",
+    )  # fmt: skip
     _SETTINGS: ClassVar[Sequence[str]] = (
         f"listen_addresses={HOST}",
         "unix_socket_directories=",
         "dynamic_shared_memory_type=mmap",  # in its folder, where a kill leaves nothing behind
         "max_connections=300",
-        "autovacuum_naptime=10s",
-        "shared_buffers=64MB",
     )
 
     @classmethod
@@ -103,7 +103,10 @@ class MariaDB(Server):
 
     _LOG_SIZE = "--innodb-log-file-size=32M"
     #: At a commit the log goes to the system, which writes it to the disk within a second.
-    _FAST: ClassVar[Sequence[str]] = ("--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=0", "--debug-no-sync")
+    _FAST: ClassVar[Sequence[str]] = (
+        "--innodb-flush-log-at-trx-commit=2", "--innodb-doublewrite=0", "--debug-no-sync",
+        "--innodb-use-native-aio=0", "--innodb-buffer-pool-size=64M", _LOG_SIZE,
+    )  # fmt: skip
 
     @property
     def url(self) -> str:
@@ -130,9 +133,6 @@ class MariaDB(Server):
             f"--init-file={self.folder / 'accounts.sql'}",
             "--skip-name-resolve",
             "--max-connections=300",
-            "--innodb-use-native-aio=0",
-            "--innodb-buffer-pool-size=64M",
-            self._LOG_SIZE,
             *(() if self.durable else self._FAST),
             *self.options,
         ]
