@@ -33,7 +33,7 @@
 --   successes         zset   job id → how many records of its successes are kept
 --   dead              hash   run id → [fence, end, run, record, reason]
 --   dead:times        zset   place → when it ended
---   edition           number that grows whenever there is something new: jobs that came, changed or went, pending runs
+--   edition           number that grows whenever there is something new: jobs that came or changed, pending runs
 --   meta              hash   the version of all this
 --
 -- A lane is [executor, priority, task] as text. Times are whole microseconds since 1970. Heads are arrays of strings,

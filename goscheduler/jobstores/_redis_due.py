@@ -26,7 +26,7 @@ class Seen(NamedTuple):
     held: bool
     """Whether any run waits for others to end."""
     edition: str = ""
-    """Grows whenever somebody adds, changes or removes a job."""
+    """Grows whenever somebody adds or changes a job."""
 
     @classmethod
     def read(cls, seen: Mapping[str, Any]) -> Seen:
@@ -116,22 +116,19 @@ class Foresight:
     """
 
     def __init__(self) -> None:
-        self.edition = ""
+        self.edition = self.next_due = ""
+        """For which edition and due time we know what is due next."""
         self._jobs: list[DueJob] = []
         self._ahead = timedelta()
         """By how much the clock of the server was ahead of ours."""
 
-    @property
-    def next_due(self) -> str:
-        """When the first of them is due, as its head says; nothing if none is known."""
-        head = self._jobs[0].head if self._jobs else None
-        return "" if head is None else head.due
-
-    def learn(self, now: datetime, seen: Seen, jobs: Sequence[DueJob]) -> None:
+    def learn(self, now: datetime, answer: Answer) -> None:
         """Take in what a step has told that began at ``now``, by our clock."""
-        self._ahead = seen.now - now
-        if jobs or self.edition != seen.edition:
-            self.edition = seen.edition
+        self._ahead = answer.seen.now - now
+        foreseen = answer.facts.get("foreseen", "")
+        if foreseen or self.edition != answer.seen.edition:
+            self.edition, self.next_due = answer.seen.edition, foreseen
+            jobs = answer.jobs if foreseen else ()
             self._jobs = sorted((job for job in jobs if job.head is not None), key=_due)
 
     def take(self, now: datetime) -> Batch | None:
@@ -140,6 +137,8 @@ class Foresight:
         at = instant(now)
         count = sum(_due(job) <= at for job in self._jobs)
         taken, self._jobs = self._jobs[:count], self._jobs[count:]
+        if taken:
+            self.next_due = str(_due(self._jobs[0])) if self._jobs else ""
         return Batch(taken, (), Seen(now, {}, {}, False, False), foreseen=True) if taken else None
 
 

@@ -118,7 +118,7 @@ end
 -- NUL between them. Where nothing is due, these are the jobs that will be due next, unless the request says that they are
 -- known: they can be fired without being taken.
 
-local AHEAD, MOST_AHEAD = 3600 * 1000000, 200
+local MOST_AHEAD = 200
 
 local function has_nul(value)
   return string.find(value, '\0', 1, true)
@@ -156,19 +156,19 @@ local function answer_with(facts, ids, heads)
   return table.concat(different, '\0') .. '\0' .. table.concat(jobs, '\0')
 end
 
--- Return ids and heads of the plain jobs that will be due next, if nothing is due and they are not known: the request has
--- of those that are known the edition and the first due time.
-local function foresee(request)
+-- Return ids and heads of the plain jobs that will be due next, if nothing is due and they are not known, and note in the
+-- facts for which due time that is. The request has the edition and the due time of what is known.
+local function foresee(request, facts)
   local lanes, earliest = lanes_for('due', request), nil
   for _, lane in ipairs(lanes) do
     if not earliest or lane.time < earliest then earliest = lane.time end
   end
   local known = request.edition == edition() and request.foreseen == text(earliest or 0)
   if not earliest or earliest <= now or known then return {}, {} end
+  facts.foreseen = text(earliest)
   local waiting, ids, lanes_of, foreseen, heads = {}, {}, {}, {}, {}
   for _, lane in ipairs(lanes) do
-    local limit = {'WITHSCORES', 'LIMIT', 0, MOST_AHEAD}
-    local due = call('ZRANGEBYSCORE', P .. 'due:' .. lane.key, '-inf', text(now + AHEAD), unpack(limit))
+    local due = call('ZRANGE', P .. 'due:' .. lane.key, 0, MOST_AHEAD - 1, 'WITHSCORES')
     for index = 1, #due, 2 do waiting[#waiting + 1] = {tonumber(due[index + 1]), 0, due[index], lane.key} end
   end
   table.sort(waiting, before)
@@ -210,7 +210,7 @@ function steps.take_due()
   local limits = limits_known(names)
   finish()
   local facts = {limits = limits, standings = standing_of, seen = look(request), ahead = #taken == 0}
-  if facts.ahead then taken, heads = foresee(request) end
+  if facts.ahead then taken, heads = foresee(request, facts) end
   return answer_with(facts, taken, heads)
 end
 
@@ -362,7 +362,8 @@ function steps.write_due()
   if started then call('SADD', P .. 'holders', request.owner) end
   write_rates(compared, decode(ARGV[7]))
   finish()
-  return answer_with({refused = refused, seen = look(request)}, foresee(request))
+  local facts = {refused = refused, seen = look(request)}
+  return answer_with(facts, foresee(request, facts))
 end
 
 -- Claiming, in the same way: take_ready request most reserved_for ageing

@@ -123,7 +123,7 @@ class Desk:
             firings = [self._plan(job, request, ledger, batch.seen.now) for job in batch.taken if job.head is not None]
             if batch.foreseen:
                 firings = _that_fit(firings, room)
-                if not firings:
+                if not firings:  # then they are taken: all of them are due still
                     return [], batch.seen._replace(due=dict.fromkeys(room, 0)), []
             self._put_aside([job.id for job in batch.taken if job.head is None])
             lists, items = self._rows_of(firings)
@@ -131,7 +131,7 @@ class Desk:
                 "write_due", request.now, self._asked(request, room, from_foresight=batch.foreseen),
                 dumps(batch.limits), _rates(ledger), DISPLACED, *lists.arguments(), *items.arguments(),
             ))  # fmt: skip
-        self._foresight.learn(request.now, answer.seen, answer.jobs)
+        self._foresight.learn(request.now, answer)
         refused = set(answer.facts["refused"])
         done = [firing for firing in firings if firing.job.id not in refused]
         for firing in done:
@@ -142,9 +142,8 @@ class Desk:
 
     def _take_due(self, request: FireRequest, room: Mapping[str, int]) -> Batch:
         answer = Answer.read(self._take("take_due", request, room))
-        ahead = answer.facts["ahead"]
-        self._foresight.learn(request.now, answer.seen, answer.jobs if ahead else ())
-        return Batch(() if ahead else answer.jobs, list(answer.facts["limits"]), answer.seen)
+        self._foresight.learn(request.now, answer)
+        return Batch(() if answer.facts["ahead"] else answer.jobs, list(answer.facts["limits"]), answer.seen)
 
     def _plan(self, due: DueJob, request: FireRequest, ledger: Ledger, now: datetime) -> _Firing:
         job_id, _, definition, head, live, waiting = due
@@ -291,6 +290,7 @@ class _Firing(NamedTuple):
         return (
             len(start) == 1
             and not start[0].coalesced
+            and start[0].scheduled_at == self.job.next_run_time  # its text has one time for everything
             and not (wait or records or displace or self.due.live or self.head.limits or self.head.finished)
             and suspended is None
             and (following is not None or not keep)

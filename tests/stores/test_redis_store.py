@@ -212,6 +212,23 @@ class TestForesight:
         assert not fired.runs
         assert [record.outcome.kind for record in fired.records] == [OutcomeKind.SKIPPED]
 
+    def test_what_is_known_is_not_told_again_although_the_first_of_it_cannot_be_foreseen(
+        self, stores, make_job, requests, monkeypatch
+    ):
+        stores[0].add_job(make_job("limited", limits=Limit("few", concurrency=1)))
+        stores[0].add_job(make_job("a", due=NOW + SECOND))
+        told, step = [], stores[0]._link.step
+
+        def listen(*arguments):
+            answer = step(*arguments)
+            told.append([job.id for job in Answer.read(as_text(answer)).jobs])
+            return answer
+
+        monkeypatch.setattr(stores[0]._link, "step", listen)
+        for _ in range(3):
+            assert not requests.fire(stores[0], now=NOW - SECOND).runs
+        assert told == [["a"], [], []]
+
     def test_a_clock_that_goes_wrong_fires_nothing_too_early(self, make_job, requests, url, scheduler):
         store = started(RedisJobStore(url=url), scheduler)
         now = SYSTEM_CLOCK.now()
