@@ -16,7 +16,7 @@ from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.runs.model import Owner
 from goscheduler.runs.transitions import asked_for, crashed
 from goscheduler.testing import ManualScheduler
-from goscheduler.testing.contract import JobMaker, Requests, succeeded
+from goscheduler.testing.contract import Requests, succeeded
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
@@ -41,28 +41,8 @@ def scheduler():
 
 
 @pytest.fixture
-def make_job(scheduler):
-    return JobMaker(scheduler)
-
-
-@pytest.fixture
 def requests():
     return Requests()
-
-
-@pytest.fixture
-def opened(scheduler):
-    """Return a function that starts a store; it is shut down after the test."""
-    stores = []
-
-    def start(store):
-        store.start(scheduler, "default")
-        stores.append(store)
-        return store
-
-    yield start
-    for store in stores:
-        store.shutdown()
 
 
 @pytest.fixture

@@ -10,36 +10,14 @@ from goscheduler.jobstores._sql_tables import VERSION, Tables
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.records import HistoryQuery
-from goscheduler.testing.clock import ManualClock
-from goscheduler.testing.contract import NOW, JobMaker, Requests, succeeded
-from goscheduler.testing.scheduler import ManualScheduler
+from goscheduler.testing.contract import NOW, Requests, succeeded
 
 TABLES = Tables("goscheduler", None)
 
 
 @pytest.fixture
-def scheduler():
-    return ManualScheduler(clock=ManualClock(NOW))
-
-
-@pytest.fixture
-def make_job(scheduler):
-    return JobMaker(scheduler)
-
-
-@pytest.fixture
-def started(scheduler):
-    stores = []
-
-    def start(url, **options):
-        store = SQLAlchemyJobStore(url, server_time=False, **options)
-        store.start(scheduler, "default")
-        stores.append(store)
-        return store
-
-    yield start
-    for store in stores:
-        store.shutdown()
+def started(opened):
+    return lambda url, **options: opened(SQLAlchemyJobStore(url, server_time=False, **options))
 
 
 # Older tables

@@ -22,7 +22,7 @@ from goscheduler.plugins import create_plugin
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.serializers import JSONSerializer, PickleSerializer
 from goscheduler.testing.clock import ManualClock
-from goscheduler.testing.contract import NOW, JobMaker, Requests, nothing, succeeded
+from goscheduler.testing.contract import NOW, Requests, nothing, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
 
 SECRET = "a secret of some length"
@@ -34,28 +34,8 @@ def url(tmp_path):
 
 
 @pytest.fixture
-def scheduler():
-    return ManualScheduler(clock=ManualClock(NOW))
-
-
-@pytest.fixture
-def started(scheduler, url):
-    stores = []
-
-    def start(place=url, **options):
-        store = SQLAlchemyJobStore(place, server_time=False, **options)
-        store.start(scheduler, "default")
-        stores.append(store)
-        return store
-
-    yield start
-    for store in stores:
-        store.shutdown()
-
-
-@pytest.fixture
-def make_job(scheduler):
-    return JobMaker(scheduler)
+def started(opened, url):
+    return lambda place=url, **options: opened(SQLAlchemyJobStore(place, server_time=False, **options))
 
 
 # URLs

@@ -30,7 +30,6 @@ READY_WITHIN = 60.0
 
 _folder: Callable[[], Path] | None = None
 _line: socket.socket | None = None
-_server: subprocess.Popen[bytes] | None = None
 
 
 class Process:
@@ -174,15 +173,16 @@ def _connect(address: str) -> socket.socket:
 
 
 def _launch(address: str) -> None:
-    global _server
     Path(address).unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
         code = f"import sys; sys.path[0] = {str(HERE)!r}; import warm_server; warm_server.main({listener.fileno()})"
-        _server = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=DEVNULL, stdout=DEVNULL, pass_fds=[listener.fileno()],
-            start_new_session=True,  # an interrupt from the keyboard is for the tests
+        # It leaves us at once, because it serves others too and ends with the last of them. An interrupt from the
+        # keyboard is for the tests.
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, stdin=DEVNULL, stdout=DEVNULL, pass_fds=[listener.fileno()],
+            start_new_session=True,
         )  # fmt: skip
 
 

@@ -43,6 +43,8 @@ HIGH = 300
 
 def main(descriptor: int) -> None:
     """Serve on a socket that listens until nobody is left; or become, in a child, what was asked for."""
+    if os.fork():
+        os._exit(0)  # who started this does not wait for the end of it
     import_everything()
     with socket.socket(fileno=descriptor) as listener:
         request, files = Forking(listener).serve()
