@@ -101,10 +101,13 @@ def masked(text: str, url: str | None) -> str:
 
 def collections_of(client: MongoClient[Document], database: str, prefix: str) -> Collections:
     """Return the collections of one store, with the promises that it needs."""
-    concern = client.write_concern
+    concern = DURABLE if client.write_concern.is_server_default else client.write_concern
+    # What the majority does not have yet is not among what the majority has: who does not wait for it while writing
+    # would not see his own writes.
+    waits = concern.document.get("w") == "majority"
     options: dict[str, Any] = {
-        "read_concern": ReadConcern("majority"),
-        "write_concern": DURABLE if concern.is_server_default else concern,
+        "read_concern": ReadConcern("majority" if waits else "local"),
+        "write_concern": concern,
         "read_preference": pymongo.ReadPreference.PRIMARY,
     }
     names = [prefix, *(f"{prefix}.{name}" for name in Collections._fields[1:])]
@@ -151,7 +154,7 @@ def prepare(client: MongoClient[Document], collections: Collections, logger: log
 
 def _check_shape(collections: Collections) -> None:
     """Refuse collections that somebody else has made, or a newer version of this program."""
-    # In one step: a read by majority does not see yet what a client with w=1 has just written.
+    # In one step: several processes may start at once.
     meta = collections.meta.find_one_and_update(
         META, {"$setOnInsert": {"version": VERSION}}, upsert=True, return_document=ReturnDocument.AFTER
     )

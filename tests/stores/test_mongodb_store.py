@@ -391,6 +391,19 @@ class TestMongoDB(StoreContract):
         store.shutdown()
         assert "can be lost" in caplog.text
 
+    def test_a_client_that_does_not_wait_for_the_majority_sees_what_it_has_written(
+        self, scheduler, make_job, requests
+    ):
+        store = MongoDBJobStore.from_url(self.space.url, server_time=False, w=1)
+        store.start(scheduler, "default")
+        try:
+            store.add_jobs([make_job(f"job-{n}", due=NOW, trigger=DateTrigger(NOW)) for n in range(200)])
+            fired = [requests.fire(store, room={"default": 50}).runs for _ in range(4)]
+            assert list(map(len, fired)) == [50] * 4
+            assert len(store.live_runs()) == 200
+        finally:
+            store.shutdown()
+
     def collection(self):
         return self._client()[self.space.name]["jobs"]
 
