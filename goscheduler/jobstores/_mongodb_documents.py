@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, described
-from goscheduler.jobstores._records import Records, history_text, read_zone, zone_text
+from goscheduler.jobstores._records import Records, changed_head, history_text, read_zone, run_head, zone_text
 from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source
 from goscheduler.runs.plan import AGEING
 from goscheduler.times import UTC, from_instant, instant
@@ -113,7 +113,7 @@ class Documents:
         text = document["definition"] if fired else self._checked_text(job)
         entry = {
             "id": run.id,
-            "text": self.records.run_text(run, ""),
+            "text": run_head(run),
             "lane": document["lane"] if fired else lane_of(job),
             "due": instant(run.due_at),
             "fence": run.fence,
@@ -141,9 +141,8 @@ class Documents:
 
 def full_text(entry: Document, document: Document) -> str:
     """Return the run text of an entry, with the text of its job."""
-    parts = json.loads(entry["text"])
-    parts[2] = entry.get("definition") or document.get("definition", "")
-    return json.dumps(parts, separators=(",", ":"))
+    definition: str = entry.get("definition") or document.get("definition", "")
+    return changed_head(entry["text"]) + definition
 
 
 def lane_of(job: Job) -> Document:

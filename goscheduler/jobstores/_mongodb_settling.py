@@ -39,7 +39,7 @@ from goscheduler.jobstores._mongodb_documents import (
 from goscheduler.jobstores._mongodb_firing import Work, free_held, leave_places, set_aside
 from goscheduler.jobstores._mongodb_limits import tidy
 from goscheduler.jobstores._mongodb_writing import MOST_TRIES, Change
-from goscheduler.jobstores._records import history_record
+from goscheduler.jobstores._records import changed_head, history_record
 from goscheduler.runs.model import Outcome, Run, Settlement
 from goscheduler.runs.plan import keys_of
 from goscheduler.runs.records import record_of
@@ -303,10 +303,8 @@ def _following(entry: Document, record: Document) -> Document | None:
     what = record.get("follow_up")
     if what is None or "cancel" in entry or "revoked" in entry:
         return None
-    parts = json.loads(entry["text"])
-    parts[5], parts[7], parts[8], parts[10] = what["due"], what["attempt"], what["source"], what["crashes"]
-    after = {**without(entry, "owner"), "text": json.dumps(parts, separators=(",", ":")), "due": what["due"]}
-    return {**after, "firing": what["source"] == "schedule"}
+    text = changed_head(entry["text"], **what)
+    return {**without(entry, "owner"), "text": text, "due": what["due"], "firing": what["source"] == "schedule"}
 
 
 def _put_back(document: Document | None, owner: str, over: set[str]) -> Document:

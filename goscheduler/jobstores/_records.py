@@ -1,8 +1,9 @@
 """How jobs, runs and the history are written down by stores that keep them outside of this process.
 
 A **job text** holds what defines a job; what changes at every firing (its next time, its life) stands beside it, in
-fields of its own. A **run text** holds a run and the text of its job, so that a run outlives its job. A **history
-text** holds a record. Moments are whole microseconds since 1970, with the name of their zone where that matters.
+fields of its own. A **run text** holds a run, and behind that the text of its job, so that a run outlives its job. A
+**history text** holds a record. Moments are whole microseconds since 1970, with the name of their zone where that
+matters.
 
 What cannot be read is kept: a job with an unreadable text is still found, as a job that is suspended with the reason.
 """
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from goscheduler.job import JobHost
 
 SCHEMA = 1
-
+#: Runs of schema 1 have the text of their job inside.
+RUN_SCHEMA = 2
 
 #: How many definitions are kept that were read last, and how long one of them may be.
 MOST_KNOWN = 4096
@@ -44,6 +46,7 @@ LONGEST_KNOWN = 2000
 
 _quote = json.encoder.encode_basestring_ascii
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_decode = json.JSONDecoder().raw_decode
 
 
 class UnreadableJob(GoSchedulerError):
@@ -128,20 +131,9 @@ class Records:
 
     # Runs
 
-    def run_text(self, run: Run, job_text: str | None = None, due: int | None = None) -> str:
-        """Return a run as text. Owner and fence stand beside it.
-
-        ``job_text`` and ``due``, the due time in microseconds, are given where they are known already.
-        """
-        _, job, scheduled_at, due_at, _, _, attempt, source, coalesced, crashes = run
-        job_text = self.job_text(job) if job_text is None else job_text
-        due = instant(due_at) if due is None else due
-        at = due if scheduled_at is due_at else instant(scheduled_at)
-        # On the path of every firing: put together by hand, for a third of the time.
-        return (
-            f"[{SCHEMA},{_quote(job.id)},{_quote(job_text)},{at},{_quote(zone_text(scheduled_at.tzinfo))},"
-            f'{due},{_quote(zone_text(due_at.tzinfo))},{attempt},"{source.value}",{coalesced},{crashes}]'
-        )
+    def run_text(self, run: Run, job_text: str | None = None) -> str:
+        """Return a run as text, with that of its job if it is not given. Owner and fence stand beside it."""
+        return run_head(run) + (self.job_text(run.job) if job_text is None else job_text)
 
     def run(self, run_id: str, text: str, owner: str | None, fence: int, due: int | None = None) -> Run:
         """Return a run. Its job, as it was when it fired, may be one that cannot be read.
@@ -149,9 +141,8 @@ class Records:
         :raises CodecError: if the text is no run
         """
         try:
-            schema, job_id, job_text, at, zone, due_us, due_zone, attempt, source, coalesced, crashes = json.loads(text)
-            if not 1 <= schema <= SCHEMA:
-                raise CodecError("it was written by a newer version")
+            head, job_text = _parted(text)
+            _, job_id, at, zone, due_us, due_zone, attempt, source, coalesced, crashes = head
             scheduled_at = from_instant(at, read_zone(zone))
             job = self.job(job_id, job_text, None)
             due_at = from_instant(due_us if due is None else due, read_zone(due_zone))
@@ -164,9 +155,41 @@ class Records:
             raise CodecError(f"Run {run_id} cannot be read: {described(error)}") from error
 
 
-#: How the text of a run begins and ends that a firing has just started, with all of its times one and the same; between
-#: them stand job id, definition, time, zone, time and zone.
-STARTED = (f"[{SCHEMA},", f',1,"{Source.SCHEDULE.value}",0,0]')
+def run_head(run: Run, due: int | None = None) -> str:
+    """Return the text of a run without that of its job; ``due`` is its due time in microseconds, where known."""
+    _, job, scheduled_at, due_at, _, _, attempt, source, coalesced, crashes = run
+    due = instant(due_at) if due is None else due
+    at = due if scheduled_at is due_at else instant(scheduled_at)
+    # On the path of every firing: put together by hand, for a third of the time.
+    return (
+        f"[{RUN_SCHEMA},{_quote(job.id)},{at},{_quote(zone_text(scheduled_at.tzinfo))},"
+        f'{due},{_quote(zone_text(due_at.tzinfo))},{attempt},"{source.value}",{coalesced},{crashes}]'
+    )
+
+
+#: How the head of a run begins and ends that a firing has just started, with all of its times one and the same; between
+#: them stand job id, time, zone, time and zone.
+STARTED = (f"[{RUN_SCHEMA},", f',1,"{Source.SCHEDULE.value}",0,0]')
+
+
+def changed_head(head: str, **changes: Any) -> str:
+    """Return the head of a run, which may be of an older schema, with other values of some of its fields."""
+    parts, _ = _parted(head)
+    return _encode(list({**dict(zip(_HEAD, parts, strict=True)), "schema": RUN_SCHEMA, **changes}.values()))
+
+
+_HEAD = ("schema", "job_id", "at", "zone", "due", "due_zone", "attempt", "source", "coalesced", "crashes")
+
+
+def _parted(text: str) -> tuple[list[Any], str]:
+    """Return the head of a run text and the text of the job, whatever schema it is of."""
+    head, end = _decode(text)
+    if not 1 <= head[0] <= RUN_SCHEMA:
+        raise CodecError("it was written by a newer version")
+    if head[0] == 1:
+        schema, job_id, job_text, *rest = head
+        return [schema, job_id, *rest], job_text
+    return head, text[end:]
 
 
 def _restored(ref: str) -> Target:

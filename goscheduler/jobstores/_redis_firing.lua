@@ -313,7 +313,7 @@ local function fire_group(group, request, in_vain, refused)
       run_heads[place + 2] = '[' .. job_id .. lane .. due .. '",' .. quoted_owner .. ',"' .. fences[row] .. UNTOUCHED
       texts[place + 1] = run_id
       local time = ',' .. due .. ',' .. zone
-      texts[place + 2] = before .. job_id .. ',' .. definition .. time .. time .. after
+      texts[place + 2] = before .. job_id .. time .. time .. after .. definition
       ours[#ours + 1] = run_id
       call('HSET', P .. 'of:' .. jobs[row], run_id, 'L')
     end

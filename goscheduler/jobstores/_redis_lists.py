@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.jobstores._records import STARTED, history_text, zone_text
-from goscheduler.jobstores._redis_rows import JobHead, digits, dumps, life_text, quoted
+from goscheduler.jobstores._redis_rows import JobHead, digits, dumps, life_text
 from goscheduler.runs.model import NEWBORN, OutcomeKind, Settlement
 from goscheduler.runs.records import record_of
 from goscheduler.times import instant
@@ -75,7 +75,7 @@ class Firings:
     def arguments(self) -> list[str]:
         """Return all of it as the script takes it."""
         groups = [
-            {"lane": lane, "goes_on": goes_on, "definitions": list(map(quoted, group.definitions)), "started": STARTED}
+            {"lane": lane, "goes_on": goes_on, "definitions": list(group.definitions), "started": STARTED}
             for (lane, goes_on), group in self._groups.items()
         ]
         return [dumps(groups), *(table(group.cells) for group in self._groups.values())]

@@ -36,21 +36,21 @@ class Batch:
 
     __slots__ = ("same", "varying")
 
-    def __init__(self, names: Iterable[str], rows: Sequence[Iterable[Any]]) -> None:
+    def __init__(self, names: Iterable[str], rows: Sequence[Iterable[Any]], apart: Names = ()) -> None:
         self.same: dict[str, Any] = {}
         """Columns that have one value in all rows."""
         self.varying: dict[str, tuple[Any, ...]] = {}
-        """The others, and in any case the first."""
+        """The others, and in any case the first and those that are to be kept ``apart``."""
         for name, values in zip(names, zip(*rows, strict=True), strict=True):
-            if self.varying and values.count(values[0]) == len(values):
+            if self.varying and name not in apart and values.count(values[0]) == len(values):
                 self.same[name] = values[0]
             else:
                 self.varying[name] = values
 
     @classmethod
-    def to_insert(cls, rows: Sequence[Row]) -> Batch:
+    def to_insert(cls, rows: Sequence[Row], apart: Names = ()) -> Batch:
         """Return rows without the columns that are empty in all of them."""
-        batch = cls(rows[0]._fields, rows)
+        batch = cls(rows[0]._fields, rows, apart)
         batch.same = {name: value for name, value in batch.same.items() if value is not None}
         return batch
 
@@ -82,6 +82,17 @@ def insertion(connection: Connection, table: Table, given: Given) -> str:
     """Return the statement that adds the rows."""
     names, values = ", ".join(quoted(connection, given.values)), ", ".join(given.values.values())
     return f"INSERT INTO {named(connection, table)} ({names}) SELECT {values} FROM {given.source}"
+
+
+#: The columns of a run that :func:`with_definitions` needs row by row.
+OF_A_FIRING = ("job_id", "run")
+
+
+def with_definitions(connection: Connection, jobs: Table, given: Given, joined: str = "{} || {}") -> Given:
+    """Return runs with what defines their jobs put behind their texts; it need not go to us and back again."""
+    values = {**given.values, "run": joined.format(given.values["run"], "job.definition")}
+    source = f"{given.source} CROSS JOIN {named(connection, jobs)} AS job WHERE job.id = {given.values['job_id']}"
+    return given._replace(source=source, values=values)
 
 
 def assignments(connection: Connection, given: Given, added: Names, kept: Names, old: str) -> str:

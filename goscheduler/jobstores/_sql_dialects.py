@@ -111,6 +111,18 @@ class Dialect:
         if rows:
             connection.execute(insert(table), [row._asdict() for row in rows])
 
+    def insert_fired(self, connection: Connection, tables: Tables, rows: Sequence[Row]) -> None:
+        """Add runs of jobs that are still there, what defines these behind the text of each."""
+        if rows:
+            jobs, runs = tables.jobs, tables.runs
+            definition = select(jobs.c.definition).where(jobs.c.id == bindparam("of_job")).scalar_subquery()
+            whole = bindparam("head", type_=runs.c.run.type).concat(definition)
+            given = [row._asdict() for row in rows]
+            connection.execute(
+                insert(runs).values(run=whole),
+                [{**row, "of_job": row["job_id"], "head": row.pop("run")} for row in given],
+            )
+
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
     ) -> None:

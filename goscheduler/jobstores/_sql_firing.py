@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._records import zone_text
 from goscheduler.jobstores._sql_dialects import Dialect
-from goscheduler.jobstores._sql_looking import Lane, Seen, claimable, known_task, let_try
+from goscheduler.jobstores._sql_looking import AT_ONCE, Lane, Seen, claimable, known_task, let_try
 from goscheduler.jobstores._sql_rows import DueJob, DueRun, Rows, RunRow, limit_names, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.model import Attempt, Run
     from goscheduler.runs.plan import FiringPlan, Refusal
-
-
-#: How many jobs fire in one transaction, for each executor: while they run and end, the next ones are fired.
-AT_ONCE = 1000
 
 
 class Work(NamedTuple):
@@ -97,7 +93,7 @@ class Firing:
             self._suspended.append(Suspended(job, plan.suspended))
             return
         for run in (*plan.start, *plan.wait):
-            self._run_rows.append(self._work.rows.run_row(run, row.definition))
+            self._run_rows.append(self._work.rows.run_row(run, fired=True))
         self._advance(job, plan, fence)
         self._started += plan.start
         self._records += plan.records
@@ -121,12 +117,12 @@ class Firing:
 
     def _write(self, ledger: Ledger) -> None:
         connection, tables, dialect, rows = self._work
+        if self._displaced:
+            self._displace()
+        dialect.insert_fired(connection, tables, self._run_rows)
         if self._gone:
             connection.execute(delete(tables.jobs).where(dialect.among(tables.jobs.c.id, self._gone)))
         dialect.update_rows(connection, tables.jobs, self._moved)
-        if self._displaced:
-            self._displace()
-        dialect.insert_rows(connection, tables.runs, self._run_rows)
         history = [rows.history_row(record_of(attempt)) for attempt in self._records]
         dialect.insert_rows(connection, tables.history, history, once=True)
         dialect.update_rows(connection, tables.jobs, [

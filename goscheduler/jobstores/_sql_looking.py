@@ -1,23 +1,34 @@
 """What a round of the SQL store asks before it does anything: one query, and for most rounds the only one.
 
+Where there was more to do than could be done at once, it is believed for a moment that there still is.
+
 Jobs and runs of one executor and one priority make a lane, in which an index knows the earliest. Which priorities occur
 is asked in the same query as what is due: only when others occur than the last time, it is asked once more.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Select, Table, bindparam, exists, literal_column, or_, select
 from sqlalchemy.engine import Connection
 
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.times import UTC, from_instant, instant
 
+if TYPE_CHECKING:
+    from goscheduler.runs.model import Run
+
+#: How many jobs fire in one transaction, for each executor: while they run and end, the next ones are fired.
+AT_ONCE = 1000
+#: For how many seconds it is believed that there is more to do, when there was more than could be done.
+BELIEVED = 0.25
 #: How many different questions are kept ready to be asked again.
 KEPT = 64
 #: How many columns of the answer come before those about lanes.
@@ -74,6 +85,28 @@ class Looking:
         self._now = dialect.now if server_time and dialect.now is not None else literal_column("NULL")
         self._lanes: dict[str, dict[str, range]] = {"jobs": {}, "runs": {}}
         self._questions: dict[Any, _Question] = {}
+        self._server_time = server_time
+        self._seen: Seen | None = None
+        self._looked_at = 0.0
+        self._more = False
+
+    def expect(self, request: FireRequest) -> Seen | None:
+        """Return what there is to do, where a look a moment ago has seen more than was done; else None."""
+        seen, passed = self._seen, SYSTEM_CLOCK.monotonic() - self._looked_at
+        more, self._more = self._more, False
+        if seen is None or not more or passed > BELIEVED:
+            return None
+        now = seen.now + timedelta(seconds=passed) if self._server_time else request.now
+        expected = seen._replace(now=now, to_end=False)
+        due = expected.due(expected.job_lanes)
+        return expected if any(request.room.get(executor, 0) > 0 for executor, _ in due) else None
+
+    def after(self, seen: Seen, room: Mapping[str, int], runs: Sequence[Run]) -> Seen | None:
+        """Return what there still is to do, ``room`` being left after ``runs``; None if that has to be looked for."""
+        started = Counter([run.job.executor for run in runs])
+        due = {executor for executor, _ in seen.due(seen.job_lanes)}
+        self._more = bool(runs) and all(room[executor] <= 0 or started[executor] >= AT_ONCE for executor in due)
+        return seen if self._more else None
 
     def look(self, connection: Connection, request: FireRequest) -> Seen:
         """Return what there is to do for the executors that the request names."""
@@ -83,14 +116,16 @@ class Looking:
             row = connection.execute(question.query, {"owner": request.owner}).one()
             if self._knew_all_lanes(question, row):
                 break
+        self._looked_at, self._more = SYSTEM_CLOCK.monotonic(), False
         times = row[_FACTS + 4 * len(executors) :]
         job_times, run_times = times[: len(question.jobs)], times[len(question.jobs) :]
-        return Seen(
+        self._seen = Seen(
             request.now if row[0] is None else from_instant(int(row[0]), UTC),
             {lane: time for lane, time in zip(question.jobs, job_times, strict=True) if time is not None},
             {lane: time for lane, time in zip(question.runs, run_times, strict=True) if time is not None},
             *map(bool, row[1:_FACTS]),
         )
+        return self._seen
 
     def _knew_all_lanes(self, question: _Question, row: Sequence[Any]) -> bool:
         """Take in which priorities occur; false if the question has left out some."""

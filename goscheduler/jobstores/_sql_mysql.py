@@ -6,19 +6,34 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Table, bindparam, event, false, func, literal_column
+from sqlalchemy import BigInteger, Table, bindparam, event, false, func, literal_column, select
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.types import UserDefinedType
 
 from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores._sql_batches import Batch, Changes, Given, Names, Row, assignments, named, quoted, types_of
+from goscheduler.jobstores._sql_batches import (
+    OF_A_FIRING,
+    Batch,
+    Changes,
+    Given,
+    Names,
+    Row,
+    assignments,
+    insertion,
+    named,
+    quoted,
+    types_of,
+    with_definitions,
+)
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, Dialect
 from goscheduler.jobstores._sql_tables import TURN, Tables
 
 #: How long a statement may be: servers take 16 or 64 megabytes, if they have not been told otherwise.
 LONGEST = 1_000_000
+#: How long the rows of one answer may be together. What is longer comes row by row.
+LONGEST_ANSWER = 8_000_000
 
 
 class MySQL(Dialect):
@@ -51,7 +66,9 @@ class MySQL(Dialect):
         def connected(connection: Any, _record: Any) -> None:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT VERSION()")
-                if "MariaDB" in str(cursor.fetchone()[0]):
+                is_mariadb = "MariaDB" in str(cursor.fetchone()[0])
+                cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_ANSWER}")
+                if is_mariadb:
                     # Who stands still in the middle of a transaction must not keep the others off for long.
                     cursor.execute(f"SET SESSION idle_transaction_timeout = {CALL_SECONDS}")
 
@@ -82,10 +99,17 @@ class MySQL(Dialect):
         return column.op("IN", is_comparison=True)(listed)
 
     def fetch(self, connection: Connection, query: Any) -> Sequence[Sequence[Any]]:
-        # The driver takes its time for every column, and little for a long one; the server, to quote one as JSON.
+        # The driver takes its time for every row and column, and little for one long text; the server, to quote one.
         *short, long = query.selected_columns
-        texts = connection.execute(query.with_only_columns(func.concat(func.json_array(*short), long))).scalars()
-        return list(map(_row, texts))
+        texts = query.with_only_columns(func.concat(func.json_array(*short), long).label("row_text"))
+        each = texts.subquery().c.row_text
+        together = func.group_concat(each.op("SEPARATOR")(literal_column(r"'\0'")))
+        text, length = connection.execute(select(together, func.sum(func.char_length(each) + 1))).one()
+        if text is None:
+            return []
+        if len(text) + 1 != length:  # too long for one answer
+            return super().fetch(connection, query)
+        return list(map(_row, text.split("\0")))
 
     def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
         if rows:
@@ -94,6 +118,14 @@ class MySQL(Dialect):
             head = f"INSERT {'IGNORE ' if once else ''}INTO {named(connection, table)} ({names}) VALUES "
             for values in _portions(_literal_rows(batch)):
                 connection.exec_driver_sql(head + values)
+
+    def insert_fired(self, connection: Connection, tables: Tables, rows: Sequence[Row]) -> None:
+        if rows:
+            batch = Batch.to_insert(rows, OF_A_FIRING)
+            is_mariadb = getattr(connection.dialect, "is_mariadb", False)
+            given = _listed(batch) if is_mariadb else _given(connection, tables.runs, batch)
+            given = with_definitions(connection, tables.jobs, given, "CONCAT({}, {})")
+            connection.exec_driver_sql(insertion(connection, tables.runs, given))
 
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
@@ -178,6 +210,16 @@ def _given(connection: Connection, table: Table, batch: Batch) -> Given:
     values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
     values.update({name: _literal(value) for name, value in batch.same.items()})
     return Given(f"JSON_TABLE({_literal(batch.by_row())}, '$[*]' COLUMNS ({paths})) AS given", values, ())
+
+
+def _listed(batch: Batch) -> Given:
+    """Return rows as MariaDB takes them in less time than as JSON."""
+    names = ", ".join(f"c{number}" for number in range(len(batch.varying)))
+    columns = [_literals(values) for values in batch.varying.values()]
+    rows = ",".join([f"({','.join(row)})" for row in zip(*columns, strict=True)])
+    values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
+    values.update({name: _literal(value) for name, value in batch.same.items()})
+    return Given(f"(WITH listed ({names}) AS (VALUES {rows}) SELECT * FROM listed) AS given", values, ())
 
 
 def _mysql_code(error: Exception) -> Any:

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
 from goscheduler.jobstores._sql_batches import (
+    OF_A_FIRING,
     Batch,
     Changes,
     Given,
@@ -23,6 +24,7 @@ from goscheduler.jobstores._sql_batches import (
     named,
     quoted,
     types_of,
+    with_definitions,
 )
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, Dialect, number_of
 from goscheduler.jobstores._sql_listening import Listener, tell
@@ -90,6 +92,12 @@ class PostgreSQL(Dialect):
             given = _given(connection, table, Batch.to_insert(rows))
             tail = " ON CONFLICT DO NOTHING" if once else ""
             connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
+
+    def insert_fired(self, connection: Connection, tables: Tables, rows: Sequence[Row]) -> None:
+        if rows:
+            given = _given(connection, tables.runs, Batch.to_insert(rows, OF_A_FIRING))
+            given = with_definitions(connection, tables.jobs, given)
+            connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
 
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goscheduler.jobstores._records import Records, history_record, history_text, read_zone, zone_text
+from goscheduler.jobstores._records import Records, history_record, history_text, read_zone, run_head, zone_text
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source, make
 from goscheduler.runs.records import DEFAULT_EXECUTOR
 from goscheduler.times import UTC, from_instant, instant
@@ -139,15 +139,15 @@ class Rows:
         _, _, due, job_id, zone, _, _, definition = row
         return self.records.job(job_id, definition, from_instant(due, UTC if zone == "Z" else read_zone(zone)))
 
-    def run_row(self, run: Run, job_text: str | None = None) -> RunRow:
-        """Return a run as a row."""
+    def run_row(self, run: Run, fired: bool = False) -> RunRow:
+        """Return a run as a row; of one that was ``fired``, what defines its job is still to be put behind its text."""
         job = run.job
         due = instant(run.due_at)
         options = job.options
         return make(RunRow, (
             run.id, job.id, options.executor or DEFAULT_EXECUTOR, job.task, options.priority, due,
             due if run.owner is None else None, run.owner, run.fence, 1 if run.source is Source.SCHEDULE else 0, 0,
-            limits_text(job), self.records.run_text(run, job_text, due),
+            limits_text(job), run_head(run, due) if fired else self.records.run_text(run),
         ))  # fmt: skip
 
     def run(self, row: Any) -> Run:

@@ -15,7 +15,18 @@ from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql.elements import ColumnElement
 
 from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores._sql_batches import Batch, Changes, Given, Names, Row, assignments, insertion, named
+from goscheduler.jobstores._sql_batches import (
+    OF_A_FIRING,
+    Batch,
+    Changes,
+    Given,
+    Names,
+    Row,
+    assignments,
+    insertion,
+    named,
+    with_definitions,
+)
 from goscheduler.jobstores._sql_dialects import CONNECT_SECONDS, Dialect
 from goscheduler.jobstores._sql_tables import Tables
 
@@ -83,6 +94,11 @@ class SQLite(Dialect):
             given = _given(Batch.to_insert(rows))
             tail = " WHERE true ON CONFLICT DO NOTHING" if once else ""
             connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
+
+    def insert_fired(self, connection: Connection, tables: Tables, rows: Sequence[Row]) -> None:
+        if rows:
+            given = with_definitions(connection, tables.jobs, _given(Batch.to_insert(rows, OF_A_FIRING)))
+            connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
 
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()

@@ -119,19 +119,25 @@ class SQLAlchemyJobStore(StoredJobs):
 
     def fire_due(self, request: FireRequest) -> Fired:
         found = self._found_again()
-        seen = self._look(request)
+        expected = self._looking.expect(request)
+        seen = expected or self._look(request)
         fired = Fired()
         if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
-            first = seen
-            fired = self._start_runs(lambda work: Firing(work, request, first).fire(), alone=False)
+            fired = self._fire(request, seen)
+            if expected is not None and not (fired.runs or fired.records or fired.suspended):
+                return self.fire_due(request)  # things are not as expected
             request = request._replace(room=_left(request.room, fired.runs))
-            seen = self._look(request)
+            seen = self._looking.after(seen, request.room, fired.runs) or self._look(request)
         self._poll.found(bool(fired.runs))
         self._seen = (request, seen)
         return fired._replace(
             runs=[*found, *fired.runs], next_due=earliest(seen.job_lanes, request.room),
             more=bool(seen.crowded(seen.job_lanes, request.room)), now=seen.now,
         )  # fmt: skip
+
+    def _fire(self, request: FireRequest, seen: Seen) -> Fired:
+        fired: Fired = self._start_runs(lambda work: Firing(work, request, seen).fire(), alone=False)
+        return fired
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         seen = self._seen_just_now(request)

@@ -157,9 +157,8 @@ class RawStatements:
         self._job = (
             "default", None, 5, 1, 1, "Z", 0, None, definition + " " * 200, "", 0, None, None, None, None, None, None,
         )  # fmt: skip
-        self._run = (
-            "default", None, 5, 1, None, "me", 1, 1, 0, "", json.dumps([1, definition + " " * 200]),
-        )  # fmt: skip
+        head = json.dumps([2, "x" * 32, 1, "Z", 1, "Z", 1, "schedule", 0, 0], separators=(",", ":"))
+        self._run = ("default", None, 5, 1, None, "me", 1, 1, 0, "", head)
         self._record = (1, "x" * 32, "succeeded", None, "", " " * 400)
 
     def fill(self, work: Any, jobs: int) -> None:
@@ -173,15 +172,15 @@ class RawStatements:
 
         from goscheduler.jobstores._sql_rows import DueJob, RunRow
 
-        jobs, runs = self._tables.jobs, self._tables.runs
+        jobs = self._tables.jobs
         query = select(*[jobs.c[name] for name in DueJob._fields])
         query = query.where(jobs.c.executor == "default", jobs.c.priority == 5, jobs.c.due <= 1)
         query = query.order_by(jobs.c.due).limit(len(ids))
         if work.dialect.skips_locked:
             query = query.with_for_update(skip_locked=True)
         found = [DueJob(*row).id for row in work.dialect.fetch(work.connection, query)]
+        work.dialect.insert_fired(work.connection, self._tables, [RunRow(job_id, job_id, *self._run) for job_id in ids])
         work.connection.execute(delete(jobs).where(work.dialect.among(jobs.c.id, found)))
-        work.dialect.insert_rows(work.connection, runs, [RunRow(job_id, job_id, *self._run) for job_id in ids])
 
     def settle(self, work: Any, ids: list[str]) -> None:
         from sqlalchemy import delete

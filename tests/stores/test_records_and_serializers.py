@@ -78,19 +78,40 @@ def test_a_job_that_could_not_be_read_is_not_overwritten(records):
         records.job_text(job)
 
 
-def test_records_of_an_older_schema_are_read_and_newer_ones_are_not(records, monkeypatch):
-    run = asked_for(MAKE_JOB("a"), "run-1", NOW)
-    job_text, run_text = records.job_text(run.job), records.run_text(run)
+def test_jobs_of_an_older_schema_are_read_and_newer_ones_are_not(records, monkeypatch):
+    job_text = records.job_text(MAKE_JOB("a"))
     monkeypatch.setattr(_records, "SCHEMA", 2)
     monkeypatch.setattr(_records, "_known", {})
     assert records.job("a", job_text, NOW).suspended is None
-    assert records.run("run-1", run_text, None, 0).scheduled_at == NOW
-    newer_job, newer_run = records.job_text(run.job), records.run_text(run)
+    newer = records.job_text(MAKE_JOB("a"))
     monkeypatch.setattr(_records, "SCHEMA", 1)
     monkeypatch.setattr(_records, "_known", {})
-    assert "newer version" in str(records.job("a", newer_job, NOW).suspended)
+    assert "newer version" in str(records.job("a", newer, NOW).suspended)
+
+
+def older_run_text(job_text):
+    return json.dumps([1, "a", job_text, 1_000_000, "Z", 2_000_000, "Z", 3, "retry", 4, 5])
+
+
+def test_a_run_of_the_first_schema_which_has_its_job_inside_is_read(records):
+    run = records.run("run-1", older_run_text(records.job_text(MAKE_JOB("a", args=["x"]))), "me", 7)
+    assert run.job.suspended is None
+    assert (run.job.id, run.job.args, run.owner, run.fence) == ("a", ("x",), "me", 7)
+    assert (run.scheduled_at.timestamp(), run.due_at.timestamp()) == (1, 2)
+    assert (run.attempt, run.source, run.coalesced, run.crashes) == (3, Source.RETRY, 4, 5)
+
+
+def test_the_head_of_a_run_of_the_first_schema_can_be_changed_and_put_before_its_job(records):
+    head = _records.changed_head(older_run_text(""), attempt=9)
+    run = records.run("run-1", head + records.job_text(MAKE_JOB("a", args=["x"])), "me", 7)
+    assert (run.job.args, run.attempt, run.crashes) == (("x",), 9, 5)
+
+
+def test_a_run_of_a_newer_schema_is_not_read(records):
+    text = records.run_text(asked_for(MAKE_JOB("a"), "run-1", NOW))
+    newer = text.replace(f"[{_records.RUN_SCHEMA},", f"[{_records.RUN_SCHEMA + 1},", 1)
     with pytest.raises(CodecError, match="newer version"):
-        records.run("run-1", newer_run, None, 0)
+        records.run("run-1", newer, None, 0)
 
 
 def test_a_run_is_read_back_equal(records):
