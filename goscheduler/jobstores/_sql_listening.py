@@ -76,6 +76,7 @@ class Listener:
             self._wake()  # something may have been told while nobody listened
             while not self._stopped.is_set():
                 self._hear(connection)
+            connection.execute(f'UNLISTEN "{self._channel}"')  # a pooler would lend the connection to others
         finally:
             self._listening.clear()
             connection.close()

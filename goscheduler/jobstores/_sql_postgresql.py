@@ -1,4 +1,10 @@
-"""PostgreSQL: rows are skipped that others have locked, and changes are told."""
+"""PostgreSQL: rows are skipped that others have locked, and changes are told.
+
+Who stands still in the middle of a transaction must not keep the others off for long, so the server ends it. The limits
+are a matter of the connection. A pooler such as PgBouncer refuses that, or takes no notice, and lends one connection of
+the server to many: behind it, and on an engine of somebody else, every transaction sets its own limits, and nothing is
+prepared that the next connection would not know.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import BigInteger, Table, func, literal_column, text
+from sqlalchemy import BigInteger, Table, event, func, literal_column, text
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
@@ -30,6 +36,9 @@ from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, D
 from goscheduler.jobstores._sql_listening import Listener, tell
 from goscheduler.jobstores._sql_tables import Tables
 
+_LIMITS = {"statement_timeout": f"{CALL_SECONDS}s", "idle_in_transaction_session_timeout": f"{CALL_SECONDS}s"}
+_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())
+
 
 class PostgreSQL(Dialect):
     extra = "postgresql"
@@ -38,17 +47,44 @@ class PostgreSQL(Dialect):
 
     def __init__(self) -> None:
         self._me = uuid4().hex
+        self._sets_limits = False
+        """Whether every transaction sets its limits, because the connection has none."""
+        self._connects = False
+        """Whether the connections are made by us."""
 
     def connect_args(self) -> dict[str, Any]:
         return {
             "connect_timeout": CONNECT_SECONDS,
-            "options": f"-c statement_timeout={CALL_SECONDS}s -c idle_in_transaction_session_timeout={CALL_SECONDS}s",
+            "options": _OPTIONS,
             "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
             "tcp_user_timeout": CALL_SECONDS * 1000,
         }  # fmt: skip
 
     def engine_options(self, url: URL) -> dict[str, Any]:
         return {"isolation_level": "READ COMMITTED", "pool_timeout": CONNECT_SECONDS}
+
+    def prepare(self, engine: Engine) -> None:
+        @event.listens_for(engine, "do_connect")
+        def connect(dialect: Any, _record: Any, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
+            if parameters.get("options") != _OPTIONS:
+                return None  # of somebody else
+            self._connects = True
+            if not self._sets_limits:
+                try:
+                    return dialect.connect(*arguments, **parameters)
+                except dialect.loaded_dbapi.OperationalError as error:
+                    if "unsupported startup parameter" not in str(error):
+                        raise
+                    self._sets_limits = True
+            del parameters["options"]
+            return _preparing_nothing(dialect.connect(*arguments, **parameters))
+
+    def check_version(self, connection: Connection) -> None:
+        names = ", ".join(f"current_setting('{name}')" for name in _LIMITS)
+        if tuple(connection.exec_driver_sql(f"SELECT {names}").one()) != tuple(_LIMITS.values()):
+            self._sets_limits = True
+            if self._connects:
+                _preparing_nothing(connection.connection.driver_connection)
 
     def warnings(self, connection: Connection) -> list[str]:
         if connection.exec_driver_sql("SHOW synchronous_commit").scalar() != "off":
@@ -62,9 +98,11 @@ class PostgreSQL(Dialect):
         return any(word in str(error) for word in ("authentication failed", "does not exist", "permission denied"))
 
     def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
+        steps = [f"set_config('{name}', '{value}', true)" for name, value in _LIMITS.items() if self._sets_limits]
         if alone is not None:
-            kind = "" if alone else "_shared"
-            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock{kind}({number_of(tables)})")
+            steps.append(f"pg_advisory_xact_lock{'' if alone else '_shared'}({number_of(tables)})")
+        if steps:
+            connection.exec_driver_sql(f"SELECT {', '.join(steps)}")
 
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
         tell(connection, _channel(tables), "" if us_too else self._me)
@@ -110,6 +148,13 @@ class PostgreSQL(Dialect):
                 f"WHERE there.id = {given.values['id']}",
                 given.parameters,
             )
+
+
+def _preparing_nothing(connection: Any) -> Any:
+    """Return a connection of the driver that leaves nothing behind on the server."""
+    if hasattr(connection, "prepare_threshold"):
+        connection.prepare_threshold = None
+    return connection
 
 
 def _given(connection: Connection, table: Table, batch: Batch) -> Given:

@@ -9,6 +9,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 PATH="$PATH:/usr/sbin:/usr/local/sbin:/sbin"
 missing=""
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || have initdb || missing="$missing postgresql"
+have pgbouncer || missing="$missing pgbouncer"
 have mariadbd && have mariadb-install-db || missing="$missing mariadb-server-core"
 have my_print_defaults || missing="$missing mariadb-client-core"  # mariadb-install-db asks it
 have redis-server || missing="$missing redis-server"

@@ -14,10 +14,11 @@ from key_servers import Etcd, MongoDB, Redis, ZooKeeper
 from message_servers import NATS, RabbitMQ
 from server_locks import alone
 from server_process import GLANCE, GONE_WITHIN, Server
-from sql_servers import MariaDB, PostgreSQL
+from sql_servers import MariaDB, PgBouncer, PostgreSQL
 
 KINDS: dict[str, type[Server]] = {
-    server.kind: server for server in (PostgreSQL, MariaDB, Redis, MongoDB, Etcd, ZooKeeper, RabbitMQ, NATS)
+    server.kind: server
+    for server in (PostgreSQL, PgBouncer, MariaDB, Redis, MongoDB, Etcd, ZooKeeper, RabbitMQ, NATS)
 }
 
 _in_use: dict[str, Server] = {}

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from server_process import HOST, PASSWORD, USER, Server
 
@@ -92,6 +93,49 @@ class PostgreSQL(Server):
         plain = self.url.replace("+psycopg", "")
         with psycopg.connect(plain, connect_timeout=5, autocommit=True) as connection:
             connection.execute(statement.encode())
+
+
+class PgBouncer(Server):
+    """A pooler in front of the PostgreSQL at a port, which is its first option; the others are settings."""
+
+    kind = "pgbouncer"
+    programs = ("pgbouncer",)
+    drivers = ("psycopg",)
+    stop_signal = signal.SIGINT
+
+    def prepare(self) -> None:
+        port, *settings = self.options
+        self._users.write_text(f'"{USER}" "{PASSWORD}"\n')
+        own = [f"listen_addr={HOST}", f"listen_port={self.port}", "auth_type=plain", f"auth_file={self._users}"]
+        lines = ["[databases]", f"* = host={HOST} port={port}", "[pgbouncer]", *own, "unix_socket_dir=", *settings]
+        self._configuration.write_text("\n".join(lines))
+
+    def command(self) -> list[str]:
+        return [self.program("pgbouncer"), str(self._configuration)]
+
+    def run_as(self) -> str:
+        return "nobody" if os.geteuid() == 0 else ""
+
+    def ping(self) -> None:
+        import psycopg
+
+        psycopg.connect(self.url.replace("+psycopg", "")).close()
+
+    @property
+    def url(self) -> str:
+        return self.in_front_of("postgresql+psycopg://./postgres")
+
+    def in_front_of(self, url: str) -> str:
+        """Return the URL of a database on the server behind it."""
+        return urlsplit(url)._replace(netloc=f"{USER}:{PASSWORD}@{HOST}:{self.port}").geturl()
+
+    @property
+    def _users(self) -> Path:
+        return self.folder / "users"
+
+    @property
+    def _configuration(self) -> Path:
+        return self.folder / "pgbouncer.ini"
 
 
 class MariaDB(Server):

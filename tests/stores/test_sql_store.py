@@ -7,9 +7,11 @@ import os
 import shutil
 import tempfile
 import threading
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from sql_servers import PgBouncer
 from sqlalchemy import create_engine, delete, inspect
 
 from goscheduler.jobstores import _sql_transactions
@@ -125,6 +127,29 @@ class ServerContract(SharedContract):
 
 class TestPostgreSQL(ServerContract):
     kind = "postgresql"
+
+
+class TestBehindAPooler(ServerContract):
+    """PostgreSQL behind PgBouncer, which has fewer connections than we."""
+
+    kind = "postgresql"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def pooler(cls, shared_server):
+        with tempfile.TemporaryDirectory(prefix="goscheduler-") as folder:
+            Path(folder).chmod(0o755)
+            port = str(shared_server(cls.kind).port)
+            pooler = PgBouncer(Path(folder, "pgbouncer"), port, "pool_mode=transaction", "default_pool_size=2")
+            try:
+                pooler.start()
+                yield pooler
+            finally:
+                pooler.close()
+
+    @pytest.fixture(autouse=True)
+    def _go_through_the_pooler(self, _place, pooler):
+        self.url = pooler.in_front_of(self.url)
 
 
 class TestMariaDB(ServerContract):
