@@ -66,3 +66,5 @@ class Claimed(NamedTuple):
     """Whether due runs were left because an executor has no room or they have to wait for others to end."""
     to_end: Sequence[tuple[Run, str]] = ()
     """Live runs of this owner that are to be ended, and why; the same ones each time until they have ended."""
+    error: Exception | None = None
+    """What stopped the store halfway. What was claimed until then is in ``runs``."""

@@ -143,10 +143,8 @@ class KeyValueJobStore(BaseJobStore):
                 claiming.claim()
                 seen = self._looking.look(request, claiming.room)
             to_end = self._to_end(seen.to_end)
-        except StoreUnavailable:
-            if not claiming.claimed:
-                raise
-            return Claimed(claiming.claimed, request.now, True, to_end)  # the next round learns of the outage
+        except StoreUnavailable as error:
+            return Claimed(claiming.claimed, to_end=to_end, error=error)
         return Claimed(claiming.claimed, _time(seen.run_due), seen.crowded or seen.held, to_end)
 
     def _to_end(self, names: Sequence[str]) -> list[tuple[Run, str]]:

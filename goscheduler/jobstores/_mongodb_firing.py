@@ -179,14 +179,15 @@ class Claiming:
         documents = self._work.looking.due("ready", self._request, self._now)
         self._room = dict(self._request.room)
         done: list[_Attempt] = []
+        error: Exception | None = None
         try:
             for group, limited in _by_limits(documents, _claimable_names):
                 done += self._attempts(group, limited)
-        except PyMongoError:
-            if not done:
-                raise  # else the server is asked again soon enough, and what is ours is handed over first
+        except PyMongoError as caught:
+            error = caught
         self._work.looking.took(len(done), len(documents))
-        return Claimed([run for each in done for run in each.runs], None, any(each.held for each in done))
+        runs = [run for each in done for run in each.runs]
+        return Claimed(runs, more=any(each.held for each in done), error=error)
 
     def _attempts(self, documents: Sequence[Document], limited: bool) -> list[_Attempt]:
         """Claim from documents; where there are limits, first their places, then the runs."""

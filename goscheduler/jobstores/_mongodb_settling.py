@@ -58,7 +58,7 @@ class Ends:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._unsure: set[str] = set()
-        """Ids of records of ours of which it is not known whether they were written, because the server went away."""
+        """Ids of records of ours that may have been written, and are not known to be applied: the server went away."""
 
     def settle(self, settlements: Sequence[Settlement], owner: str | None) -> tuple[list[Settlement], bool]:
         """Write how runs ended; return those that were refused, and whether other runs may go on because of it."""
@@ -78,7 +78,11 @@ class Ends:
             refused += [end.settlement for end in ends if end not in accepted]
         for settlement in refused:
             self._work.writer.known.pop(settlement.attempt.run.job.id, None)
-        return refused, self.apply(accepted, documents, owner)
+        try:
+            return refused, self.apply(accepted, documents, owner)
+        except BaseException:
+            self._unsure |= {end.record["_id"] for end in accepted}  # or they would be refused the next time
+            raise
 
     def _documents(self, job_ids: Iterable[str]) -> dict[str, Document]:
         """Return the documents of jobs, where possible as we have written them."""

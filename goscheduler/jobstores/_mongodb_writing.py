@@ -3,7 +3,8 @@
 Every version of a document is marked by a word that is used once. A change names the word of the version that was read,
 so it either finds just that version or does nothing; losing is a normal answer. Many changes are one message. Where
 fewer documents were changed than were meant, or where the connection broke before the answer came, it is read back
-which ones bear our marks.
+which ones bear our marks. What a primary had not passed on when it stepped down shows up later than one would think, so
+that such a reading begins with a write: the majority has it only when it has all that was before it.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Writer:
     def __init__(self, collections: Collections) -> None:
         self._jobs = collections.jobs
         self._history = collections.history
+        self._meta = collections.meta
         self._calls = collections.calls.with_options(write_concern=WriteConcern(w=0))
         self.name = uuid.uuid4().hex[:16]
         """Who we are, as the first part of all marks."""
@@ -71,6 +73,10 @@ class Writer:
     def call(self) -> None:
         """Have other processes look at once. Whether they hear it is not waited for: they look by themselves too."""
         self._calls.insert_one({"by": self.mark()})
+
+    def catch_up(self) -> None:
+        """Return when everything that was written so far can be read, or is gone with the server that had it."""
+        self._meta.update_one({"_id": "reader"}, {"$set": {"by": self.mark()}}, upsert=True)
 
     def add_all(self, documents: Sequence[Document]) -> list[str]:
         """Add documents, and return the ids of those that could not be added because there is one."""
@@ -100,6 +106,7 @@ class Writer:
         try:
             written = self._replace(job_id, before, after)
         except ConnectionFailure:
+            self.catch_up()
             if not self._jobs.count_documents({"_id": job_id, "v": after["v"]}, limit=1):
                 raise
             written = True

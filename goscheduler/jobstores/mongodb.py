@@ -280,6 +280,8 @@ class MongoDBJobStore(BaseJobStore):
             claimed = Claimed()
             if seen.run_due is not None and seen.run_due <= instant(seen.now):
                 claimed = Claiming(self._work, request, seen.now).claim()
+                if claimed.error is not None:
+                    return claimed
                 seen = self._looking.look_after(request, claimed.runs, seen)
             elif seen.job_due is not None:
                 self._seen = ("fire_due", request, seen)
@@ -313,6 +315,7 @@ class MongoDBJobStore(BaseJobStore):
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         with deadline():
+            self._writer.catch_up()
             return self._runs_at_hand.live(job_id)
 
     def pending_runs(self, job_id: str | None = None) -> list[Run]:

@@ -132,6 +132,8 @@ def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest)
     hand_over(engine, alias, claimed.runs)
     if called_off:
         answer(engine, store, request.owner, called_off)
+    if claimed.error is not None:
+        raise claimed.error
     return claimed
 
 

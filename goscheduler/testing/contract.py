@@ -455,8 +455,11 @@ class Requests:
         return fired
 
     def claim(self, store: BaseJobStore, now: datetime = NOW, **changes: Any) -> Claimed:
-        """Claim pending runs."""
-        return store.claim_runs(self._request(now, **changes))
+        """Claim pending runs, and raise what stopped the store."""
+        claimed = store.claim_runs(self._request(now, **changes))
+        if claimed.error is not None:
+            raise claimed.error
+        return claimed
 
     def _request(
         self, now: datetime, owner: str = "owner-1", room: dict[str, int] | None = None,

@@ -92,6 +92,25 @@ def test_a_store_that_raises_while_firing_stops_nothing_and_loses_nothing(schedu
     assert jobcalls.count("sound") == 6
 
 
+class HalfwayStore(FaultyMemoryStore):
+    """Is stopped in the middle of a claim: says what it has claimed until then, and what stopped it."""
+
+    def claim_runs(self, request):
+        claimed = super().claim_runs(request)
+        return claimed._replace(error=GONE) if claimed.runs else claimed
+
+
+def test_what_a_store_has_claimed_before_it_was_stopped_runs_and_the_store_is_in_doubt(schedulers, jobcalls):
+    scheduler = schedulers(ManualScheduler, jobstores={"default": HalfwayStore()})
+    recorder = EventRecorder(scheduler, EVENT_SCHEDULER_DEGRADED | EVENT_SCHEDULER_RECOVERED)
+    scheduler.start()
+    scheduler.add_job(note, "interval", hours=1, id="job", args=["job"])
+    scheduler.run_now("job")
+    pass_time(scheduler, 5)
+    assert jobcalls == ["job"]
+    assert [event.code for event in recorder.events] == [EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_RECOVERED]
+
+
 @pytest.mark.parametrize("method", ["remove_job", "update_job", "get_next_run_time"])
 def test_no_run_is_doubled_when_a_store_fails_in_the_middle_of_a_round(schedulers, jobcalls, method):
     store = FaultySimpleStore()

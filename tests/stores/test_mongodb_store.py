@@ -105,6 +105,21 @@ class TestMongoDB(StoreContract):
         assert store.live_runs() == []
         assert len(store.history(EVERYTHING)) == 1
 
+    @pytest.mark.parametrize("step", ["before", "after"])
+    def test_an_end_that_was_recorded_and_not_applied_is_applied_when_it_is_written_again(
+        self, store, make_job, requests, monkeypatch, step
+    ):
+        store.add_job(make_job("a", due=NOW))
+        (run,) = requests.fire(store).runs
+        with monkeypatch.context() as patch:
+            end_at(patch, store._writer, "_send", step)
+            with pytest.raises(AutoReconnect):
+                store.settle([succeeded(run)])
+        assert store.settle([succeeded(run)]) == []
+        assert store.live_runs() == []
+        assert store.lookup_job("a").life.run_count == 1
+        assert requests.fire(store, NOW + MINUTE).runs, "nothing keeps its job from firing again"
+
     def test_of_an_owner_and_one_who_thinks_him_lost_the_first_to_record_an_end_is_right(
         self, store, peer, make_job, requests, monkeypatch
     ):
