@@ -2,8 +2,9 @@
 
 A firing that was written and not heard of leaves runs that are ours and that nobody starts; their lease is renewed for
 ever. So the runs that we know of are noted, and when a store answers again after an error, the ones that it says we
-have and that we do not know of go back to it. An end of a run that was written and not heard of is refused when it is
-written again; the history tells whether that is so.
+have and that we do not know of go back to it. That is looked for twice: at once, and again when a lease has passed,
+because what was on its way when the connection broke may arrive later than the question about it. An end of a run that
+was written and not heard of is refused when it is written again; the history tells whether that is so.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Doubts:
         self._engine = engine
         self._known: dict[str, dict[str, int]] = {}
         """Alias of a store → id of a run that we have → its fence."""
-        self._doubtful: set[str] = set()
+        self._looks: dict[str, list[float]] = {}
+        """Alias of a store → at which moments it is still to be looked for runs that we do not know of."""
 
     def take(self, alias: str, runs: Sequence[Run]) -> None:
         """Note runs that a store has handed to us."""
@@ -49,11 +51,13 @@ class Doubts:
 
     def arise(self, alias: str) -> None:
         """Note that a store may have done something that we do not know of."""
-        self._doubtful.add(alias)
+        now = self._engine.clock.monotonic()
+        self._looks[alias] = [now, now + self._engine.leases.length]
 
     def resolve(self, alias: str, store: BaseJobStore) -> None:
         """Give back what we have and do not know of."""
-        if alias not in self._doubtful:
+        looks = self._looks.get(alias)
+        if not looks or looks[0] > self._engine.clock.monotonic():
             return
         known = dict(self._known.get(alias, ()))  # first, so that nothing which ends meanwhile is missed
         owner = self._engine.leases.owner_of(alias)
@@ -62,7 +66,7 @@ class Doubts:
         if astray:
             self._engine.logger.warning('%d runs of job store "%s" are ours and were not heard of', len(astray), alias)
             store.settle([settle(run, outcome, now, host=self._engine.host) for run in astray])
-        self._doubtful.discard(alias)
+        del looks[0]
 
 
 def ends_found(store: BaseJobStore, refused: Sequence[Settlement]) -> list[Settlement]:

@@ -64,6 +64,19 @@ def test_a_firing_whose_answer_was_lost_is_run_once_when_the_store_answers_again
     assert [record.outcome for record in scheduler.runs("job")] == [OutcomeKind.SUCCEEDED, OutcomeKind.SNOOZED]
 
 
+def test_a_firing_that_shows_up_later_than_its_answer_was_missed_is_run_once(scheduler, store, jobcalls, monkeypatch):
+    scheduler.add_job(note, "date", run_date=START + timedelta(seconds=1), id="job")
+    store.mumbles = ["fire_due"]
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "live_runs", lambda job_id=None: [])  # it is still on its way
+        scheduler.advance(1)
+        recover(scheduler)
+    assert jobcalls == []
+    scheduler.advance(scheduler._engine.leases.length + 1)
+    assert jobcalls == ["called"]
+    assert store.live_runs() == store.pending_runs() == []
+
+
 def test_a_claim_whose_answer_was_lost_is_run_once_when_the_store_answers_again(scheduler, store, jobcalls):
     scheduler.add_job(note, "interval", hours=1, id="job")
     scheduler.run_now("job")
