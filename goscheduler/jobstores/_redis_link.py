@@ -1,30 +1,24 @@
-"""The connection of the Redis store: how it is made, how steps are sent, what is asked of the server at the start.
-
-A client never sends anything twice by itself: what was sent and not answered may have been done. A call that gets no
-answer is given up after :data:`ANSWER_WITHIN` seconds, a quarter of a lease.
-"""
+"""The connection of the Redis store: how steps are sent, and what is asked of the server at the start."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.resources import files
 from typing import Any
 from uuid import uuid4
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from goscheduler.errors import InvalidArgument, StoreUnavailable, shown
+from goscheduler.jobstores._redis_client import address_of, forget_connections, is_encrypted
 from goscheduler.jobstores._redis_rows import as_text
 from goscheduler.times import instant
 
-CONNECT_WITHIN = 5.0
-ANSWER_WITHIN = 7.0
 OLDEST_SERVER = (6, 2)
 SCHEMA = 1
 LONGEST_PREFIX = 200
@@ -37,26 +31,6 @@ DIGEST = hashlib.sha1(SCRIPT.encode("utf-8"), usedforsecurity=False).hexdigest()
 
 #: Errors of a connection, after which nobody knows whether a step was done.
 LOST = (redis.ConnectionError, redis.TimeoutError)
-
-#: Kept within arm's length of the client's own defaults, which try again for a minute, and send twice.
-_SAFE: Mapping[str, Any] = {
-    "socket_connect_timeout": CONNECT_WITHIN,
-    "socket_timeout": ANSWER_WITHIN,
-    "socket_keepalive": True,
-}
-
-
-def make_client(url: str | None, options: Mapping[str, Any]) -> Any:
-    """Return a client that gives up in time and never sends anything twice."""
-    settings = {**_SAFE, **options, "retry": Retry(NoBackoff(), 0), "decode_responses": False}
-    if url is None:
-        return redis.Redis(**settings)
-    try:
-        return redis.Redis.from_url(url, **settings)
-    except (ValueError, TypeError):
-        # The address itself is not told: it may hold a password.
-        raise InvalidArgument("url must be an address such as redis://localhost:6379/0", field="url") from None
-
 
 def check_prefix(value: Any) -> str:
     """Return what all keys begin with, or raise."""
@@ -79,8 +53,8 @@ class Link:
         self.keys = f"{{{prefix}}}:"
         self.sender = uuid4().hex
         self._server_time = server_time
-        self._settings = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
-        self.channel = f"{self.keys}wake:{self._settings.get('db', 0)}"
+        settings = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
+        self.channel = f"{self.keys}wake:{settings.get('db', 0)}"
 
     def key(self, name: str) -> str:
         """Return the whole name of a key."""
@@ -90,6 +64,14 @@ class Link:
         """Take one atomic step of ``_redis.lua``, and return its answer as it came."""
         time = "" if self._server_time or now is None else instant(now)
         everything = (1, self.keys, name, self.channel, self.sender, time, *arguments)
+        try:
+            return self._send(*everything)
+        except redis.ResponseError as error:
+            if tells_of_replica(error):  # nothing was done, nor would be for as long as this connection lives
+                forget_connections(self.client)
+            raise
+
+    def _send(self, *everything: object) -> Any:
         try:
             return self.client.evalsha(DIGEST, *everything)
         except redis.exceptions.NoScriptError:  # nothing was done; the server keeps the script from now on
@@ -106,43 +88,66 @@ class Link:
     @property
     def address(self) -> str:
         """Where the server is, without a password."""
-        settings = self._settings
-        if "path" in settings:
-            return str(settings["path"])
-        return f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}/{settings.get('db', 0)}"
+        return address_of(self.client)
 
     # At the start
 
     def begin(self, logger: logging.Logger) -> None:
         """Make sure that there is a server that can be used, and tell what is unsafe about it.
 
-        :raises StoreUnavailable: if none answers now
+        :raises StoreUnavailable: if none answers now, or if it takes no writes
         """
-        facts = self._facts()
+        with self._problems_told():
+            facts = self.client.info()
+            self._require_usable(facts)
+            for warning in unsafe_settings(facts):
+                logger.warning("The Redis server at %s %s", self.address, warning)
+            self.client.hsetnx(self.key("meta"), "schema", SCHEMA)
+            schema = int(as_text(self.client.hget(self.key("meta"), "schema")))
+        if schema > SCHEMA:
+            raise RuntimeError(f"What is under {self.keys} was written by a newer goscheduler (schema {schema})")
+
+    def _require_usable(self, facts: Mapping[str, Any]) -> None:
         version = tuple(int(part) for part in str(facts.get("redis_version", "0.0")).split(".")[:2])
         if version < OLDEST_SERVER:
             wanted = ".".join(map(str, OLDEST_SERVER))
             found = facts.get("redis_version")
             raise RuntimeError(f"The Redis server at {self.address} is {found}; goscheduler needs {wanted} or newer")
-        for warning in unsafe_settings(facts):
-            logger.warning("The Redis server at %s %s", self.address, warning)
-        self.client.hsetnx(self.key("meta"), "schema", SCHEMA)
-        schema = int(as_text(self.client.hget(self.key("meta"), "schema")))
-        if schema > SCHEMA:
-            raise RuntimeError(f"What is under {self.keys} was written by a newer goscheduler (schema {schema})")
+        if facts.get("role") == "slave":
+            forget_connections(self.client)
+            raise StoreUnavailable(
+                f"The Redis server at {self.address} is a replica, which takes no writes. Give the address of the "
+                "master, or let Sentinel tell it: redis+sentinel://host:26379/name-of-master/0"
+            )
 
-    def _facts(self) -> Mapping[str, Any]:
+    @contextmanager
+    def _problems_told(self) -> Iterator[None]:
         try:
-            facts: Mapping[str, Any] = self.client.info()
-            return facts
+            yield
         except redis.AuthenticationError as error:
             raise InvalidArgument(
                 f"The Redis server at {self.address} refuses the password or user name: {error}", field="password"
             ) from None
         except (*LOST, redis.exceptions.BusyLoadingError) as error:
-            raise StoreUnavailable(
-                f"No Redis server answers at {self.address}: {error}. Is it running, and is the address right?"
-            ) from error
+            told = str(error).rstrip(".")
+            raise StoreUnavailable(f"No Redis server answers at {self.address}: {told}. {self._hint}") from error
+        except redis.ResponseError as error:
+            if not str(error).startswith("NOREPLICAS") and not tells_of_replica(error):
+                raise
+            forget_connections(self.client)
+            raise StoreUnavailable(f"The Redis server at {self.address} takes no writes now: {error}") from error
+
+    @property
+    def _hint(self) -> str:
+        if is_encrypted(self.client):
+            return "Is it running, is the address right, does it speak TLS, and is its certificate trusted?"
+        return "Is it running, and is the address right? One that speaks TLS needs rediss:// or ssl=True"
+
+
+def tells_of_replica(error: redis.ResponseError) -> bool:
+    """Tell whether a server says that it is none to be written to."""
+    # Before version 7 what happens in a script is told in a text that begins with other words.
+    return isinstance(error, redis.ReadOnlyError) or "-READONLY " in str(error)
 
 
 def unsafe_settings(facts: Mapping[str, Any]) -> list[str]:
@@ -155,4 +160,8 @@ def unsafe_settings(facts: Mapping[str, Any]) -> list[str]:
     if policy.startswith("allkeys"):
         warnings.append(f"throws keys away when its memory is full (maxmemory-policy {policy}): jobs may vanish "
                         "(set: maxmemory-policy noeviction)")  # fmt: skip
+    if facts.get("connected_slaves") and "min_slaves_good_slaves" not in facts:
+        warnings.append("writes to its replicas afterwards: when one of them takes over, what was written last is "
+                        "lost, and what was fired last may run again (bound that with: min-replicas-to-write 1)"
+                        )  # fmt: skip
     return warnings

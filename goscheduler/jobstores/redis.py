@@ -19,9 +19,10 @@ from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
+from goscheduler.jobstores._redis_client import close_client, made_safe, make_client
 from goscheduler.jobstores._redis_firing import Desk
 from goscheduler.jobstores._redis_history import History
-from goscheduler.jobstores._redis_link import Link, check_prefix, make_client
+from goscheduler.jobstores._redis_link import Link, check_prefix
 from goscheduler.jobstores._redis_listener import Listener
 from goscheduler.jobstores._redis_lists import new_jobs_text
 from goscheduler.jobstores._redis_rows import (
@@ -58,8 +59,9 @@ class RedisJobStore(BaseJobStore):
     """Keeps jobs, runs and history under keys that begin with ``{prefix}:``.
 
     Give ``url``, or what :class:`redis.Redis` takes (``host``, ``port``, ``db``, ``password``, ...), or ``client``,
-    which is then not closed. ``serializer`` says how arguments are written. The clock of the server counts, not that of
-    this machine, unless ``server_time`` is false.
+    which is then not closed; one that would send things twice, wait for ever or ask Sentinel is not used itself, but
+    its settings. ``serializer`` says how arguments are written. The clock of the server counts, not that of this
+    machine, unless ``server_time`` is false.
     """
 
     shared = True
@@ -80,23 +82,23 @@ class RedisJobStore(BaseJobStore):
     ) -> None:
         if client is not None and (url is not None or db or connect_args):
             raise InvalidArgument("Give client alone, or url, or host and the like", field="client")
-        self._owns_client = client is None
+        self._given = client
         if client is None:
             client = make_client(url, connect_args if url is not None else {"db": db, **connect_args})
-        self._link = Link(client, check_prefix(prefix if jobs_key is None else jobs_key), server_time)
+        self._link = Link(made_safe(client), check_prefix(prefix if jobs_key is None else jobs_key), server_time)
         self._serializer = serializer
         self._poll = Poll()
         self._listener: Listener | None = None
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> RedisJobStore:
-        """Return a store on the server at ``redis://``, ``rediss://`` or ``unix://``."""
+        """Return a store on the server at ``redis://``, ``rediss://``, ``unix://`` or ``redis+sentinel://``."""
         return cls(url=url, **options)
 
     @property
     def redis(self) -> Any:
-        """The client."""
-        return self._link.client
+        """The client, as it was given or made."""
+        return self._link.client if self._given is None else self._given
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
@@ -110,8 +112,8 @@ class RedisJobStore(BaseJobStore):
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.stop()
-        if self._owns_client:
-            self._link.client.close()
+        if self._link.client is not self._given:
+            close_client(self._link.client)
 
     # Jobs
 

@@ -16,10 +16,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.jobstores._redis_client import close_client, forget_connections, sibling
 from goscheduler.jobstores._redis_link import check_prefix
 from goscheduler.locks.base import LockBackend, key_of
 
@@ -68,7 +67,7 @@ class RedisLocks(LockBackend):
     """Keeps locks under keys that begin with ``{prefix}:locks:``.
 
     Only the settings of ``client`` are used: locks have connections of their own, with deadlines, on which nothing is
-    sent twice. A client of a cluster or of Sentinel is used as it is.
+    sent twice. A client of a cluster is used as it is.
     """
 
     def __init__(self, client: Any, prefix: str = DEFAULT_PREFIX, *, owns_client: bool = False) -> None:
@@ -92,9 +91,9 @@ class RedisLocks(LockBackend):
 
     def close(self) -> None:
         for client in _close_connections(self._client):
-            client.close()
+            close_client(client)
         if self._owns_client:
-            self._client.close()
+            close_client(self._client)
 
     def _call(self, script: str, name: str, within: float, *arguments: object) -> Any:
         client = _with_deadline(self._client, within)
@@ -107,6 +106,8 @@ class RedisLocks(LockBackend):
         except redis.AuthenticationError as error:
             raise GoSchedulerError(f"Redis refuses the password or user name: {error}") from None
         except _LOST as error:
+            if isinstance(error, redis.ReadOnlyError):
+                forget_connections(client)
             raise StoreUnavailable(f"Redis did not answer: {error}") from error
 
 
@@ -116,23 +117,14 @@ _connections: WeakKeyDictionary[Any, dict[float, Any]] = WeakKeyDictionary()
 
 def _with_deadline(client: Any, within: float) -> Any:
     """Return a client for the same server that waits no longer, and sends nothing twice."""
-    pool: Any = getattr(client, "connection_pool", None)
-    if type(pool) not in (redis.ConnectionPool, redis.BlockingConnectionPool):
-        return client
     seconds = next((each for each in _DEADLINES if each <= within), _DEADLINES[-1])
     with _guard:
         clients = _connections.setdefault(client, {})
         if seconds not in clients:
-            settings = {
-                **pool.connection_kwargs,
-                "socket_timeout": seconds,
-                "socket_connect_timeout": seconds,
-                "retry": Retry(NoBackoff(), 0),
-                "decode_responses": False,
-            }
-            settings.pop("retry_on_timeout", None)  # it would have the last word
-            own_pool = redis.ConnectionPool(connection_class=pool.connection_class, **settings)
-            clients[seconds] = redis.Redis.from_pool(own_pool)
+            made = sibling(client, socket_timeout=seconds, socket_connect_timeout=seconds)
+            if made is None:
+                return client
+            clients[seconds] = made
         return clients[seconds]
 
 

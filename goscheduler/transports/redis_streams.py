@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, described, shown
+from goscheduler.jobstores._redis_client import address_of, close_client, forget_connections, make_client
 from goscheduler.transports._checks import check_options, check_texts, count, flag, seconds, text
 from goscheduler.transports.base import BaseTransport, Delivery
 
@@ -43,7 +42,9 @@ class RedisStreamsTransport(BaseTransport):
         self._maxlen = None if maxlen is None else count("maxlen", maxlen)
         self._approximate = flag("approximate", approximate)
         self._own = client is None
-        self._client: Any = _connect(url, seconds("timeout", timeout)) if client is None else client
+        within = seconds("timeout", timeout)
+        deadlines = {"socket_connect_timeout": within, "socket_timeout": within}
+        self._client: Any = make_client(str(url), deadlines) if client is None else client
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> RedisStreamsTransport:
@@ -71,10 +72,10 @@ class RedisStreamsTransport(BaseTransport):
     def close(self) -> None:
         """Close the connections, if they are the transport's own; publishing again would open new ones."""
         if self._own:
-            self._client.close()
+            close_client(self._client)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} ({shown(self._prefix)} at {self._address})>"
+        return f"<{type(self).__name__} ({shown(self._prefix)} at {address_of(self._client)})>"
 
     def _refusal(self, message: Delivery) -> Exception | None:
         try:
@@ -108,24 +109,9 @@ class RedisStreamsTransport(BaseTransport):
         if isinstance(error, redis.ResponseError) and str(error).startswith("WRONGTYPE"):
             problem = MessageRejected(f"the key of the stream holds something else: {described(error)}")
         else:
-            problem = TransportUnavailable(f"Redis at {self._address} did not take the message: {described(error)}")
+            if isinstance(error, redis.ReadOnlyError):
+                forget_connections(self._client)
+            address = address_of(self._client)
+            problem = TransportUnavailable(f"Redis at {address} did not take the message: {described(error)}")
         problem.__cause__ = error
         return problem
-
-    @property
-    def _address(self) -> str:
-        settings = getattr(getattr(self._client, "connection_pool", None), "connection_kwargs", {})
-        if "path" in settings:
-            return str(settings["path"])
-        return f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}/{settings.get('db', 0)}"
-
-
-def _connect(url: str | None, timeout: float) -> Any:
-    # Nothing is sent twice by the client: what was sent and not answered may have been added.
-    once = Retry(NoBackoff(), 0)
-    settings = {"socket_connect_timeout": timeout, "socket_timeout": timeout, "socket_keepalive": True, "retry": once}
-    try:
-        return redis.Redis.from_url(str(url), **settings, decode_responses=False)
-    except (ValueError, TypeError):
-        # The address itself is not told: it may hold a password.
-        raise InvalidArgument("url must be an address such as redis://localhost:6379/0", field="url") from None

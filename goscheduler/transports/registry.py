@@ -23,6 +23,8 @@ TRANSPORTS: Mapping[str, BuiltIn] = MappingProxyType(
         "amqps": _KOMBU,
         "redis": _REDIS,
         "rediss": _REDIS,
+        "redis+sentinel": _REDIS,
+        "rediss+sentinel": _REDIS,
         "nats": _NATS,
         "tls+nats": _NATS,
         "http": _WEBHOOK,

@@ -71,6 +71,29 @@ class Redis(Server):
             yield client
 
 
+class Sentinel(Redis):
+    """One of the processes that watch over a master, ``main``, whose port is the only option, and over its replicas."""
+
+    kind = "redis-sentinel"
+
+    def prepare(self) -> None:
+        (master_port,) = self.options
+        settings = [
+            f"sentinel monitor main {HOST} {master_port} 2",
+            "sentinel down-after-milliseconds main 500",
+            "sentinel failover-timeout main 5000",
+        ]
+        self._config.write_text("\n".join(settings))
+
+    def command(self) -> list[str]:
+        place = ("--port", str(self.port), "--bind", HOST, "--dir", str(self.folder))
+        return [self.program("redis-server"), str(self._config), "--sentinel", *place]
+
+    @property
+    def _config(self) -> Path:
+        return self.folder / "sentinel.conf"
+
+
 class MongoDB(Server):
     """A replica set of one node. A fresh space is a database."""
 

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 import warm
 from server_process import Server, Space
-from shared_servers import KINDS, clear_away, let_go, share
+from shared_servers import ALL_KINDS, KINDS, clear_away, let_go, share
 
 _SESSION = pytest.StashKey[Path]()
 _FOLDER = "folder_of_servers"
@@ -48,7 +48,7 @@ def private_server(pytestconfig: pytest.Config) -> Iterator[Callable[..., Server
         def start(kind: str, *options: str, durable: bool = False) -> Server:
             _require(kind)
             folder = _session_folder(pytestconfig) / f"{kind}-{uuid.uuid4().hex[:8]}"
-            server = KINDS[kind](folder, *options, durable=durable)
+            server = ALL_KINDS[kind](folder, *options, durable=durable)
             stack.callback(server.close)
             server.start()
             return server
@@ -116,7 +116,7 @@ def nats(shared_server: Callable[[str], Server]) -> Server:
 
 
 def _require(kind: str) -> None:
-    lacking = KINDS[kind].missing()
+    lacking = ALL_KINDS[kind].missing()
     if lacking is None:
         return
     message = f"{_MISSING}{kind} needs {lacking}; make servers installs it"

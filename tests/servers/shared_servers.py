@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from key_servers import Etcd, MongoDB, Redis, ZooKeeper
+from key_servers import Etcd, MongoDB, Redis, Sentinel, ZooKeeper
 from message_servers import NATS, RabbitMQ
 from server_locks import alone
 from server_process import GLANCE, GONE_WITHIN, Server
@@ -20,6 +20,8 @@ KINDS: dict[str, type[Server]] = {
     server.kind: server
     for server in (PostgreSQL, PgBouncer, MariaDB, Redis, MongoDB, Etcd, ZooKeeper, RabbitMQ, NATS)
 }
+#: Beside them, what is of use to nobody alone.
+ALL_KINDS = {**KINDS, Sentinel.kind: Sentinel}
 
 _in_use: dict[str, Server] = {}
 

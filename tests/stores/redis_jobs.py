@@ -16,6 +16,12 @@ from goscheduler import BackgroundScheduler
 from goscheduler.jobstores._redis_link import Link
 
 NOTES = "notes"
+remembered: list[str] = []
+
+
+def remember(name: str) -> None:
+    """Note in this process that a job has run."""
+    remembered.append(name)
 
 
 def note(url: str, name: str) -> None:

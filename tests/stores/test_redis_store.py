@@ -477,6 +477,10 @@ class TestConnecting:
         ({"aof_enabled": 1, "maxmemory_policy": "volatile-lru"}, []),
         ({"aof_enabled": 0, "maxmemory_policy": "noeviction"}, ["appendonly yes"]),
         ({"aof_enabled": 1, "maxmemory_policy": "allkeys-lru"}, ["noeviction"]),
+        ({"aof_enabled": 1, "connected_slaves": 0}, []),
+        ({"aof_enabled": 1, "connected_slaves": 2}, ["min-replicas-to-write 1"]),
+        ({"aof_enabled": 1, "connected_slaves": 2, "min_slaves_good_slaves": 2}, []),
+        ({"aof_enabled": 0, "connected_slaves": 1}, ["appendonly yes", "min-replicas-to-write 1"]),
     ])  # fmt: skip
     def test_what_is_unsafe_about_a_server_is_told(self, facts, told):
         warnings = unsafe_settings(facts)
