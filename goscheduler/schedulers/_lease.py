@@ -8,12 +8,12 @@ that cannot renew has to stop in time by itself:
 =====================================  ============================================================================
 what happens                           what the scheduler does
 =====================================  ============================================================================
-a renewal fails                        says that it is degraded; goes on trying
+a renewal fails                        says that it is degraded; goes on trying, more often
 no renewal for half a lease            claims and fires nothing from that store
 no renewal for three quarters of it    gives its runs up, also while a renewal hangs: they are told to end, and what was
                                        not started goes back
 the store says that we were given up   the same
-a renewal works again                  goes on, as somebody new if the runs were given up
+a renewal works again                  goes on at once, as somebody new if the runs were given up
 =====================================  ============================================================================
 """
 
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 RENEW_AFTER = 1 / 4
 CLAIM_WITHIN = 1 / 2
 GIVE_UP_AFTER = 3 / 4
+#: Seconds after which a renewal is tried again that failed: the one that works ends the outage.
+TRY_AGAIN_AFTER = 3.0
 
 NOT_RENEWED = "its lease could not be renewed"
 
@@ -136,10 +138,8 @@ class Leases:
 
     def seconds_until_due(self) -> float:
         """Return when the next renewal is due."""
-        tried = [lease.tried for lease in list(self._leases.values())]
-        if not tried:
-            return math.inf
-        return max(0.0, RENEW_AFTER * self.length - (self._engine.clock.monotonic() - min(tried)))
+        due = [lease.tried + self._pause(alias) for alias, lease in list(self._leases.items())]
+        return max(0.0, min(due) - self._engine.clock.monotonic()) if due else math.inf
 
     def look(self) -> float:
         """Give up what is too old, a renewal may be hanging; return the seconds until that could be the next time."""
@@ -160,11 +160,16 @@ class Leases:
                 self._renew(alias, store)
 
     def _keep_renewing(self, alias: str, store: BaseJobStore, stopping: threading.Event) -> None:
-        while not stopping.wait(RENEW_AFTER * self.length):
+        while not stopping.wait(self._pause(alias)):
             try:
                 self._renew(alias, store)
             except BaseException:
                 self._engine.logger.exception('The renewal of the lease in job store "%s" failed', alias)
+
+    def _pause(self, alias: str) -> float:
+        """Return the seconds between two renewals."""
+        lease, pause = self._leases.get(alias), RENEW_AFTER * self.length
+        return min(pause, TRY_AGAIN_AFTER) if lease is not None and lease.failing else pause
 
     def _renew(self, alias: str, store: BaseJobStore) -> None:
         if not self._try_to_renew(alias, store):
@@ -195,6 +200,8 @@ class Leases:
             lease.failing = False
             self._engine.logger.info('The lease in job store "%s" is renewed again', alias)
             self._engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
+            self._engine.outages.may_be_over(alias, self._engine.clock.monotonic())
+            new = True
         if new:
             self._engine.wake()
 

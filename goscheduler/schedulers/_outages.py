@@ -38,6 +38,12 @@ class Outages:
         outage.retry_at = now + pause
         return pause
 
+    def may_be_over(self, alias: str, now: float) -> None:
+        """Let a store be asked at once, because it has answered something else."""
+        outage = self._current.get(alias)
+        if outage is not None:
+            outage.retry_at = min(outage.retry_at, now)
+
     def ended(self, alias: str) -> bool:
         """Note a success; true if that ends an outage."""
         return self._current.pop(alias, None) is not None

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from behaviour_doubles import Gate, HoldingExecutor, our_threads, within
-from lease_doubles import LEASE, BegunExecutor, Cluster, QueueingExecutor, SharedStore
+from lease_doubles import FALLIBLE, LEASE, BegunExecutor, Cluster, QueueingExecutor, SharedStore
 
 from goscheduler import BackgroundScheduler, current_run
 from goscheduler.events import EVENT_LEASE_LOST, EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_RECOVERED
@@ -313,6 +313,29 @@ def test_after_an_outage_everything_goes_on_and_nothing_is_lost_or_done_twice(cl
     began = calls[0]
     assert [round((time - began).total_seconds()) for time in sorted(calls)] == [7 * n for n in range(len(calls))]
     assert len(calls) == (20 + outage + 60) // 7
+
+
+@pytest.mark.parametrize("outage", [4, 8, 9, 13, 16, 20, 26, 33, 47, 61, 300])
+def test_firing_goes_on_within_seconds_after_an_outage_of_any_length(cluster, outage):
+    calls = []
+    scheduler = cluster.join()
+    scheduler.add_job(calls.append, "interval", seconds=1, args=[1], id="job")
+    cluster.advance(10)
+    cluster.store.faults.update(dict.fromkeys(FALLIBLE, OUT))
+    cluster.advance(outage, step=0.25)
+    before = len(calls)
+    cluster.store.faults.clear()
+    cluster.advance(4.5, step=0.25)
+    assert len(calls) > before
+
+
+def test_a_store_that_renews_and_cannot_fire_is_left_alone_for_longer_and_longer(cluster):
+    cluster.join()
+    cluster.store.faults["fire_due"] = OUT
+    cluster.advance(60)
+    cluster.store.asked.clear()
+    cluster.advance(300)
+    assert cluster.store.asked.count("fire_due") <= 300 / 8
 
 
 def test_an_outcome_that_could_not_be_written_is_written_if_nobody_took_the_run_meanwhile(cluster):
