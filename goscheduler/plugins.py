@@ -69,6 +69,8 @@ STORE_URLS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "mssql": ("sqlalchemy", "sqlalchemy"),
         "redis": ("redis", "redis"),
         "rediss": ("redis", "redis"),
+        "redis+sentinel": ("redis", "redis"),
+        "rediss+sentinel": ("redis", "redis"),
         "mongodb": ("mongodb", "mongodb"),
         "mongodb+srv": ("mongodb", "mongodb"),
         "etcd": ("etcd", "etcd"),
@@ -82,7 +84,7 @@ _BASES: Mapping[str, str] = {
     "executor": "goscheduler.executors.base:BaseExecutor",
     "jobstore": "goscheduler.jobstores.base:BaseJobStore",
 }
-_PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*@")
+_PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|([?&]\w*password=)[^&]*", re.IGNORECASE)
 _NOUNS: Mapping[str, str] = {"trigger": "trigger", "executor": "executor", "jobstore": "job store"}
 
 
@@ -139,7 +141,7 @@ def _class_for_url(url: str) -> type[Any]:
 
 def masked(url: str) -> str:
     """Return a text in which the password of a URL is not to be read."""
-    return _PASSWORD.sub(r"\1***@", url) if isinstance(url, str) else url
+    return _PASSWORD.sub(r"\1\2***", url) if isinstance(url, str) else url
 
 
 def create_trigger(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from shutil import which
@@ -304,7 +304,7 @@ class TestTakeover:
         assert (fired.job.id, asked.id) == ("fired", also_lost.id)
         assert fired.fence > lost.fence
         assert asked.fence > also_lost.fence
-        with pytest.raises(redis.ConnectionError):  # it learns that its server is none any more
+        with suppress(redis.ConnectionError):  # it may learn by this that its server is a replica now
             early.settle([succeeded(also_lost)])
         refused = early.settle([succeeded(lost), succeeded(also_lost)])
         assert {each.attempt.run for each in refused} == {lost, also_lost}, "only one of them owns the run"
