@@ -53,6 +53,9 @@ class Link:
         self.keys = f"{{{prefix}}}:"
         self.sender = uuid4().hex
         self._server_time = server_time
+        self._server = ""
+        """Which start of which server has answered last."""
+        self._replaced = False
         settings = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
         self.channel = f"{self.keys}wake:{settings.get('db', 0)}"
 
@@ -90,6 +93,27 @@ class Link:
         """Where the server is, without a password."""
         return address_of(self.client)
 
+    # Who answers
+
+    def look_who_answers(self) -> None:
+        """Note whether it is another server than before, or the same after another start.
+
+        Clients connect anew without a word. What a replica had not got, or a server had not on disk, is lost then.
+        """
+        before, self._server = self._server, self._who_answers()
+        if before != self._server:
+            self._replaced = True
+
+    def was_replaced(self) -> bool:
+        """Tell, once, whether another server has been noticed."""
+        replaced, self._replaced = self._replaced, False
+        return replaced
+
+    def _who_answers(self) -> str:
+        node_of = getattr(self.client, "get_node_from_key", None)
+        target = {} if node_of is None else {"target_nodes": node_of(self.keys)}
+        return str(self.client.info("server", **target).get("run_id", ""))
+
     # At the start
 
     def begin(self, logger: logging.Logger) -> None:
@@ -100,6 +124,7 @@ class Link:
         with self._problems_told():
             facts = self.client.info()
             self._require_usable(facts)
+            self._server = self._who_answers()
             for warning in unsafe_settings(facts):
                 logger.warning("The Redis server at %s %s", self.address, warning)
             self.client.hsetnx(self.key("meta"), "schema", SCHEMA)

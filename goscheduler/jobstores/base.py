@@ -291,6 +291,10 @@ class BaseJobStore(ABC):
         """Return after how many seconds another look is worth while although nothing is due: others may have come."""
         return math.inf
 
+    def may_have_forgotten(self) -> bool:
+        """Tell, once, whether what was confirmed may have been lost since the last time: another server answers."""
+        return False
+
     def forget_live_runs(self) -> None:
         """Let go of runs that belong to an earlier start of the scheduler, or to the parent of a forked child."""
         self.__dict__["_local_runs"] = self._runs.without_owners()

@@ -301,7 +301,12 @@ class RedisJobStore(BaseJobStore):
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
         account = dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
-        return bool(self._link.step("renew", now, owner.id, duration(lease), account))
+        alive = bool(self._link.step("renew", now, owner.id, duration(lease), account))
+        self._link.look_who_answers()
+        return alive
+
+    def may_have_forgotten(self) -> bool:
+        return self._link.was_replaced()
 
     def retire_owner(self, owner: str) -> None:
         self._write("retire", owner)

@@ -3,8 +3,9 @@
 A firing that was written and not heard of leaves runs that are ours and that nobody starts; their lease is renewed for
 ever. So the runs that we know of are noted, and when a store answers again after an error, the ones that it says we
 have and that we do not know of go back to it. That is looked for twice: at once, and again when a lease has passed,
-because what was on its way when the connection broke may arrive later than the question about it. An end of a run that
-was written and not heard of is refused when it is written again; the history tells whether that is so.
+because what was on its way when the connection broke may arrive later than the question about it. The same happens when
+another server answers, which may not have what was confirmed: a run may be live there whose end was lost. An end of a
+run that was written and not heard of is refused when it is written again; the history tells whether that is so.
 """
 
 from __future__ import annotations

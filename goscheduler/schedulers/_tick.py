@@ -96,6 +96,8 @@ def process_store_safely(engine: Engine, alias: str, store: BaseJobStore, retry_
 
 def process_store(engine: Engine, alias: str, store: BaseJobStore) -> Left:
     """Fire and claim, announce, hand over."""
+    if store.may_have_forgotten():
+        engine.doubts.arise(alias)
     engine.doubts.resolve(alias, store)
     engine.release_known_tasks(alias, store)
     now = engine.clock.now()

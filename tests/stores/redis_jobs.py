@@ -24,6 +24,13 @@ def remember(name: str) -> None:
     remembered.append(name)
 
 
+def save(url: str) -> None:
+    """Let a server keep on disk what it has at this moment, once."""
+    if not remembered:
+        client(url).save()
+    remembered.append("saved")
+
+
 def note(url: str, name: str) -> None:
     """Write down that a job has run."""
     client(url).rpush(NOTES, name)

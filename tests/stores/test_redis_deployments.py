@@ -32,6 +32,7 @@ from goscheduler.locks._find import close_connections
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing.contract import NOW, Requests, succeeded
+from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.transports.base import Delivery
 from goscheduler.transports.registry import create_transport
 
@@ -335,6 +336,22 @@ class TestTakeover:
         promote(master)
         assert seconds_until_another_runs() < 5
         wait_for(lambda: events == ["SCHEDULER_DEGRADED", "SCHEDULER_RECOVERED"])
+
+    def test_a_run_whose_end_was_lost_by_the_server_does_not_block_its_job(self, private_server):
+        """Nobody notices the loss by an error: the server goes and comes back between two calls."""
+        server = private_server("redis", "--appendonly", "no")
+        store = RedisJobStore(url=server.url, server_time=False)
+        with ManualScheduler(jobstores={"default": store}) as scheduler:
+            scheduler.add_job(redis_jobs.save, "interval", minutes=1, args=[server.url], max_instances=1, id="a")
+            redis_jobs.remembered.clear()
+            scheduler.advance(60)
+            assert len(redis_jobs.remembered) == 1
+            server.kill()
+            server.restart()  # as it was while the job ran
+            assert len(scheduler.live_runs()) == 1
+            scheduler.advance(600)
+            assert not scheduler.live_runs()
+            assert len(redis_jobs.remembered) >= 10
 
     def test_nothing_is_begun_on_a_replica(self, servers, opened):
         with pytest.raises(StoreUnavailable, match="is a replica, which takes no writes"):
