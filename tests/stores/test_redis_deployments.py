@@ -330,12 +330,13 @@ class TestTakeover:
         scheduler, events = scheduled(RedisJobStore(url=master.url))
         scheduler.add_job(redis_jobs.remember, "interval", seconds=0.1, args=["ran"])
         wait_for(lambda: redis_jobs.remembered)
+        wait_for_copy(servers)
         promote(replica)
         demote(servers)
-        wait_for(lambda: events == ["SCHEDULER_DEGRADED"])
+        wait_for(lambda: events[:1] == ["SCHEDULER_DEGRADED"])
         promote(master)
         assert seconds_until_another_runs() < 5
-        wait_for(lambda: events == ["SCHEDULER_DEGRADED", "SCHEDULER_RECOVERED"])
+        wait_for(lambda: events[-1:] == ["SCHEDULER_RECOVERED"])
 
     def test_a_run_whose_end_was_lost_by_the_server_does_not_block_its_job(self, private_server):
         """Nobody notices the loss by an error: the server goes and comes back between two calls."""
@@ -532,6 +533,7 @@ def pair(private_server):
     replica = private_server("redis", *QUICK_REPLICATION, "--replicaof", "127.0.0.1", str(master.port))
     with redis.Redis(port=replica.port) as client:
         replica.until(lambda: require(client.info("replication")["master_link_status"] == "up"))
+    wait_for_copy((master, replica))  # what comes before the first answer of a replica is not sent to it yet
     return master, replica
 
 
