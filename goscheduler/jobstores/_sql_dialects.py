@@ -74,6 +74,14 @@ class Dialect:
         """Return what is unsafe about the settings of the database."""
         return []
 
+    def sends_messages(self, engine: Engine) -> bool:
+        """Tell whether several statements can be sent as one message."""
+        return False
+
+    def begin_reading(self, connection: Connection) -> None:
+        """Begin to read. Each statement may see what was written since the one before."""
+        connection.begin()
+
     @contextmanager
     def turn(self, writes: bool) -> Iterator[None]:
         """Wait, in this process, until a connection may be used."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from goscheduler.jobstores._sql_rows import DueJob, DueRun, Rows, RunRow, limit_
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.plan import AGEING, Standing
+from goscheduler.runs.plan import AGEING, Standing, rank_of
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
 from goscheduler.times import instant
@@ -40,6 +40,75 @@ class Work(NamedTuple):
     rows: Rows
 
 
+class Decisions:
+    """What the plan of a request says about due jobs, as rows."""
+
+    def __init__(self, rows: Rows, request: FireRequest, now: datetime) -> None:
+        self._rows = rows
+        self._request = request
+        self.now = now
+        self._stamp = instant(now)
+        self.started: list[Run] = []
+        self.run_rows: list[RunRow] = []
+        self.records: list[Attempt] = []
+        self.gone: list[str] = []
+        self.finished: list[Job] = []
+        self.moved: list[dict[str, Any]] = []
+        self.suspended: list[Suspended] = []
+        self.displaced: list[str] = []
+
+    def decide(self, row: DueJob, live: int, waiting: int, ledger: Ledger) -> None:
+        """Take in what is to become of a job."""
+        job = self._rows.due_job(row)
+        if job.suspended is not None:
+            self.suspended.append(Suspended(job, job.suspended))
+            return
+        fence = max(row.fence + 1, self._stamp)
+        plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self.now)
+        if plan.suspended is not None:
+            self.suspended.append(Suspended(job, plan.suspended))
+            return
+        for run in (*plan.start, *plan.wait):
+            self.run_rows.append(self._rows.run_row(run, fired=True))
+        self._advance(job, plan, fence)
+        self.started += plan.start
+        self.records += plan.records
+        if plan.displace:
+            self.displaced.append(job.id)
+
+    def _advance(self, job: Job, plan: FiringPlan, fence: int) -> None:
+        following = plan.next_run_time
+        if following is None and not plan.keep:
+            self.gone.append(job.id)
+            self.finished.append(job)
+            job.next_run_time = None
+            return
+        time = None if following is None else instant(following)
+        self.moved.append({
+            "id": job.id, "due": time, "next_run": time, "fence": fence,
+            "zone": "Z" if following is None else zone_text(following.tzinfo),
+            "finished": instant(self.now) if following is None else None,
+        })  # fmt: skip
+        job.next_run_time = following
+
+    def is_plain(self) -> bool:
+        """Tell whether every job starts runs, and moves on or is gone, and nothing else happens."""
+        return (
+            0 < len(self.run_rows) == len(self.started)
+            and not (self.records or self.suspended or self.displaced)
+            and all(change["due"] is not None for change in self.moved)
+        )
+
+    def fired(self) -> Fired:
+        """Return what a store answers."""
+        return Fired(self.started, self.records, self.finished, self.suspended)
+
+    def fired_of(self, job_ids: Collection[str]) -> Fired:
+        """Return what a store answers that has written this about these jobs only; it is plain."""
+        started = [run for run in self.started if run.job.id in job_ids]
+        return Fired(started, finished=[job for job in self.finished if job.id in job_ids])
+
+
 class Firing:
     """One transaction of ``fire_due``."""
 
@@ -47,30 +116,21 @@ class Firing:
         self._work = work
         self._request = request
         self._seen = seen
-        self._now = seen.now
-        self._stamp = instant(seen.now)
-        self._started: list[Run] = []
-        self._run_rows: list[RunRow] = []
-        self._records: list[Attempt] = []
-        self._gone: list[str] = []
-        self._finished: list[Job] = []
-        self._moved: list[dict[str, Any]] = []
-        self._suspended: list[Suspended] = []
-        self._displaced: list[str] = []
+        self._decisions = Decisions(work.rows, request, seen.now)
 
     def fire(self) -> Fired:
         """Fire what is due, and write all of it."""
         lanes = self._seen.due(self._seen.job_lanes)
         due = self._work.tables.jobs.c.due
-        found = _due_rows(self._work, due, DueJob._fields, lanes, self._request, self._now)
+        found = _due_rows(self._work, due, DueJob._fields, lanes, self._request, self._seen.now)
         rows = list(map(DueJob._make, found))
         if rows:
             ledger = load_ledger(self._work, [name for row in rows for name in limit_names(row.limits)])
             standing = self._standings([row.id for row in rows])
             for row in rows:
-                self._fire_one(row, *standing.get(row.id, (0, 0)), ledger)
+                self._decisions.decide(row, *standing.get(row.id, (0, 0)), ledger)
             self._write(ledger)
-        return Fired(self._started, self._records, self._finished, self._suspended)
+        return self._decisions.fired()
 
     def _standings(self, job_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """Return job id → (live runs, fire times that wait), of the jobs that have any runs."""
@@ -82,57 +142,25 @@ class Firing:
         found = self._work.connection.execute(query)
         return {job_id: (int(live), int(waiting)) for job_id, live, waiting in found}
 
-    def _fire_one(self, row: DueJob, live: int, waiting: int, ledger: Ledger) -> None:
-        job = self._work.rows.due_job(row)
-        if job.suspended is not None:
-            self._suspended.append(Suspended(job, job.suspended))
-            return
-        fence = max(row.fence + 1, self._stamp)
-        plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self._now)
-        if plan.suspended is not None:
-            self._suspended.append(Suspended(job, plan.suspended))
-            return
-        for run in (*plan.start, *plan.wait):
-            self._run_rows.append(self._work.rows.run_row(run, fired=True))
-        self._advance(job, plan, fence)
-        self._started += plan.start
-        self._records += plan.records
-        if plan.displace:
-            self._displaced.append(job.id)
-
-    def _advance(self, job: Job, plan: FiringPlan, fence: int) -> None:
-        following = plan.next_run_time
-        if following is None and not plan.keep:
-            self._gone.append(job.id)
-            self._finished.append(job)
-            job.next_run_time = None
-            return
-        time = None if following is None else instant(following)
-        self._moved.append({
-            "id": job.id, "due": time, "next_run": time, "fence": fence,
-            "zone": "Z" if following is None else zone_text(following.tzinfo),
-            "finished": instant(self._now) if following is None else None,
-        })  # fmt: skip
-        job.next_run_time = following
-
     def _write(self, ledger: Ledger) -> None:
         connection, tables, dialect, rows = self._work
-        if self._displaced:
-            self._displace()
-        dialect.insert_fired(connection, tables, self._run_rows)
-        if self._gone:
-            connection.execute(delete(tables.jobs).where(dialect.among(tables.jobs.c.id, self._gone)))
-        dialect.update_rows(connection, tables.jobs, self._moved)
-        history = [rows.history_row(record_of(attempt)) for attempt in self._records]
+        decided = self._decisions
+        if decided.displaced:
+            self._displace(decided.displaced)
+        dialect.insert_fired(connection, tables, decided.run_rows)
+        if decided.gone:
+            connection.execute(delete(tables.jobs).where(dialect.among(tables.jobs.c.id, decided.gone)))
+        dialect.update_rows(connection, tables.jobs, decided.moved)
+        history = [rows.history_row(record_of(attempt)) for attempt in decided.records]
         dialect.insert_rows(connection, tables.history, history, once=True)
         dialect.update_rows(connection, tables.jobs, [
-            {"id": job.id, "suspended": quoted(reason), "due": None} for job, reason in self._suspended
+            {"id": job.id, "suspended": quoted(reason), "due": None} for job, reason in decided.suspended
         ])  # fmt: skip
         save_ledger(self._work, ledger)
 
-    def _displace(self) -> None:
+    def _displace(self, job_ids: Sequence[str]) -> None:
         runs = self._work.tables.runs
-        query = select(runs.c.id).where(self._work.dialect.among(runs.c.job_id, self._displaced))
+        query = select(runs.c.id).where(self._work.dialect.among(runs.c.job_id, job_ids))
         if self._work.dialect.skips_locked:
             # Who is ending one of them at this moment may be waiting for the rows of our jobs.
             query = query.with_for_update(skip_locked=True)
@@ -267,11 +295,28 @@ def _due_rows(
             found.setdefault(executor, []).extend(work.dialect.fetch(work.connection, query))
     most = {executor: min(room, AT_ONCE) for executor, room in request.room.items()}
     if len(lanes) > 1:
-        found = {executor: sorted(rows, key=_rank) for executor, rows in found.items()}
+        found = {executor: sorted(rows, key=rank) for executor, rows in found.items()}
     return [row for executor, rows in found.items() for row in rows[: most[executor]]]
 
 
-def _rank(row: Sequence[Any]) -> tuple[int, int]:
+def room_left(room: Mapping[str, int], runs: Sequence[Run]) -> dict[str, int]:
+    """Return the room that is left when ``runs`` have been handed over."""
+    left = dict(room)
+    for run in runs:
+        left[run.job.executor] -= 1
+    return left
+
+
+def together(foreseen: Fired, rest: Fired) -> Fired:
+    """Return what was fired in two steps, of which the first has only started runs, as if it had been one."""
+    runs = [*foreseen.runs, *rest.runs]
+    if foreseen.runs and rest.runs:
+        runs.sort(key=lambda run: rank_of(run.job, instant(run.due_at)))
+    return rest._replace(runs=runs, finished=[*foreseen.finished, *rest.finished])
+
+
+def rank(row: Sequence[Any]) -> tuple[int, int]:
+    """Return where a row stands among those of its executor: the lowest goes first."""
     _, priority, due, *_ = row
     return due + priority * AGEING, due
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,9 +19,10 @@ from sqlalchemy.engine import Connection
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores._sql_dialects import Dialect
+from goscheduler.jobstores._sql_messages import Message
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import FireRequest
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import EPOCH, UTC, from_instant, instant
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
@@ -68,13 +70,22 @@ def earliest(lanes: Mapping[Lane, int], room: Mapping[str, int]) -> datetime | N
     return None if time is None else from_instant(time, UTC)
 
 
-class _Question(NamedTuple):
+@dataclass
+class Question:
     """A query for some lanes, made once."""
 
     query: Select[Any]
     executors: Sequence[str]
     jobs: Sequence[Lane]
     runs: Sequence[Lane]
+    _compiled: Any = None
+
+    def add_to(self, message: Message, owner: str) -> None:
+        """Ask it along with other statements."""
+        if self._compiled is None:
+            self._compiled = self.query.compile(dialect=message.connection.dialect)
+        expanded = self._compiled.construct_expanded_state({"owner": owner})
+        message.add(expanded.statement, expanded.parameters)
 
 
 class Looking:
@@ -82,13 +93,25 @@ class Looking:
 
     def __init__(self, tables: Tables, dialect: Dialect, server_time: bool) -> None:
         self._tables = tables
-        self._now = dialect.now if server_time and dialect.now is not None else literal_column("NULL")
+        self._now = dialect.now if server_time else None
         self._lanes: dict[str, dict[str, range]] = {"jobs": {}, "runs": {}}
-        self._questions: dict[Any, _Question] = {}
-        self._server_time = server_time
+        self._questions: dict[Any, Question] = {}
         self._seen: Seen | None = None
         self._looked_at = 0.0
         self._more = False
+        self._our_time = (EPOCH, 0.0)
+        self.ahead = timedelta()
+        """By how much the clock of the database is ahead of ours, if it is the one that counts."""
+
+    def begin(self, now: datetime) -> None:
+        """Take in what time it is by our clock."""
+        self._our_time = now, SYSTEM_CLOCK.monotonic()
+
+    def compare(self, now: Any, asked_at: float) -> None:
+        """Take in what the database said when it was asked, at a monotonic time, what time it is."""
+        if self._now is not None:
+            ours, at = self._our_time
+            self.ahead = from_instant(int(now), UTC) - ours - timedelta(seconds=asked_at - at)
 
     def expect(self, request: FireRequest) -> Seen | None:
         """Return what there is to do, where a look a moment ago has seen more than was done; else None."""
@@ -96,7 +119,7 @@ class Looking:
         more, self._more = self._more, False
         if seen is None or not more or passed > BELIEVED:
             return None
-        now = seen.now + timedelta(seconds=passed) if self._server_time else request.now
+        now = seen.now + timedelta(seconds=passed) if self._now is not None else request.now
         expected = seen._replace(now=now, to_end=False)
         due = expected.due(expected.job_lanes)
         return expected if any(request.room.get(executor, 0) > 0 for executor, _ in due) else None
@@ -110,14 +133,37 @@ class Looking:
 
     def look(self, connection: Connection, request: FireRequest) -> Seen:
         """Return what there is to do for the executors that the request names."""
-        executors, tasks = tuple(request.room), tuple(request.tasks)
         while True:
-            question = self._question(executors, tasks)
+            question = self.question(request)
+            asked_at = SYSTEM_CLOCK.monotonic()
             row = connection.execute(question.query, {"owner": request.owner}).one()
-            if self._knew_all_lanes(question, row):
-                break
+            self.compare(row[0], asked_at)
+            seen = self.understood(question, row, request)
+            if seen is not None:
+                return seen
+
+    def now(self, request: FireRequest) -> str:
+        """Return the present moment in microseconds, as SQL."""
+        return str(instant(request.now)) if self._now is None else str(self._now)
+
+    def question(self, request: FireRequest) -> Question:
+        """Return what is to be asked."""
+        executors, tasks = tuple(request.room), tuple(request.tasks)
+        lanes = [tuple(_lanes_of(self._lanes[kind], executors)) for kind in ("jobs", "runs")]
+        key = executors, tasks, *lanes
+        question = self._questions.get(key)
+        if question is None:
+            if len(self._questions) >= KEPT:
+                self._questions.clear()
+            question = self._questions[key] = self._ask(executors, tasks, *lanes)
+        return question
+
+    def understood(self, question: Question, row: Sequence[Any], request: FireRequest) -> Seen | None:
+        """Return what an answer says; None if it has to be asked once more."""
+        if not self._knew_all_lanes(question, row):
+            return None
         self._looked_at, self._more = SYSTEM_CLOCK.monotonic(), False
-        times = row[_FACTS + 4 * len(executors) :]
+        times = row[_FACTS + 4 * len(question.executors) :]
         job_times, run_times = times[: len(question.jobs)], times[len(question.jobs) :]
         self._seen = Seen(
             request.now if row[0] is None else from_instant(int(row[0]), UTC),
@@ -127,7 +173,7 @@ class Looking:
         )
         return self._seen
 
-    def _knew_all_lanes(self, question: _Question, row: Sequence[Any]) -> bool:
+    def _knew_all_lanes(self, question: Question, row: Sequence[Any]) -> bool:
         """Take in which priorities occur; false if the question has left out some."""
         complete = True
         found = iter(row[_FACTS:])
@@ -140,22 +186,12 @@ class Looking:
                 self._lanes[kind][executor] = occur
         return complete
 
-    def _question(self, executors: tuple[str, ...], tasks: tuple[str, ...]) -> _Question:
-        lanes = [tuple(_lanes_of(self._lanes[kind], executors)) for kind in ("jobs", "runs")]
-        key = executors, tasks, *lanes
-        question = self._questions.get(key)
-        if question is None:
-            if len(self._questions) >= KEPT:
-                self._questions.clear()
-            question = self._questions[key] = self._ask(executors, tasks, *lanes)
-        return question
-
     def _ask(
         self, executors: Sequence[str], tasks: Sequence[str], job_lanes: Sequence[Lane], run_lanes: Sequence[Lane]
-    ) -> _Question:
+    ) -> Question:
         jobs, runs = self._tables.jobs, self._tables.runs
         columns: list[Any] = [
-            self._now,
+            literal_column("NULL") if self._now is None else self._now,
             exists().where(*to_end(runs, bindparam("owner"))),
             exists().where(runs.c.held.is_not(None)),
             exists().where(*let_try(runs)),
@@ -166,7 +202,7 @@ class Looking:
         columns += [_earliest(jobs, jobs.c.due, lane, known_task(jobs, tasks)) for lane in job_lanes]
         columns += [_earliest(runs, runs.c.ready, lane, known_task(runs, tasks), *pending) for lane in run_lanes]
         query = select(*[column.label(f"c{number}") for number, column in enumerate(columns)])
-        return _Question(query, executors, job_lanes, run_lanes)
+        return Question(query, executors, job_lanes, run_lanes)
 
 
 def known_task(table: Table, tasks: Sequence[str]) -> Any:

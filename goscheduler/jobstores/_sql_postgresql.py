@@ -38,6 +38,8 @@ from goscheduler.jobstores._sql_tables import Tables
 
 _LIMITS = {"statement_timeout": f"{CALL_SECONDS}s", "idle_in_transaction_session_timeout": f"{CALL_SECONDS}s"}
 _OPTIONS = " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())
+#: What the name of a column begins with that is compared with what is there, beside the one that is written.
+OLD = "old_"
 
 
 class PostgreSQL(Dialect):
@@ -97,6 +99,13 @@ class PostgreSQL(Dialect):
     def is_refusal(self, error: Exception) -> bool:
         return any(word in str(error) for word in ("authentication failed", "does not exist", "permission denied"))
 
+    def sends_messages(self, engine: Engine) -> bool:
+        return engine.dialect.driver == "psycopg"
+
+    def begin_reading(self, connection: Connection) -> None:
+        # The driver then sends the query alone, without BEGIN before and COMMIT after it, each of which is waited for.
+        connection.execution_options(isolation_level="AUTOCOMMIT")
+
     def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
         steps = [f"set_config('{name}', '{value}', true)" for name, value in _LIMITS.items() if self._sets_limits]
         if alone is not None:
@@ -127,13 +136,13 @@ class PostgreSQL(Dialect):
 
     def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
         if rows:
-            given = _given(connection, table, Batch.to_insert(rows))
+            given = given_rows(connection, table, Batch.to_insert(rows))
             tail = " ON CONFLICT DO NOTHING" if once else ""
             connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
 
     def insert_fired(self, connection: Connection, tables: Tables, rows: Sequence[Row]) -> None:
         if rows:
-            given = _given(connection, tables.runs, Batch.to_insert(rows, OF_A_FIRING))
+            given = given_rows(connection, tables.runs, Batch.to_insert(rows, OF_A_FIRING))
             given = with_definitions(connection, tables.jobs, given)
             connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
 
@@ -141,7 +150,7 @@ class PostgreSQL(Dialect):
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
     ) -> None:
         if rows:
-            given = _given(connection, table, Batch.to_update(rows))
+            given = given_rows(connection, table, Batch.to_update(rows))
             sets = assignments(connection, given, added, kept, "there.")
             connection.exec_driver_sql(
                 f"UPDATE {named(connection, table)} AS there SET {sets} FROM {given.source} "
@@ -157,10 +166,11 @@ def _preparing_nothing(connection: Any) -> Any:
     return connection
 
 
-def _given(connection: Connection, table: Table, batch: Batch) -> Given:
+def given_rows(connection: Connection, table: Table, batch: Batch) -> Given:
     """Return rows that are made of one JSON text a column: the driver takes long for real arrays."""
     names = quoted(connection, batch.varying)
-    casts = [name.partition(" COLLATE")[0] for name in types_of(connection, table, (*batch.varying, *batch.same))]
+    columns = [name.removeprefix(OLD) for name in (*batch.varying, *batch.same)]
+    casts = [name.partition(" COLLATE")[0] for name in types_of(connection, table, columns)]
     places = [*(f"given.{name}" for name in names), *["%s"] * len(batch.same)]
     values = [f"CAST({place} AS {type_name})" for place, type_name in zip(places, casts, strict=True)]
     texts = ", ".join(["json_array_elements_text(CAST(%s AS JSON))"] * len(names))

@@ -18,7 +18,7 @@ from goscheduler.jobstores._sql_rows import moment, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Run, Settlement
 from goscheduler.runs.plan import keys_of
-from goscheduler.runs.records import record_of
+from goscheduler.runs.records import Record, record_of
 from goscheduler.runs.transitions import lived
 from goscheduler.times import instant
 
@@ -68,18 +68,30 @@ def settle_untouched(work: Work, settlements: Sequence[Settlement]) -> bool:
     :raises NotAsExpectedError: if somebody has, and nothing may be written then
     """
     runs = work.tables.runs
-    by_fence: dict[int, list[str]] = {}
-    for settlement in settlements:
-        run = settlement.attempt.run
-        by_fence.setdefault(run.fence, []).append(run.id)
-    if len(by_fence) > MOST_FENCES:
+    fences = by_fence(settlements)
+    if len(fences) > MOST_FENCES:
         raise NotAsExpectedError
     untouched = (runs.c.owner.is_not(None), runs.c.revoked == 0, runs.c.cancel.is_(None))
-    for fence, ids in by_fence.items():
+    for fence, ids in fences.items():
         these = work.dialect.among(runs.c.id, ids)
         if work.connection.execute(delete(runs).where(these, runs.c.fence == fence, *untouched)).rowcount != len(ids):
             raise NotAsExpectedError
     return write_ends(work, settlements)
+
+
+def is_plain(settlements: Sequence[Settlement]) -> bool:
+    """Tell whether these runs were started in a few steps, and their ends only have to be noted."""
+    nothing_follows = all(settlement.dead is None and settlement.follow_up is None for settlement in settlements)
+    return nothing_follows and 1 <= len(by_fence(settlements)) <= MOST_FENCES
+
+
+def by_fence(settlements: Sequence[Settlement]) -> dict[int, list[str]]:
+    """Return fence → the ids of the runs."""
+    fences: dict[int, list[str]] = {}
+    for settlement in settlements:
+        run = settlement.attempt.run
+        fences.setdefault(run.fence, []).append(run.id)
+    return fences
 
 
 def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> tuple[list[Settlement], bool]:
@@ -109,8 +121,7 @@ def _end(work: Work, settlements: Sequence[Settlement]) -> bool:
 def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
     """Write how runs ended that have been removed; true if there is something new to claim."""
     connection, tables, dialect, rows = work
-    records = [record_of(settlement.attempt) for settlement in settlements]
-    dialect.insert_rows(connection, tables.history, [rows.history_row(record) for record in records], once=True)
+    records = note_ends(work, settlements)
     letters = [
         DeadLetter(settlement.attempt.run, record, settlement.dead)
         for settlement, record in zip(settlements, records, strict=True)
@@ -122,11 +133,19 @@ def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
         dialect.insert_rows(connection, tables.dead, [rows.dead_row(letter) for letter in letters])
     follow_ups = [settlement.follow_up for settlement in settlements if settlement.follow_up is not None]
     dialect.insert_rows(connection, tables.runs, [rows.run_row(run) for run in follow_ups])
-    _write_lives(work, settlements)
     freed = is_held(work) and free_held(
         work, Counter(key for settlement in settlements for key in keys_of(settlement.attempt.run))
     )
     return freed or bool(follow_ups)
+
+
+def note_ends(work: Work, settlements: Sequence[Settlement]) -> list[Record]:
+    """Write how runs ended into the history and the lives of their jobs; return the records."""
+    records = [record_of(settlement.attempt) for settlement in settlements]
+    history = [work.rows.history_row(record) for record in records]
+    work.dialect.insert_rows(work.connection, work.tables.history, history, once=True)
+    _write_lives(work, settlements)
+    return records
 
 
 def is_anything_lost(connection: Connection, tables: Tables, now: datetime) -> bool:

@@ -16,6 +16,7 @@ from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailab
 from goscheduler.jobstores._sql_databases import dialect_of
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect
 from goscheduler.jobstores._sql_firing import Work
+from goscheduler.jobstores._sql_messages import REFUSAL, Message
 from goscheduler.jobstores._sql_rows import Rows
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores._sql_watchdog import Watchdog
@@ -109,7 +110,8 @@ class Transactions:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Give a connection to read with."""
-        with self._connected(writes=False, seconds=CALL_SECONDS) as connection, connection.begin():
+        with self._connected(writes=False, seconds=CALL_SECONDS) as connection:
+            self.dialect.begin_reading(connection)
             yield connection
 
     def write(self, step: Callable[[Work], T], alone: bool | None = None, seconds: float = CALL_SECONDS) -> T:
@@ -140,6 +142,27 @@ class Transactions:
             self._commit(transaction)
             return result
 
+    def send(self, write: Callable[[Message], None]) -> Message | None:
+        """Return a message with its answers, having written what ``write`` put into it.
+
+        None if nothing was written: others were in the way, or one of the statements has refused it.
+
+        :raises UnknownOutcome: if it cannot be told whether it was written
+        """
+        with self._connected(writes=True, seconds=CALL_SECONDS) as connection:
+            message = Message(connection.execution_options(isolation_level="AUTOCOMMIT"))
+            write(message)
+            try:
+                message.send()
+            except connection.dialect.loaded_dbapi.Error as error:
+                if not message.take_back(error):
+                    raise _unknown(error) from error
+                failure = DBAPIError(None, None, error)
+                if error.sqlstate == REFUSAL or self.dialect.may_try_again(failure):
+                    return None
+                raise failure from error
+            return message
+
     @contextmanager
     def _connected(self, writes: bool, seconds: float) -> Iterator[Connection]:
         with (
@@ -155,7 +178,11 @@ class Transactions:
         except DBAPIError as error:
             if self.dialect.may_try_again(error):
                 raise
-            raise UnknownOutcome(f"It is not known whether this was written: {_cause(error)}") from error
+            raise _unknown(error) from error
+
+
+def _unknown(error: BaseException) -> UnknownOutcome:
+    return UnknownOutcome(f"It is not known whether this was written: {_cause(error)}")
 
 
 def _dialect(url: Any) -> Dialect:

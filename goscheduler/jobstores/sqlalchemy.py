@@ -1,7 +1,8 @@
 """A job store in a SQL database: SQLite, PostgreSQL, MySQL, MariaDB, or any other that SQLAlchemy speaks to.
 
 Several processes may use the same tables at once. A round that finds nothing due costs one query; a round that fires
-costs one transaction for any number of jobs, and so does the end of any number of runs.
+costs one transaction for any number of jobs, and so does the end of any number of runs. With PostgreSQL each of these
+is one message, if it is about jobs that were foreseen.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from goscheduler.errors import InvalidArgument, StoreUnavailable
 from goscheduler.jobstores import _sql_history
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
-from goscheduler.jobstores._sql_firing import Claiming, Firing, Work, tell_to_end
+from goscheduler.jobstores._sql_at_once import end_untouched
+from goscheduler.jobstores._sql_firing import Claiming, Firing, Work, room_left, tell_to_end, together
+from goscheduler.jobstores._sql_foresight import ForeseenFirings
 from goscheduler.jobstores._sql_jobs import StoredJobs
 from goscheduler.jobstores._sql_looking import Looking, Seen, earliest, to_end
 from goscheduler.jobstores._sql_rows import Rows, unquoted
@@ -31,6 +34,8 @@ from goscheduler.jobstores._sql_settling import (
     NotAsExpectedError,
     drop_pending,
     is_anything_lost,
+    is_plain,
+    note_ends,
     recover,
     retire,
     settle,
@@ -87,7 +92,10 @@ class SQLAlchemyJobStore(StoredJobs):
         self._looking = Looking(self._tables, self._dialect, self._server_time)
         self._seen: tuple[FireRequest, Seen] | None = None
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
+        self._held = False
+        """Whether runs were held until others have ended, when it was looked last."""
         self._doubts = Doubts()
+        self._foreseen: ForeseenFirings | None = None
         self._poll = Poll()
 
     @classmethod
@@ -111,6 +119,8 @@ class SQLAlchemyJobStore(StoredJobs):
                 raise StoreUnavailable(f"the connection to the database was lost: {error.orig}") from error
             raise
         self._rows = rows
+        if self._dialect.sends_messages(self._database.engine):
+            self._foreseen = ForeseenFirings(self._database, self._tables, rows, self._looking, self._doubts)
 
     def shutdown(self) -> None:
         self._database.close()
@@ -118,22 +128,34 @@ class SQLAlchemyJobStore(StoredJobs):
     # Firing
 
     def fire_due(self, request: FireRequest) -> Fired:
+        self._looking.begin(request.now)
         found = self._found_again()
-        expected = self._looking.expect(request)
-        seen = expected or self._look(request)
-        fired = Fired()
-        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
-            fired = self._fire(request, seen)
-            if expected is not None and not (fired.runs or fired.records or fired.suspended):
-                return self.fire_due(request)  # things are not as expected
-            request = request._replace(room=_left(request.room, fired.runs))
-            seen = self._looking.after(seen, request.room, fired.runs) or self._look(request)
+        fired, seen, request = self._fire_due(request)
+        if self._foreseen is not None:
+            self._foreseen.look_ahead(request, seen)
         self._poll.found(bool(fired.runs))
-        self._seen = (request, seen)
+        self._seen, self._held = (request, seen), seen.held
         return fired._replace(
             runs=[*found, *fired.runs], next_due=earliest(seen.job_lanes, request.room),
-            more=bool(seen.crowded(seen.job_lanes, request.room)), now=seen.now,
+            more=bool(seen.crowded(seen.job_lanes, request.room)), now=request.now + self._looking.ahead,
         )  # fmt: skip
+
+    def _fire_due(self, request: FireRequest) -> tuple[Fired, Seen, FireRequest]:
+        """Return also what there is to do after that, and the request with the room that is left."""
+        expected = self._looking.expect(request)
+        fired, seen = Fired(), expected
+        if expected is None and self._foreseen is not None:
+            fired, seen = self._foreseen.fire(request)
+            request = request._replace(room=room_left(request.room, fired.runs))
+        seen = seen or self._look(request)
+        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
+            rest = self._fire(request, seen)
+            if expected is not None and not (rest.runs or rest.records or rest.suspended):
+                return self._fire_due(request)  # things are not as expected
+            fired = together(fired, rest)
+            request = request._replace(room=room_left(request.room, rest.runs))
+            seen = self._looking.after(seen, request.room, rest.runs) or self._look(request)
+        return fired, seen, request
 
     def _fire(self, request: FireRequest, seen: Seen) -> Fired:
         fired: Fired = self._start_runs(lambda work: Firing(work, request, seen).fire(), alone=False)
@@ -146,7 +168,7 @@ class SQLAlchemyJobStore(StoredJobs):
         if any(request.room[executor] > 0 for executor, _ in due) or (due and seen.held and seen.let_try):
             first = seen
             claimed = self._start_runs(lambda work: Claiming(work, request, first).claim(), alone=True)
-            request = request._replace(room=_left(request.room, claimed.runs))
+            request = request._replace(room=room_left(request.room, claimed.runs))
             seen = self._look(request)
         return claimed._replace(
             next_due=earliest(seen.run_lanes, request.room),
@@ -185,7 +207,28 @@ class SQLAlchemyJobStore(StoredJobs):
         return found
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        def end_untouched(work: Work) -> Sequence[Settlement]:
+        try:
+            refused = () if self._settle_at_once(settlements) else self._settle(settlements)
+        except UnknownOutcome:
+            self._doubts.ends.update(_key(settlement) for settlement in settlements)
+            raise
+        self._doubts.ends.difference_update(map(_key, settlements))
+        return refused
+
+    def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
+        """Write plain ends in one message, where that can be; false if nothing was written."""
+        if self._foreseen is None or self._held or not is_plain(settlements):
+            return False
+
+        def end(message: Any) -> None:
+            work = Work(message, self._tables, self._dialect, self._rows)
+            end_untouched(work, settlements)
+            note_ends(work, settlements)
+
+        return self._database.send(end) is not None
+
+    def _settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        def end_quickly(work: Work) -> Sequence[Settlement]:
             if settle_untouched(work, settlements):
                 self._dialect.notify(work.connection, self._tables)
             return ()
@@ -197,15 +240,9 @@ class SQLAlchemyJobStore(StoredJobs):
             return refused
 
         try:
-            try:
-                refused = self._database.write(end_untouched, alone=False)
-            except NotAsExpectedError:
-                refused = self._database.write(end, alone=False)
-        except UnknownOutcome:
-            self._doubts.ends.update(_key(settlement) for settlement in settlements)
-            raise
-        self._doubts.ends.difference_update(map(_key, settlements))
-        return refused
+            return self._database.write(end_quickly, alone=False)
+        except NotAsExpectedError:
+            return self._database.write(end, alone=False)
 
     def add_run(self, run: Run) -> None:
         def add(work: Work) -> None:
@@ -394,14 +431,6 @@ class SQLAlchemyJobStore(StoredJobs):
         if not self._server_time or self._dialect.now is None:
             return now
         return from_instant(int(connection.execute(select(self._dialect.now)).scalar_one()), UTC)
-
-
-def _left(room: Mapping[str, int], runs: Sequence[Run]) -> dict[str, int]:
-    """Return the room that is left when ``runs`` have been handed over."""
-    left = dict(room)
-    for run in runs:
-        left[run.job.executor] -= 1
-    return left
 
 
 def _key(settlement: Settlement) -> tuple[str, int]:
