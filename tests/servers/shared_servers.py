@@ -17,11 +17,10 @@ from server_process import GLANCE, GONE_WITHIN, Server
 from sql_servers import MariaDB, PgBouncer, PostgreSQL
 
 KINDS: dict[str, type[Server]] = {
-    server.kind: server
-    for server in (PostgreSQL, PgBouncer, MariaDB, Redis, MongoDB, Etcd, ZooKeeper, RabbitMQ, NATS)
+    server.kind: server for server in (PostgreSQL, MariaDB, Redis, MongoDB, Etcd, ZooKeeper, RabbitMQ, NATS)
 }
 #: Beside them, what is of use to nobody alone.
-ALL_KINDS = {**KINDS, Sentinel.kind: Sentinel}
+ALL_KINDS = {**KINDS, Sentinel.kind: Sentinel, PgBouncer.kind: PgBouncer}
 
 _in_use: dict[str, Server] = {}
 

@@ -407,7 +407,9 @@ def test_what_was_fired_or_claimed_before_the_server_went_silent_is_handed_over(
     assert [run.job.id for run in fired.runs] == ["a"]
     assert isinstance(fired.error, StoreUnavailable)
     server.before_commit = lambda: server.silent.append("names")
-    assert [run.id for run in requests.claim(store).runs] == ["asked"]
+    claimed = store.claim_runs(requests._request(NOW))
+    assert [run.id for run in claimed.runs] == ["asked"]
+    assert isinstance(claimed.error, StoreUnavailable)
 
 
 def test_ends_that_were_written_before_the_server_went_silent_are_not_refused_when_they_are_given_again(
