@@ -283,12 +283,23 @@ def _definition_text(job: Job, purpose: str) -> str:
         f'{{"schema":{SCHEMA},"func":{_quote(job.func_ref or "")},"name":{_quote(job.name)},'
         f'"args":{codec.dumps(list(args), f"{purpose}[args]") if args else "[]"},'
         f'"kwargs":{codec.dumps(kwargs, f"{purpose}[kwargs]") if kwargs else "{}"},'
-        f'"trigger":{codec.dumps(job.trigger, f"{purpose}[trigger]")},"options":{_options_text(job.options)}}}'
+        f'"trigger":{_trigger_text(job.trigger, purpose)},"options":{_options_text(job.options)}}}'
     )
     if len(text) > codec.MAX_SIZE:
         limit = codec.MAX_SIZE
         raise InvalidArgument(f"{purpose} takes {len(text)} bytes when stored, the limit is {limit}", field=purpose)
     return text
+
+
+def _trigger_text(trigger: BaseTrigger, purpose: str) -> str:
+    """Return a trigger as the codec writes it."""
+    if type(trigger) is DateTrigger and trigger.run_date.tzinfo is UTC and not trigger.run_date.fold:
+        # Most jobs that are added by the thousand have one of these: put together by hand, for a sixth of the time.
+        return _DATE.replace("?", trigger.run_date.replace(tzinfo=None).isoformat())
+    return codec.dumps(trigger, f"{purpose}[trigger]")
+
+
+_DATE = codec.dumps(DateTrigger(datetime(2000, 1, 1, tzinfo=UTC))).replace("2000-01-01T00:00:00", "?")
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import BigInteger, Table, bindparam, event, false, func, literal_column, select
@@ -113,7 +114,7 @@ class MySQL(Dialect):
 
     def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
         if rows:
-            batch = Batch.to_insert(rows)
+            batch = Batch.to_insert(sorted(rows, key=_KEY))  # as they stand in the table
             names = ", ".join(quoted(connection, (*batch.varying, *batch.same)))
             head = f"INSERT {'IGNORE ' if once else ''}INTO {named(connection, table)} ({names}) VALUES "
             for values in _portions(_literal_rows(batch)):
@@ -157,6 +158,8 @@ def _row(text: str) -> list[Any]:
 
 
 _decode = json.JSONDecoder().raw_decode
+#: The columns of a row that its place in a table goes by.
+_KEY = itemgetter(0, 1)
 
 
 def _literal(value: Any, charset: str = "_utf8mb4 ") -> str:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goscheduler import codec
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument
 from goscheduler.jobstores import _records
@@ -20,6 +21,7 @@ from goscheduler.runs.transitions import asked_for
 from goscheduler.serializers import JSONSerializer, PickleSerializer
 from goscheduler.testing.contract import NOW, JobMaker, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
+from goscheduler.triggers.date import DateTrigger
 
 SECRET, OTHER = "a secret of some length", "another one, as long"
 SCHEDULER = ManualScheduler()
@@ -87,6 +89,12 @@ def test_jobs_of_an_older_schema_are_read_and_newer_ones_are_not(records, monkey
     monkeypatch.setattr(_records, "SCHEMA", 1)
     monkeypatch.setattr(_records, "_known", {})
     assert "newer version" in str(records.job("a", newer, NOW).suspended)
+
+
+@given(st.datetimes(timezones=st.sampled_from([timezone.utc, ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=2))])))
+def test_the_text_of_a_date_trigger_is_that_of_the_codec(run_date):
+    trigger = DateTrigger(run_date)
+    assert _records._trigger_text(trigger, "job a") == codec.dumps(trigger)
 
 
 def older_run_text(job_text):
