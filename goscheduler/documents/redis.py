@@ -21,6 +21,8 @@ from goscheduler.times import SECOND, UTC, from_instant, instant
 
 try:
     import redis
+
+    from goscheduler.jobstores._redis_client import close_client, make_client
 except ImportError as error:
     raise ImportError(
         f'documents in Redis need a package that is not installed ({error}); pip install "goscheduler[redis]"',
@@ -70,7 +72,7 @@ class RedisDocumentStore(DocumentStore):
 
     def close(self) -> None:
         if self._owns_client:
-            self._client.close()
+            close_client(self._client)
 
     def add(self, id: str, fields: Mapping[str, Any]) -> None:
         """Write fields of a document, new or not, and see to it that it is found when it is due.
@@ -158,12 +160,9 @@ class RedisDocumentStore(DocumentStore):
 def _connected(client: Any) -> Any:
     if isinstance(client, str):
         try:
-            return redis.Redis.from_url(client, socket_timeout=CALL, socket_connect_timeout=CONNECT)
-        except ValueError:
-            # The address itself is not told: it may hold a password.
-            raise InvalidArgument(
-                "client must be an address such as redis://localhost:6379/0", field="client"
-            ) from None
+            return make_client(client, {"socket_timeout": CALL, "socket_connect_timeout": CONNECT})
+        except InvalidArgument as error:
+            raise InvalidArgument(str(error).replace("url must", "client must", 1), field="client") from None
     if not isinstance(client, (redis.Redis, redis.RedisCluster)):
         raise TypeError(f"client must be a redis.Redis or the URL of a server, got {type(client).__name__}")
     return client

@@ -439,3 +439,11 @@ def test_a_url_is_enough(url_of, hashes):
 def test_naive_dates_are_utc_in_redis_too(hashes):
     hashes.add("a", datetime(2026, 5, 4, 12))
     assert hashes.store.lock_next(NOW, UNTIL).sleep_until == NOW
+
+
+@pytest.mark.parametrize("address", ["redis://localhost/0", "redis+sentinel://localhost/main/0"])
+def test_a_client_made_of_an_address_does_not_lock_a_second_document_because_an_answer_was_lost(address):
+    store = RedisDocumentStore(address)
+    connection = store._client.connection_pool.make_connection()
+    assert connection.retry._retries == 0
+    store.close()
