@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +28,11 @@ class FireRequest(NamedTuple):
     """``admit(run, standing, now)`` says what a pending run has to wait for, or None if it may start."""
     tasks: Sequence[str] = ()
     """Names of the tasks that are known here. In a shared store, jobs of other tasks are left to other processes."""
+
+    def after(self, runs: Sequence[Run]) -> FireRequest:
+        """Return it with the room that is left when ``runs`` have been handed over."""
+        taken = Counter([run.job.executor for run in runs])
+        return self._replace(room={alias: free - taken[alias] for alias, free in self.room.items()})
 
 
 class Suspended(NamedTuple):

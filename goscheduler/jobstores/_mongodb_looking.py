@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -76,10 +75,9 @@ class Looking:
 
     def look_after(self, request: FireRequest, runs: Sequence[Run], seen: Seen) -> Seen:
         """Return what there is to do after ``runs`` have taken their room; without room nothing is asked."""
-        taken = Counter(run.job.executor for run in runs)
-        room = {executor: free - taken[executor] for executor, free in request.room.items()}
-        if any(free > 0 for free in room.values()):
-            return self.look(request._replace(room=room))
+        rest = request.after(runs)
+        if any(free > 0 for free in rest.room.values()):
+            return self.look(rest)
         return seen._replace(job_due=None, run_due=None, crowded=True)
 
     def expect(self, request: FireRequest) -> Seen | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -297,14 +297,6 @@ def _due_rows(
     if len(lanes) > 1:
         found = {executor: sorted(rows, key=rank) for executor, rows in found.items()}
     return [row for executor, rows in found.items() for row in rows[: most[executor]]]
-
-
-def room_left(room: Mapping[str, int], runs: Sequence[Run]) -> dict[str, int]:
-    """Return the room that is left when ``runs`` have been handed over."""
-    left = dict(room)
-    for run in runs:
-        left[run.job.executor] -= 1
-    return left
 
 
 def together(foreseen: Fired, rest: Fired) -> Fired:

@@ -23,7 +23,7 @@ from goscheduler.jobstores import _sql_history
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
 from goscheduler.jobstores._sql_at_once import end_untouched
-from goscheduler.jobstores._sql_firing import Claiming, Firing, Work, room_left, tell_to_end, together
+from goscheduler.jobstores._sql_firing import Claiming, Firing, Work, tell_to_end, together
 from goscheduler.jobstores._sql_foresight import ForeseenFirings
 from goscheduler.jobstores._sql_jobs import StoredJobs
 from goscheduler.jobstores._sql_looking import Looking, Seen, earliest, to_end
@@ -146,14 +146,14 @@ class SQLAlchemyJobStore(StoredJobs):
         fired, seen = Fired(), expected
         if expected is None and self._foreseen is not None:
             fired, seen = self._foreseen.fire(request)
-            request = request._replace(room=room_left(request.room, fired.runs))
+            request = request.after(fired.runs)
         seen = seen or self._look(request)
         if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
             rest = self._fire(request, seen)
             if expected is not None and not (rest.runs or rest.records or rest.suspended):
                 return self._fire_due(request)  # things are not as expected
             fired = together(fired, rest)
-            request = request._replace(room=room_left(request.room, rest.runs))
+            request = request.after(rest.runs)
             seen = self._looking.after(seen, request.room, rest.runs) or self._look(request)
         return fired, seen, request
 
@@ -168,7 +168,7 @@ class SQLAlchemyJobStore(StoredJobs):
         if any(request.room[executor] > 0 for executor, _ in due) or (due and seen.held and seen.let_try):
             first = seen
             claimed = self._start_runs(lambda work: Claiming(work, request, first).claim(), alone=True)
-            request = request._replace(room=room_left(request.room, claimed.runs))
+            request = request.after(claimed.runs)
             seen = self._look(request)
         return claimed._replace(
             next_due=earliest(seen.run_lanes, request.room),

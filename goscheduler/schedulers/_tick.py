@@ -10,8 +10,7 @@ A store that raises is left alone for a while; the others go on. Nothing that ha
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,7 +106,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> Left:
     request = FireRequest(now, owner, room, planner, admit, engine.tasks.names() if store.shared else ())
     if alias in engine.left_waiting:
         claimed = claim(engine, alias, store, request)
-        request = request._replace(room=left_over(request.room, claimed.runs))
+        request = request.after(claimed.runs)
         if claimed.runs:
             engine.left_waiting.discard(alias)
     fired = store.fire_due(request)
@@ -116,7 +115,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> Left:
     hand_over(engine, alias, fired.runs, planned=True)
     if fired.error is not None:
         raise fired.error
-    claimed = claim(engine, alias, store, request._replace(room=left_over(request.room, fired.runs)))
+    claimed = claim(engine, alias, store, request.after(fired.runs))
     if fired.runs and claimed.more:
         engine.left_waiting.add(alias)  # they have the next turn, or firings might take all the room for ever
     # A round may take its time: a slow store, or an executor that runs jobs on the thread of the loop.
@@ -157,12 +156,6 @@ def hear(engine: Engine) -> float:
             engine.logger.warning('Job store "%s" does not say which runs are to end: %s', alias, error)
             wait = min(wait, HEAR_AGAIN)
     return wait
-
-
-def left_over(room: Mapping[str, int], runs: Sequence[Run]) -> Mapping[str, int]:
-    """Return the room that is left after ``runs`` were handed over."""
-    taken = Counter([run.job.options.executor for run in runs])
-    return {alias: free - taken[alias] for alias, free in room.items()}
 
 
 def take_over(engine: Engine, alias: str, store: BaseJobStore, runs: Sequence[Run]) -> None:
