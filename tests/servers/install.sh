@@ -12,6 +12,7 @@ ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || have initdb || missing="$
 have pgbouncer || missing="$missing pgbouncer"
 have mariadbd && have mariadb-install-db || missing="$missing mariadb-server-core"
 have my_print_defaults || missing="$missing mariadb-client-core"  # mariadb-install-db asks it
+have openssl || missing="$missing openssl"  # makes certificates
 have redis-server || missing="$missing redis-server"
 have etcd || missing="$missing etcd-server"
 have java || missing="$missing default-jre-headless"

@@ -237,7 +237,6 @@ class TestSentinel:
         watched.master.restart()
         wait_for(lambda: role(watched.master) == "slave")
 
-    @pytest.mark.skipif(not FULL, reason="takes as long as an answer is waited for; GOSCHEDULER_FULL=1")
     def test_a_master_that_hangs_costs_no_firing_either(self, watched, scheduled):
         scheduler, _ = scheduled(RedisJobStore(url=f"{watched.url}?socket_timeout=2"))
         scheduler.add_job(redis_jobs.remember, "interval", seconds=0.2, args=["ran"])
