@@ -186,7 +186,6 @@ def unsafe_settings(facts: Mapping[str, Any]) -> list[str]:
         warnings.append(f"throws keys away when its memory is full (maxmemory-policy {policy}): jobs may vanish "
                         "(set: maxmemory-policy noeviction)")  # fmt: skip
     if facts.get("connected_slaves") and "min_slaves_good_slaves" not in facts:
-        warnings.append("writes to its replicas afterwards: when one of them takes over, what was written last is "
-                        "lost, and what was fired last may run again (bound that with: min-replicas-to-write 1)"
-                        )  # fmt: skip
+        warnings.append("writes to its replicas afterwards: when one takes over, what was written last is lost, "
+                        "and what was fired last may run again (bound that with: min-replicas-to-write 1)")  # fmt: skip
     return warnings

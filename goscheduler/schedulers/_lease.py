@@ -195,14 +195,13 @@ class Leases:
         return True
 
     def _renewed(self, alias: str, lease: Lease, since: float) -> None:
-        new, lease.since, lease.held = not lease.held, since, True
+        goes_on, lease.since, lease.held = not lease.held or lease.failing, since, True
         if lease.failing:
             lease.failing = False
             self._engine.logger.info('The lease in job store "%s" is renewed again', alias)
             self._engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
             self._engine.outages.may_be_over(alias, self._engine.clock.monotonic())
-            new = True
-        if new:
+        if goes_on:
             self._engine.wake()
 
     def _could_not(self, alias: str, lease: Lease, error: BaseException) -> None:
