@@ -50,6 +50,7 @@ class Looking:
         self._jobs = collections.jobs.name
         self._server_time = server_time
         self._spread = 1
+        self._more = False
         self._looked_at = -math.inf
         self._server_now: datetime | None = None
 
@@ -68,22 +69,32 @@ class Looking:
         found: dict[Any, Any] = {row.get("what"): row.get("at") for row in self._collections.meta.aggregate(steps)}
         now = from_instant(found[None], UTC) if self._server_time else request.now
         at = instant(now)
-        self._looked_at, self._server_now = SYSTEM_CLOCK.monotonic(), now
+        self._looked_at, self._server_now, self._more = SYSTEM_CLOCK.monotonic(), now, False
         full = [found.get("due False"), found.get("ready False")]
         crowded = any(time is not None and time <= at for time in full)
         return Seen(now, found.get("due True"), found.get("ready True"), crowded, "end" in found, "held" in found)
 
     def look_after(self, request: FireRequest, runs: Sequence[Run], seen: Seen) -> Seen:
-        """Return what there is to do after ``runs`` have taken their room; without room nothing is asked."""
+        """Return what there is to do after ``runs`` have taken their room.
+
+        It is not asked where there is no room, nor where as many were taken as are taken at once.
+        """
         rest = request.after(runs)
-        if any(free > 0 for free in rest.room.values()):
+        full = not any(free > 0 for free in rest.room.values())
+        if not full and len(runs) < MOST:
             return self.look(rest)
-        return seen._replace(job_due=None, run_due=None, crowded=True)
+        self._more = True
+        return seen._replace(job_due=None, run_due=None, crowded=True) if full else seen
 
     def expect(self, request: FireRequest) -> Seen | None:
-        """Return that jobs are due, where a look a moment ago said so. The server's clock is past the time given."""
+        """Return that jobs are due, where a moment ago there was more than could be taken; else None.
+
+        The server's clock is past the time given.
+        """
+        more, self._more = self._more, False
         passed = SYSTEM_CLOCK.monotonic() - self._looked_at
-        if passed > BELIEVED or self._server_now is None or not any(room > 0 for room in request.room.values()):
+        has_room = any(room > 0 for room in request.room.values())
+        if not more or passed > BELIEVED or self._server_now is None or not has_room:
             return None
         now = self._server_now + timedelta(seconds=passed) if self._server_time else request.now
         return Seen(now, instant(now), None, False, False, False)
@@ -111,7 +122,7 @@ class Looking:
         priorities: Sequence[int] = PRIORITIES
         while priorities:
             steps = [*_earliest(place, [executor], request.tasks, instant(now), priorities), {"$limit": limit}]
-            rows = list(self._collections.jobs.aggregate(steps))
+            rows = list(self._collections.jobs.aggregate(steps, batchSize=limit + 1))
             found.update((row["_id"], row) for row in rows)
             if len(rows) < limit:
                 break

@@ -108,7 +108,6 @@ class MongoDBJobStore(BaseJobStore):
         self._waking: Waking | None = None
         self._seen: tuple[str, FireRequest, Seen] | None = None
         """What ``fire_due`` or ``claim_runs`` has seen last, for the other one, which is named, in the same round."""
-        self._crowded = False
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> MongoDBJobStore:
@@ -262,7 +261,7 @@ class MongoDBJobStore(BaseJobStore):
     def fire_due(self, request: FireRequest) -> Fired:
         with deadline():
             seen = self._seen_before("fire_due", request)
-            seen = seen or (self._looking.expect(request) if self._crowded else None) or self._looking.look(request)
+            seen = seen or self._looking.expect(request) or self._looking.look(request)
             fired = Fired()
             if seen.job_due is not None and seen.job_due <= instant(seen.now):
                 fired = Firing(self._work, request, seen.now).fire()
@@ -271,7 +270,6 @@ class MongoDBJobStore(BaseJobStore):
                 seen = self._looking.look_after(request, fired.runs, seen)
         self._poll.found(bool(fired.runs))
         self._seen = ("claim_runs", request, seen)
-        self._crowded = seen.crowded
         return fired._replace(next_due=_time(seen.job_due), more=seen.crowded, now=seen.now)
 
     def claim_runs(self, request: FireRequest) -> Claimed:
