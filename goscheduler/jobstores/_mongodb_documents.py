@@ -21,12 +21,16 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``runs``        its runs: ``id``, ``text``, ``lane``, ``due``, ``fence``, ``firing`` (stands for a fire time) and, where
                 it applies, ``owner``, ``by`` (a word for the claim), ``definition``, ``limits``, ``held`` (the key it
                 waits for), ``freed`` (the key it waited for), ``cancel`` (why it is to end), ``revoked`` (its job was
-                removed), ``unreadable`` (why)
+                removed), ``unreadable`` (why), ``job`` (its id, in a flight)
 ``ready``       lane and time of the run to be claimed first
 ``told``        records on their way into the history
 ``marks``       what it is found by: "owner:" and who has a run of it, "end:" and who is to end one, "held:" and a key
-                that a run is held under, "told", "suspended", "finished". One index for all of them costs less
+                that a run is held under, "told", "suspended", "finished", "job:" and whose run is in a flight. One
+                index for all of them costs less
 ==============  ======================================================================================================
+
+A **flight** is a document of the same shape, with ``here`` false and an ``ObjectId`` for ``_id``, that has runs of many
+jobs; each of them brings the text of its job as ``definition``.
 
 ``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
 scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of all this, ``jobs.calls``: a ring of words
@@ -179,6 +183,8 @@ def indexed(document: Document) -> Document:
     runs = document.get("runs", ())
     marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
     for entry in runs:
+        if "job" in entry:
+            marks.append(job_mark(entry["job"]))
         if "owner" in entry:
             marks.append(owner_mark(entry["owner"]))
             if "cancel" in entry:
@@ -197,6 +203,11 @@ def indexed(document: Document) -> Document:
 def owner_mark(owner: str) -> str:
     """Return what documents are marked with in which an owner has a run."""
     return f"owner:{owner}"
+
+
+def job_mark(job_id: str) -> str:
+    """Return what flights are marked with in which there is a run of a job."""
+    return f"job:{job_id}"
 
 
 def end_mark(owner: str) -> str:
@@ -231,6 +242,11 @@ def is_claimable(entry: Document) -> bool:
 def is_empty(document: Document) -> bool:
     """Tell whether there is nothing left to be known about a job."""
     return not document["here"] and not document.get("runs") and not document.get("told")
+
+
+def is_flight(document: Document) -> bool:
+    """Tell whether a document holds runs of many jobs, and is that of none."""
+    return not isinstance(document["_id"], str)
 
 
 def freed(runs: Iterable[Document], key: str, count: int = 1) -> list[Document]:

@@ -23,6 +23,7 @@ from goscheduler.jobstores._mongodb_documents import (
     without,
     without_job,
 )
+from goscheduler.jobstores._mongodb_flights import Flights
 from goscheduler.jobstores._mongodb_limits import Places, give_back
 from goscheduler.jobstores._mongodb_looking import Looking
 from goscheduler.jobstores._mongodb_writing import Change, Collections, Writer
@@ -53,6 +54,7 @@ class Work(NamedTuple):
     documents: Documents
     writer: Writer
     looking: Looking
+    flights: Flights
 
 
 class _Planned(NamedTuple):
@@ -159,8 +161,10 @@ class Firing:
         return without_job(document)
 
     def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
-        made = self._work.writer.write([each.change for each in planned], self._request.owner)
-        ids = {change.before["_id"] for change in made}
+        changes = [each.change for each in planned]
+        ids = {change.before["_id"] for change in self._work.flights.take_off(changes)}
+        others = [change for change in changes if change.before["_id"] not in ids]
+        ids |= {change.before["_id"] for change in self._work.writer.write(others, self._request.owner)}
         return [each for each in planned if each.job.id in ids]
 
 

@@ -16,6 +16,7 @@ from goscheduler.jobstores._mongodb_documents import (
     end_mark,
     freed,
     history_document,
+    job_mark,
     quoted,
     unquoted,
     with_runs,
@@ -39,7 +40,10 @@ class Runs:
 
     def live(self, job_id: str | None) -> list[Run]:
         """Return the runs that an owner has."""
-        return self._where(_of_job(job_id, LIVE), live=True)
+        if job_id is None:
+            return self._where(LIVE, live=True)
+        its: Document = {"$or": [{"_id": job_id}, {"marks": job_mark(job_id)}], **LIVE}
+        return [run for run in self._where(its, live=True) if run.job.id == job_id]
 
     def pending(self, job_id: str | None) -> list[Run]:
         """Return the runs that nobody has yet, in the order of their due times."""
@@ -104,6 +108,7 @@ class Runs:
 
     def add(self, run: Run) -> None:
         """Add a pending run to the document of its job; there need not be such a job."""
+        self.land(run.job.id)
 
         def edit(document: Document | None) -> Document:
             before: Document = {"_id": run.job.id, "here": False} if document is None else document
@@ -114,6 +119,10 @@ class Runs:
 
         self._work.writer.edit(run.job.id, edit)
 
+    def land(self, *job_ids: str) -> None:
+        """Move what runs of some jobs into their documents."""
+        self._work.flights.land(map(job_mark, job_ids), job_ids)
+
     def discard_all(self, job_id: str | None) -> bool:
         """Remove the pending runs of one job or of all; false if there were none."""
         ids = [row["_id"] for row in self._jobs.find(_of_job(job_id, PENDING), {"_id": 1})]
@@ -123,6 +132,8 @@ class Runs:
 
     def discard(self, job_id: str, revoke: bool = False) -> None:
         """Remove the pending runs of a job; with ``revoke`` nothing follows its live ones."""
+        if revoke:
+            self.land(job_id)
         turns: list[str] = []
 
         def edit(document: Document | None) -> Document:
@@ -140,10 +151,12 @@ class Runs:
 
         An earlier reason for a live one stays if this one ``yields``.
         """
-        row = self._jobs.find_one({"$or": [LIVE, PENDING], "runs.id": run_id}, {"_id": 1})
+        found_in: Document = {"$or": [LIVE, PENDING], "runs.id": run_id}
+        row = self._jobs.find_one(found_in, {"runs": {"$elemMatch": {"id": run_id}}})
         if row is None:
             return None
-        job_id: str = row["_id"]
+        job_id: str = row["runs"][0].get("job", row["_id"])
+        self.land(job_id)
         found: list[tuple[Run, Document]] = []
 
         def edit(document: Document | None) -> Document:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,6 +29,8 @@ from goscheduler.jobstores._mongodb_documents import (
     freed,
     full_text,
     history_document,
+    is_flight,
+    job_mark,
     life_of,
     owner_mark,
     quoted,
@@ -46,6 +48,9 @@ from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import lived
 from goscheduler.times import instant
 
+#: The id of a run, and the fence that it was handed out with.
+Claim = tuple[str, int]
+
 #: How many documents with records on their way one look takes.
 LOST_AT_ONCE = 500
 #: For how long it is remembered that an owner was given up.
@@ -62,14 +67,15 @@ class Ends:
 
     def settle(self, settlements: Sequence[Settlement], owner: str | None) -> tuple[list[Settlement], bool]:
         """Write how runs ended; return those that were refused, and whether other runs may go on because of it."""
-        ids = {settlement.attempt.run.job.id for settlement in settlements}
-        documents = self._documents(ids)
+        documents = self._documents([settlement.attempt.run for settlement in settlements])
+        entries = _live_entries(documents.values())
         refused: list[Settlement] = []
         ends: list[_End] = []
         for settlement in settlements:
-            document = documents.get(settlement.attempt.run.job.id, {})
-            end = _End.of(settlement, document, self._work.writer.name)
-            if end.entry is None and end.record["_id"] not in self._unsure:
+            run = settlement.attempt.run
+            document, entry = documents.get(run.id, {}), entries.get((run.id, run.fence))
+            end = _End.of(settlement, document, entry, self._work.writer.name)
+            if entry is None and end.record["_id"] not in self._unsure:
                 refused.append(settlement)
             else:
                 ends.append(end)
@@ -77,21 +83,25 @@ class Ends:
         if len(accepted) < len(ends):
             refused += [end.settlement for end in ends if end not in accepted]
         for settlement in refused:
-            self._work.writer.known.pop(settlement.attempt.run.job.id, None)
+            self._work.writer.known.pop(settlement.attempt.run.id, None)
         try:
             return refused, self.apply(accepted, documents, owner)
         except BaseException:
             self._unsure |= {end.record["_id"] for end in accepted}  # or they would be refused the next time
             raise
 
-    def _documents(self, job_ids: Iterable[str]) -> dict[str, Document]:
-        """Return the documents of jobs, where possible as we have written them."""
+    def _documents(self, runs: Sequence[Run]) -> dict[str, Document]:
+        """Return run id → the document that the run is in, where possible as we have written it."""
         known = self._work.writer.known
-        found = {job_id: known[job_id] for job_id in job_ids if job_id in known}
-        missing = [job_id for job_id in job_ids if job_id not in found]
-        if missing:
-            found.update((row["_id"], row) for row in self._work.collections.jobs.find({"_id": {"$in": missing}}))
-        return found
+        found = {run.id: known[run.id] for run in runs if run.id in known}
+        missing = {run.job.id for run in runs if run.id not in found}
+        return {**self._read(missing), **found} if missing else found
+
+    def _read(self, job_ids: Collection[str]) -> dict[str, Document]:
+        """Return run id → the document that the run is in, for all runs of some jobs."""
+        marks = [job_mark(job_id) for job_id in job_ids]
+        rows = self._work.collections.jobs.find({"$or": [{"_id": {"$in": list(job_ids)}}, {"marks": {"$in": marks}}]})
+        return {entry["id"]: row for row in rows for entry in row.get("runs", ())}
 
     def _decide(self, ends: Sequence[_End]) -> list[_End]:
         """Write the records, and return those ends that nobody else has decided otherwise before."""
@@ -114,23 +124,37 @@ class Ends:
         letters = [end.letter for end in ends if end.letter is not None]
         for letter in letters:
             work.collections.dead.replace_one({"_id": letter["_id"]}, letter, upsert=True)
-        pending = _by_job(ends)
         eased = any(end.entry is None or "limits" in end.entry for end in ends)
+        pending = ends
         for _ in range(MOST_TRIES):
+            if self._land_what_goes_on(pending, documents):
+                documents = self._read({end.job_id for end in pending})
+            groups = _by_document(pending, documents)
             changes = [
-                Change(documents[job_id], after)
-                for job_id, group in pending.items()
-                if job_id in documents and (after := _applied(documents[job_id], group)) is not None
+                Change(document, after)
+                for document, group in groups.values()
+                if (after := _applied(document, group)) is not None
             ]
-            eased = eased or any(change.after.get("runs") for change in changes)
+            eased = eased or any("runs" in after and not is_flight(after) for _, after in changes)
             made = {change.before["_id"] for change in work.writer.write(changes, owner)}
             left = [change.before["_id"] for change in changes if change.before["_id"] not in made]
-            pending = {job_id: pending[job_id] for job_id in left}
+            pending = [end for document_id in left for end in groups[document_id][1]]
             if not pending:
                 break
-            documents = {row["_id"]: row for row in work.collections.jobs.find({"_id": {"$in": list(pending)}})}
+            documents = self._read({end.job_id for end in pending})
         self._ease(ends)
         return eased
+
+    def _land_what_goes_on(self, ends: Sequence[_End], documents: dict[str, Document]) -> bool:
+        """Move what is tried again out of flights; false if there is no such run."""
+        jobs = {
+            end.job_id
+            for end in ends
+            if "follow_up" in end.record and end.run_id in documents and is_flight(documents[end.run_id])
+        }
+        if jobs:
+            self._work.flights.land(map(job_mark, jobs), jobs)
+        return bool(jobs)
 
     def _ease(self, ends: Sequence[_End]) -> None:
         """Give back places under limits, and let runs try that are held under them."""
@@ -139,12 +163,11 @@ class Ends:
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
         """Give up owners whose lease has lapsed, and settle what they had."""
         lost_owners = self._give_up(instant(now))
-        documents = self._documents_of(list(lost_owners))
-        ends: list[_End] = []
-        for document in documents.values():
-            ends += self._lost(document, lost_owners, decide)
+        rows = self._documents_of(list(lost_owners))
+        ends = [end for row in rows for end in self._lost(row, lost_owners, decide)]
         decided = self._decide(ends)
         others = [end for end in ends if end not in decided]
+        documents = {entry["id"]: row for row in rows for entry in row["runs"]}
         self.apply([*decided, *self._as_recorded(others)], documents, None)
         self._mend(now)
         return [end.settlement for end in decided]
@@ -174,30 +197,33 @@ class Ends:
             except CodecError as error:
                 self._set_aside(document["_id"], entry["id"], str(error))
                 continue
-            ends.append(_End.of(decide(run, owners[entry["owner"]]), document, self._work.writer.name))
+            ends.append(_End.of(decide(run, owners[entry["owner"]]), document, entry, self._work.writer.name))
         return ends
 
     def retire(self, owner: str) -> None:
         """Make pending again what an owner has, but for what has a record already."""
         documents = self._documents_of([owner])
         claims = {
-            f"{entry['id']}:{entry['fence']}": job_id
-            for job_id, document in documents.items()
+            f"{entry['id']}:{entry['fence']}": document["_id"]
+            for document in documents
             for entry in document["runs"]
             if entry.get("owner") == owner
         }
         over = set(self._work.collections.history.distinct("_id", {"_id": {"$in": list(claims)}}))
         for job_id in set(claims.values()):
             self._work.writer.edit(job_id, lambda document: _put_back(document, owner, over))
-        entries = [entry for document in documents.values() for entry in document["runs"]]
+        entries = [entry for document in documents for entry in document["runs"]]
         leave_places(
             self._work, [(entry["id"], entry.get("limits", ())) for entry in entries if entry.get("owner") == owner]
         )
         self._work.writer.known.clear()
 
-    def _documents_of(self, owners: Sequence[str]) -> dict[str, Document]:
-        rows = self._work.collections.jobs.find({"marks": {"$in": [owner_mark(owner) for owner in owners]}})
-        return {row["_id"]: row for row in rows}
+    def _documents_of(self, owners: Sequence[str]) -> list[Document]:
+        """Return the documents of jobs in which owners have runs; what they had in flights has landed."""
+        marks = [owner_mark(owner) for owner in owners]
+        if marks:
+            self._work.flights.land(marks)
+        return list(self._work.collections.jobs.find({"marks": {"$in": marks}}))
 
     def _set_aside(self, job_id: str, run_id: str, reason: str) -> None:
         def edit(document: Document | None) -> Document:
@@ -229,14 +255,13 @@ class _End:
         self.record = record
         self.entry = entry
         self.run_id: str = record["run_id"]
+        self.job_id: str = record["job_id"]
 
     @classmethod
-    def of(cls, settlement: Settlement, document: Document, writer: str) -> _End:
+    def of(cls, settlement: Settlement, document: Document, entry: Document | None, writer: str) -> _End:
         """Return what is to be written for a settlement; without an entry if the run is not live with this fence."""
-        run = settlement.attempt.run
         record = history_document(record_of(settlement.attempt))
         record["by"] = writer
-        entry = _entry(document, run.id, run.fence)
         follow_up = settlement.follow_up
         if follow_up is not None:
             record["follow_up"] = {
@@ -246,6 +271,10 @@ class _End:
         if settlement.dead is not None and entry is not None:
             record["dead"] = {"reason": quoted(settlement.dead), "run": full_text(entry, document)}
         return cls(settlement, record, entry)
+
+    @property
+    def claim(self) -> Claim:
+        return self.run_id, self.record["fence"]
 
     def as_recorded(self, record: Document) -> _End:
         """Return the end of the same claim as somebody else has recorded it."""
@@ -263,42 +292,50 @@ class _End:
         return {**without(self.record, "dead", "by", "follow_up"), **self.record["dead"], "_id": self.run_id}
 
 
-def _entry(document: Document, run_id: str, fence: int) -> Document | None:
-    """Return the entry of a live run that was handed out with this fence."""
-    for entry in document.get("runs", ()):
-        if entry["id"] == run_id and entry["fence"] == fence and "owner" in entry:
-            found: Document = entry
-            return found
-    return None
+def _live_entries(documents: Iterable[Document]) -> dict[Claim, Document]:
+    """Return claim → entry of all live runs."""
+    different = {id(document): document for document in documents}
+    return {
+        _claim(entry): entry
+        for document in different.values()
+        for entry in document.get("runs", ())
+        if "owner" in entry
+    }
 
 
-def _by_job(ends: Iterable[_End]) -> dict[str, list[_End]]:
-    groups: dict[str, list[_End]] = {}
+def _claim(entry: Document) -> Claim:
+    return entry["id"], entry["fence"]
+
+
+def _by_document(
+    ends: Iterable[_End], documents: dict[str, Document]
+) -> dict[Any, tuple[Document, list[_End]]]:
+    """Return the id of a document → the document and the ends of runs that are in it."""
+    groups: dict[Any, tuple[Document, list[_End]]] = {}
     for end in ends:
-        groups.setdefault(end.record["job_id"], []).append(end)
+        document = documents.get(end.run_id)
+        if document is not None:
+            groups.setdefault(document["_id"], (document, []))[1].append(end)
     return groups
 
 
 def _applied(document: Document, ends: Sequence[_End]) -> Document | None:
-    """Return the document of a job after the ends of some of its runs; None if they have left it already."""
-    runs: list[Document] = list(document.get("runs", ()))
-    keys: Counter[str] = Counter()
-    changed = document
-    followed = False
-    for end in ends:
-        entry = _entry({"runs": runs}, end.run_id, end.record["fence"])
-        if entry is None:
-            continue
-        follow_up = _following(entry, end.record)
-        runs = [each for each in runs if each is not entry] + ([] if follow_up is None else [follow_up])
-        keys[keys_of(end.settlement.attempt.run, ())[0]] += 1
-        followed = followed or follow_up is not None
-        if document["here"]:
-            changed = with_life(changed, lived(life_of(changed), end.settlement.attempt))
-    if not keys:
+    """Return a document after the ends of some runs in it; None if they have left it already."""
+    live = _live_entries([document])
+    over = [end for end in ends if end.claim in live]
+    if not over:
         return None
-    for key, count in keys.items():
-        runs = freed(runs, key, count)
+    claims = {end.claim for end in over}
+    runs: list[Document] = [entry for entry in document["runs"] if _claim(entry) not in claims]
+    follow_ups = [_following(live[end.claim], end.record) for end in over]
+    runs += [entry for entry in follow_ups if entry is not None]
+    if any("held" in entry for entry in runs):
+        for key, count in Counter(keys_of(end.settlement.attempt.run, ())[0] for end in over).items():
+            runs = freed(runs, key, count)
+    changed = document
+    if document["here"]:
+        for end in over:
+            changed = with_life(changed, lived(life_of(changed), end.settlement.attempt))
     return with_runs(changed, runs)
 
 

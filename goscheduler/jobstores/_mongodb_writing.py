@@ -19,7 +19,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError
 from pymongo.write_concern import WriteConcern
 
-from goscheduler.jobstores._mongodb_documents import Document, indexed, is_empty, owner_mark
+from goscheduler.jobstores._mongodb_documents import Document, indexed, is_empty, is_flight
 
 #: How many documents are changed by one statement, and by all the statements of one message.
 BATCH = 100
@@ -60,7 +60,7 @@ class Writer:
         """Who we are, as the first part of all marks."""
         self._numbers = itertools.count(1)
         self.known: dict[str, Document] = {}
-        """Documents as we wrote them last, of jobs that we have runs of: they need not be read when these end."""
+        """Run id → the document that it is in as we wrote it last, of runs of ours: it is not read when these end."""
 
     def mark(self) -> str:
         """Return a word that nobody has used."""
@@ -85,7 +85,7 @@ class Writer:
         try:
             self._jobs.insert_many([indexed(document) for document in documents], ordered=False)
         except BulkWriteError as error:
-            return [documents[index]["_id"] for index in _duplicates(error)]
+            return [documents[index]["_id"] for index in duplicates(error)]
         self.call()
         return []
 
@@ -131,19 +131,23 @@ class Writer:
     def write(self, changes: Sequence[Change], owner: str | None = None) -> list[Change]:
         """Write changes of different documents, and return those that were made.
 
-        Of documents in which ``owner`` has runs it is remembered how they are now.
+        It is remembered of the runs that ``owner`` has in them how they are now.
         """
         ready = [Change(before, after if is_empty(after) else indexed(after)) for before, after in changes]
         made: list[Change] = []
         for start in range(0, len(ready), MESSAGE):
             made += self._send(ready[start : start + MESSAGE])
-        mark = None if owner is None else owner_mark(owner)
-        for _, after in made:
-            if mark in after.get("marks", ()):
-                self.known[after["_id"]] = after
-            else:
-                self.known.pop(after["_id"], None)
+        for before, after in made:
+            self._remember(before, after, owner)
         return made
+
+    def _remember(self, before: Document, after: Document, owner: str | None) -> None:
+        if "broken" not in after:  # else what was in there may be anything
+            for entry in before.get("runs", ()):
+                self.known.pop(entry["id"], None)
+        for entry in after.get("runs", ()) if owner is not None else ():
+            if entry.get("owner") == owner:
+                self.known[entry["id"]] = after
 
     def _send(self, changes: Sequence[Change]) -> Sequence[Change]:
         """Write changes by one message, and return those that were made."""
@@ -174,7 +178,7 @@ class Writer:
         try:
             self._history.insert_many(documents, ordered=False)
         except BulkWriteError as error:
-            return [documents[index]["_id"] for index in _duplicates(error)]
+            return [documents[index]["_id"] for index in duplicates(error)]
         return []
 
     def pass_on(self, documents: Iterable[Document], owner: str | None = None) -> None:
@@ -185,7 +189,7 @@ class Writer:
             self.write([Change(document, _without_told(document)) for document in waiting], owner)
 
 
-def _duplicates(error: BulkWriteError) -> list[int]:
+def duplicates(error: BulkWriteError) -> list[int]:
     """Return the places of the documents that were there already; raise the error if there is more to it."""
     problems = error.details["writeErrors"]
     if error.details["writeConcernErrors"] or any(problem["code"] != _DUPLICATE for problem in problems):
@@ -205,14 +209,14 @@ def _update(group: Sequence[Change], unset: Sequence[str]) -> UpdateMany:
     steps: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", value]}}]
     if unset:
         steps.append({"$unset": list(unset)})
-    return UpdateMany(_read_as(group), steps)
+    return UpdateMany(read_as(group), steps)
 
 
 def _deletion(group: Sequence[Change]) -> Any:
-    return DeleteMany(_read_as(group))
+    return DeleteMany(read_as(group))
 
 
-def _read_as(group: Sequence[Change]) -> Document:
+def read_as(group: Sequence[Change]) -> Document:
     """Return the filter for documents as they were read: a mark belongs to one version of one document."""
     return {
         "_id": {"$in": [change.before["_id"] for change in group]},
@@ -227,8 +231,8 @@ def _differing(change: Change) -> dict[str, Any]:
 
 
 def _is_made(change: Change, now: Document | None) -> bool:
-    if now is None:
-        return is_empty(change.after)
+    if now is None:  # nobody but us deletes the last of a document, other than by moving what is in a flight
+        return is_empty(change.after) and not is_flight(change.before)
     if now.get("v") == change.after["v"]:
         return True
     new = _claims(change.after) - _claims(change.before)

@@ -2,7 +2,9 @@
 
 A job and its runs are one document, so that firing is one change of one document, made only if nobody else has changed
 it since it was read. That needs neither transactions nor locks, and a crash at any point leaves either the job as it
-was or a run that is owned. Where a second document is concerned, one of the two decides and the other follows:
+was or a run that is owned. Where a second document is concerned, one of the two decides and the other follows. Only
+where many jobs fire for the last time, and the server has transactions, their runs leave them for a document of their
+own, a flight: see ``_mongodb_flights``.
 
 =====================================  ===============================================================================
 step                                   a crash after it
@@ -21,8 +23,8 @@ step                                   a crash after it
 ``recover_runs``                       as for ``settle``: the next one who looks goes on
 =====================================  ===============================================================================
 
-A round that finds nothing due costs one question. A round that fires costs four for any number of jobs, and the end of
-any number of runs costs two.
+A round that finds nothing due costs one question. A round that fires costs four for any number of jobs, or six if it
+begins a flight, and the end of any number of runs costs two.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ from goscheduler.jobstores._mongodb_connecting import (
 )
 from goscheduler.jobstores._mongodb_documents import Document, Documents, unquoted, without, without_job
 from goscheduler.jobstores._mongodb_firing import Claiming, Firing, Work
+from goscheduler.jobstores._mongodb_flights import Flights
 from goscheduler.jobstores._mongodb_history import History
 from goscheduler.jobstores._mongodb_looking import Looking, Seen
 from goscheduler.jobstores._mongodb_owners import Owners
@@ -133,7 +136,8 @@ class MongoDBJobStore(BaseJobStore):
         self._collections = collections_of(self.client, self._database, self._prefix)
         self._writer = Writer(self._collections)
         self._looking = Looking(self._collections, self._server_time)
-        self._work = Work(self._collections, Documents(records), self._writer, self._looking)
+        flights = Flights(self._collections, self._writer)
+        self._work = Work(self._collections, Documents(records), self._writer, self._looking, flights)
         self._owners = Owners(self._collections, self._looking, self._server_time)
         self._ends = Ends(self._work)
         self._runs_at_hand = Runs(self._work, self._logger)
@@ -186,6 +190,7 @@ class MongoDBJobStore(BaseJobStore):
     def add_job(self, job: Job) -> None:
         new = self._work.documents.with_job({"_id": job.id, "here": False}, job)
         with deadline():
+            self._runs_at_hand.land(job.id)
             if not self._writer.add(new):
                 self._add_anew(job)
         self._seen = None
@@ -194,8 +199,10 @@ class MongoDBJobStore(BaseJobStore):
         new = [self._work.documents.with_job({"_id": job.id, "here": False}, job) for job in jobs]
         self._seen = None
         for start in range(0, len(new), AT_ONCE):
+            batch = new[start : start + AT_ONCE]
             with deadline():
-                taken = self._writer.add_all(new[start : start + AT_ONCE])
+                self._runs_at_hand.land(*(document["_id"] for document in batch))
+                taken = self._writer.add_all(batch)
             if taken:
                 self._add_all_anew([job for job in jobs if job.id in taken], new)
 

@@ -1,8 +1,8 @@
 """What the life of jobs and runs should be, in a few lines of arithmetic. Needs nothing but numbers.
 
-Time is in whole seconds from the start of a test. Jobs fire at intervals and coalesce. Which of several waiting runs is
-taken first is the store's choice: the expectation adopts it, having checked that it was allowed to start and that
-nothing was left waiting that could have.
+Time is in whole seconds from the start of a test. Jobs fire at intervals and coalesce, or once. Which of several
+waiting runs is taken first is the store's choice: the expectation adopts it, having checked that it was allowed to
+start and that nothing was left waiting that could have.
 """
 
 from __future__ import annotations
@@ -48,15 +48,17 @@ class Terms:
 
 @dataclass(eq=False)
 class ExpectedJob:
-    """A job that fires every ``period`` seconds."""
+    """A job that fires every ``period`` seconds, or once."""
 
     terms: Terms
-    period: int
+    period: int | None
     anchor: int
     next: int | None
 
     def first_from(self, now: int) -> int:
-        """Return its first fire time that is not before ``now``."""
+        """Return its first fire time that is not before ``now``; the only one, however late, if it fires once."""
+        if self.period is None:
+            return self.anchor
         return self.anchor + max(0, -((self.anchor - now) // self.period)) * self.period
 
 
@@ -120,10 +122,10 @@ class Expectation:
 
     # What people do
 
-    def schedule(self, job_id: str, period: int, terms: Terms) -> None:
+    def schedule(self, job_id: str, period: int, terms: Terms, once: bool = False) -> None:
         """A job is added, or gets another trigger and with that a new next time."""
         first = self.now + period
-        self.jobs[job_id] = ExpectedJob(terms, period, first, first)
+        self.jobs[job_id] = ExpectedJob(terms, None if once else period, first, first)
         if any(run.terms.most != terms.most for run in [*self.runs, *self.letters] if run.job_id == job_id):
             self.reshaped.add(job_id)  # runs of an earlier job of this id are left
 
@@ -179,12 +181,17 @@ class Expectation:
                 self._start(run, host)
 
     def fire(self, host: str) -> None:
-        """All jobs that are due fire, each for the newest of its times."""
-        for job_id, job in self.jobs.items():
-            if job.next is not None and job.next <= self.now:
-                newest = job.next + (self.now - job.next) // job.period * job.period
-                job.next = newest + job.period
-                self._fire_one(job_id, job.terms, newest, host)
+        """All jobs that are due fire, each for the newest of its times; one that fires once is gone then."""
+        for job_id, job in list(self.jobs.items()):
+            if job.next is None or job.next > self.now:
+                continue
+            if job.period is None:
+                self._fire_one(job_id, job.terms, job.next, host)
+                del self.jobs[job_id]
+                continue
+            newest = job.next + (self.now - job.next) // job.period * job.period
+            job.next = newest + job.period
+            self._fire_one(job_id, job.terms, newest, host)
 
     def _fire_one(self, job_id: str, terms: Terms, time: int, host: str) -> None:
         live, waiting = self.live(job_id), any(run.firing for run in self.pending(job_id))

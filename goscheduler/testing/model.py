@@ -109,20 +109,22 @@ class StoreMachine(RuleBasedStateMachine):
     def add(self, who: int, job_id: str, period: int, terms: Terms) -> None:
         self._add(self._host(who), job_id, period, terms)
 
-    @rule(who=PICKS, period=PERIODS, terms=TERMS)
-    def add_several(self, who: int, period: int, terms: Terms) -> None:
+    @rule(who=PICKS, period=PERIODS, terms=TERMS, once=st.booleans())
+    def add_several(self, who: int, period: int, terms: Terms, once: bool = False) -> None:
         for number, job_id in enumerate("abc"):
-            self._add(self._host(who), job_id, period + number, Terms(**vars(terms)))
+            self._add(self._host(who), job_id, period if once else period + number, Terms(**vars(terms)), once)
 
-    def _add(self, host: Host, job_id: str, period: int, terms: Terms) -> None:
-        options = terms.as_options()
+    def _add(self, host: Host, job_id: str, period: int, terms: Terms, once: bool = False) -> None:
+        options: dict[str, Any] = {"trigger": "interval", "seconds": period, **terms.as_options()}
+        if once:
+            options |= {"trigger": "date", "run_date": self.clock.now() + timedelta(seconds=options.pop("seconds"))}
         try:
-            host.scheduler.add_job(nothing, "interval", seconds=period, id=job_id, misfire_grace_time=None, **options)
+            host.scheduler.add_job(nothing, id=job_id, misfire_grace_time=None, **options)
         except ConflictingIdError:
             assert job_id in self.model.jobs
         else:
             assert job_id not in self.model.jobs
-            self.model.schedule(job_id, period, terms)
+            self.model.schedule(job_id, period, terms, once)
         self._round(host)
 
     @rule(who=PICKS, job_id=IDS, changes=CHANGES)

@@ -161,6 +161,23 @@ class MongoDB(Server):
         return pymongo.MongoClient(HOST, self.port, directConnection=True, serverSelectionTimeoutMS=500)
 
 
+class Standalone(MongoDB):
+    """A server of MongoDB that is no replica set."""
+
+    def command(self) -> list[str]:
+        given = super().command()
+        for option in ("--replSet", "--oplogSize"):
+            place = given.index(option)
+            del given[place : place + 2]
+        return given
+
+    def settle(self) -> None:
+        """Nothing: there is no set to be the primary of."""
+
+    def _url(self, database: str) -> str:
+        return super()._url(database).partition("?")[0]
+
+
 class Etcd(Server):
     """An etcd cluster of one node. A fresh space is a prefix."""
 

@@ -9,11 +9,12 @@ from datetime import timedelta
 
 import pymongo
 import pytest
-from key_servers import MongoDB
+from key_servers import Standalone
 from pymongo.errors import AutoReconnect
 
 from goscheduler.errors import ConflictingIdError, GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores import _mongodb_connecting as connecting
+from goscheduler.jobstores import _mongodb_looking as looking
 from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import OutcomeKind, Owner
@@ -169,6 +170,23 @@ class TestMongoDB(StoreContract):
         peer.recover_runs(NOW + 2 * MINUTE, lost)
         assert len(peer.dead_letters(EVERYTHING)) == (0 if written else 1)
         assert len(peer.pending_runs("a")) == (1 if written else 0)
+
+    # Looks
+
+    def test_it_is_not_looked_again_while_there_is_more_than_is_taken_at_once(
+        self, store, make_job, requests, monkeypatch
+    ):
+        monkeypatch.setattr(looking, "MOST", 10)
+        store.add_jobs([make_job(f"job-{number}", due=NOW) for number in range(25)])
+        looks = []
+        look = store._looking.look
+        monkeypatch.setattr(store._looking, "look", lambda request: looks.append(request) or look(request))
+        fired, counts = [], []
+        while not fired or fired[-1].runs:
+            fired.append(store.fire_due(requests._request(NOW, room={"default": 100})))
+            counts.append(len(looks))
+        assert [len(each.runs) for each in fired] == [10, 10, 5, 0]
+        assert counts == [1, 1, 2, 3], "at first, and when less was left than is taken"
 
     # Limits
 
@@ -466,23 +484,6 @@ def test_options_that_make_no_sense_are_refused_without_the_password(options, ma
     with pytest.raises((InvalidArgument, TypeError), match=match) as caught:
         MongoDBJobStore(**options)
     assert "s3cret" not in str(caught.value)
-
-
-class Standalone(MongoDB):
-    """A server that is no replica set."""
-
-    def command(self):
-        given = super().command()
-        for option in ("--replSet", "--oplogSize"):
-            place = given.index(option)
-            del given[place : place + 2]
-        return given
-
-    def settle(self):
-        """Nothing: there is no set to be the primary of."""
-
-    def _url(self, database):
-        return super()._url(database).partition("?")[0]
 
 
 @pytest.mark.serial

@@ -1,0 +1,182 @@
+"""Runs of jobs that are over by having fired, in the MongoDB store: many of them in one document, a flight.
+
+Who fires many jobs for the last time deletes their documents and writes all their runs into a few new ones, in a
+transaction. That costs half of what it does to write each run into the document of its job. A run ends there as in any
+document. Whatever else is to happen to it, be it cancelled, tried again or recovered, happens in the document of its
+job: before that it **lands** there. So a flight holds live runs of one owner, and nothing else.
+
+A server that is no member of a replica set has no transactions, and no flights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bson import ObjectId
+from pymongo import DeleteOne, InsertOne, ReplaceOne
+from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure
+from pymongo.read_concern import ReadConcern
+
+from goscheduler.jobstores._mongodb_documents import Document, indexed, is_empty, with_runs, without
+from goscheduler.jobstores._mongodb_writing import MOST_TRIES, Change, Collections, Writer, duplicates, read_as
+
+#: How many runs are worth a flight, and how many one holds at most: what is left of one is written anew when some end.
+FEWEST = 20
+MOST = 100
+#: How long the text of a job may be that goes along with its run.
+LONGEST_TEXT = 10_000
+#: How many flights land at once.
+LANDING = 20
+#: For how many batches at most none takes off, when others have snatched at the same jobs.
+LONGEST_REST = 32
+#: What flights are found by: their ids are no ids of jobs.
+FLIGHT: Document = {"_id": {"$type": "objectId"}}
+#: Codes of what servers say that have no transactions, or not for this.
+_NO_TRANSACTIONS = (20, 263)
+
+
+class _Changed(Exception):
+    """Nothing was written: somebody else was quicker, or it cannot be done in this way."""
+
+
+class Flights:
+    """The flights of one store."""
+
+    def __init__(self, collections: Collections, writer: Writer) -> None:
+        self._jobs = collections.jobs
+        self._writer = writer
+        self.possible = True
+        """Whether the server has transactions, as far as is known."""
+        self._rest = self._resting = 0
+
+    def take_off(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Make those of the changes by flights that leave no more of a job than one live run; return them."""
+        if not self.possible or len(changes) < FEWEST:
+            return ()
+        if self._resting:
+            self._resting -= 1
+            return ()
+        flying = [change for change in changes if _can_fly(change)]
+        if len(flying) < FEWEST:
+            return ()
+        try:
+            self._fly(flying)
+        except _Changed:
+            self._rest = self._resting = min(2 * self._rest + 1, LONGEST_REST)
+            return ()
+        self._rest = 0
+        return flying
+
+    def _fly(self, changes: Sequence[Change]) -> None:
+        entries = [
+            {**after["runs"][0], "job": after["_id"], "definition": after["definition"]} for _, after in changes
+        ]
+        flights = [self._marked(_flight(entries[start : start + MOST])) for start in range(0, len(entries), MOST)]
+        with self._transaction() as session:
+            deleted = self._jobs.delete_many(read_as(changes), session=session).deleted_count
+            if deleted < len(changes):
+                raise _Changed
+            self._jobs.insert_many(flights, session=session)
+        for flight in flights:
+            self._writer.known.update((entry["id"], flight) for entry in flight["runs"])
+
+    def land(self, marks: Iterable[str], jobs: Collection[str] | None = None) -> None:
+        """Move runs out of flights that bear one of these marks; all, or those of some jobs."""
+        wanted: Document = {"marks": {"$in": list(marks)}, **FLIGHT}
+        for _ in range(MOST_TRIES):
+            flights = list(self._jobs.find(wanted).limit(LANDING))
+            if not flights:
+                return
+            try:
+                self._land(flights, jobs)
+            except _Changed:
+                continue
+        raise ConnectionFailure("Runs are changed by others all the time")
+
+    def _land(self, flights: Sequence[Document], jobs: Collection[str] | None) -> None:
+        """Move runs into the documents of their jobs; there need not be any."""
+        landing = [entry for flight in flights for entry in flight["runs"] if jobs is None or entry["job"] in jobs]
+        gone = {entry["id"] for entry in landing}
+        with self._transaction() as session:
+            ids = [entry["job"] for entry in landing]
+            before = {row["_id"]: row for row in self._jobs.find({"_id": {"$in": ids}}, session=session)}
+            after = dict(before)
+            for entry in landing:
+                after[entry["job"]] = _landed(entry, after.get(entry["job"]))
+            changes = [Change(before.get(job_id, {}), document) for job_id, document in after.items()]
+            for flight in flights:
+                rest = [entry for entry in flight["runs"] if entry["id"] not in gone]
+                changes.append(Change(flight, with_runs(flight, rest)))
+            self._write(changes, session)
+        for run_id in gone:
+            self._writer.known.pop(run_id, None)
+
+    def _write(self, changes: Sequence[Change], session: Any) -> None:
+        statements = [self._statement(change) for change in changes]
+        try:
+            result = self._jobs.bulk_write(statements, ordered=False, session=session)
+        except BulkWriteError as error:
+            duplicates(error)
+            raise _Changed from None
+        if result.inserted_count + result.matched_count + result.deleted_count < len(changes):
+            raise _Changed
+
+    def _statement(self, change: Change) -> Any:
+        before, after = change
+        if not before:
+            return InsertOne(self._marked(after))
+        as_read = {"_id": before["_id"], "v": before["v"]}
+        return DeleteOne(as_read) if is_empty(after) else ReplaceOne(as_read, self._marked(after))
+
+    def _marked(self, document: Document) -> Document:
+        return {**indexed(document), "v": self._writer.mark()}
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """Make what is done inside together, or not at all.
+
+        Without transactions it is done step by step: there flights can only have come with a copy of the data.
+        """
+        if not self.possible:
+            yield None
+            return
+        try:
+            with (
+                self._jobs.database.client.start_session(causal_consistency=False) as session,
+                session.start_transaction(ReadConcern("local"), self._jobs.write_concern),
+            ):
+                yield session
+        except OperationFailure as error:
+            self.possible = error.code not in _NO_TRANSACTIONS
+            if self.possible and not error.has_error_label("TransientTransactionError"):
+                raise
+            raise _Changed from None
+
+
+def _can_fly(change: Change) -> bool:
+    before, after = change
+    runs = after.get("runs", ())
+    return (
+        len(runs) == 1
+        and not (after["here"] or "told" in after or "runs" in before)
+        and "owner" in runs[0]
+        and "limits" not in runs[0]
+        and len(after["definition"]) <= LONGEST_TEXT
+    )
+
+
+def _flight(entries: list[Document]) -> Document:
+    return {"_id": ObjectId(), "here": False, "runs": entries}
+
+
+def _landed(entry: Document, document: Document | None) -> Document:
+    """Return the document of a job with a run in it that came by a flight."""
+    definition, run = entry["definition"], without(entry, "job", "definition")
+    if document is None:
+        return {"_id": entry["job"], "here": False, "definition": definition, "fence": entry["fence"], "runs": [run]}
+    if document.get("definition") != definition:
+        run["definition"] = definition
+    fence = max(document.get("fence", 0), entry["fence"])
+    return {**document, "fence": fence, "runs": [*document.get("runs", ()), run]}
