@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from pymongo import MongoClient, monitoring
+from pymongo.write_concern import WriteConcern
 
 
 class RedisTape:
@@ -46,21 +47,22 @@ class RedisTape:
 class MongoTape(monitoring.CommandListener):
     """Records commands, as the driver tells of them."""
 
-    FIRING = ("aggregate", "find", "insert", "update", "delete")
-    #: Parts of a command that belong to the connection.
-    _LEFT_OUT = ("lsid", "txnNumber", "$clusterTime", "$db", "$readPreference")
+    FIRING = ("aggregate", "find", "insert", "update", "delete", "commitTransaction")
+    #: Parts of a command that belong to the connection or the transaction.
+    _LEFT_OUT = ("lsid", "txnNumber", "autocommit", "$clusterTime", "$db", "$readPreference")
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         from goscheduler.jobstores.mongodb import MongoDBJobStore
 
         self._server, self._database = options["host"], options["database"]
-        self._commands: list[dict[str, Any]] = []
+        self._commands: list[tuple[Any, dict[str, Any]]] = []
+        """Which session a command was sent in, if it is part of a transaction, and the command."""
         self.store = MongoDBJobStore(**options, event_listeners=[self])
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
-        if event.command_name in self.FIRING and event.database_name == self._database and not _is_call(event):
+        if event.command_name in self.FIRING and not _is_call(event):
             command = {name: part for name, part in event.command.items() if name not in self._LEFT_OUT}
-            self._commands.append(command)
+            self._commands.append((event.command["lsid"]["id"] if "autocommit" in event.command else None, command))
 
     def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
         """Nothing: what was sent is enough."""
@@ -71,9 +73,9 @@ class MongoTape(monitoring.CommandListener):
     def play(self) -> float:
         """Add the jobs again, and return how many seconds firing them takes."""
         jobs = self.store._collections.jobs.name
-        adding = [command for command in self._commands if command.get("insert") == jobs]
-        firing = [command for command in self._commands if command.get("insert") != jobs]
-        for command in firing:
+        adding = [command for session, command in self._commands if session is None and command.get("insert") == jobs]
+        firing = [step for step in self._commands if step[0] is not None or step[1].get("insert") != jobs]
+        for _, command in firing:
             if "cursor" in command:
                 command["cursor"] = {"batchSize": 10_000}  # all of it, where the store had asked for more in turn
         client: MongoClient[dict[str, Any]] = MongoClient(self._server)
@@ -85,9 +87,29 @@ class MongoTape(monitoring.CommandListener):
                     database[name].delete_many({})
             for command in adding:
                 database.command(command)
-            seconds = _timed([partial(database.command, command) for command in firing])
+            player = _Player(database)
+            seconds = _timed([partial(player.play, *step) for step in firing])
             assert database[f"{jobs}.history"].count_documents({}) == records, "not the same has happened"
         return seconds
+
+
+class _Player:
+    """Sends commands, those of a transaction in a session as they were."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+        self._sessions: dict[Any, Any] = {}
+
+    def play(self, place: Any, command: dict[str, Any]) -> None:
+        if place is not None and place not in self._sessions:
+            self._sessions[place] = self._database.client.start_session()
+        session = self._sessions.get(place)
+        if command.pop("startTransaction", False):
+            session.start_transaction(write_concern=WriteConcern("majority", j=True))
+        if "commitTransaction" in command:
+            session.commit_transaction()
+        else:
+            self._database.command(command, session=session)
 
 
 def _is_call(event: monitoring.CommandStartedEvent) -> bool:
