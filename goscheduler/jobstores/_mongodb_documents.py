@@ -25,12 +25,15 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``ready``       lane and time of the run to be claimed first
 ``told``        records on their way into the history
 ``marks``       what it is found by: "owner:" and who has a run of it, "end:" and who is to end one, "held:" and a key
-                that a run is held under, "told", "suspended", "finished", "job:" and whose run is in a flight. One
-                index for all of them costs less
+                that a run is held under, "told", "suspended", "finished", "flight". One index for all of them costs
+                less
 ==============  ======================================================================================================
 
 A **flight** is a document of the same shape, with ``here`` false and an ``ObjectId`` for ``_id``, that has runs of many
 jobs; each of them brings the text of its job as ``definition``.
+
+An **end of a lane** is a document that is of no job, and due at :data:`NEVER`; see ``_mongodb_looking`` for what it is
+good for. Its ``_id`` names executor and priority. Another one ends the marks that are looked for.
 
 ``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
 scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of all this, ``jobs.calls``: a ring of words
@@ -65,6 +68,10 @@ LONGEST_TEXT = 4 * 1024 * 1024
 MOST_RUNS = 20_000
 #: What is found of marks where runs are held until others end, and not because they cannot be read.
 ANY_HELD: Document = {"$in": [re.compile("^held:job:"), re.compile("^held:limit:")]}
+
+PRIORITIES = list(range(10))
+#: When the ends of lanes are due. No time of a job comes near to it.
+NEVER = 1 << 62
 
 _JOB_FIELDS = ("lane", "next", "zone", "due", "suspended", "limits", "life", "finished")
 
@@ -154,6 +161,17 @@ def lane_of(job: Job) -> Document:
     return {"executor": job.executor, "priority": job.priority, "task": job.task or ""}
 
 
+def lane_ends(executors: Iterable[str]) -> list[Document]:
+    """Return the documents that end the lanes of executors, and the marks that are looked for."""
+    nobody: Document = {"v": "", "here": False}
+    ends: list[Document] = [{"_id": {"end": "marks"}, **nobody, "marks": ["end;", "held;"]}]
+    for executor in executors:
+        for priority in PRIORITIES:
+            place = {"executor": executor, "priority": priority, "at": NEVER, "task": ""}
+            ends.append({"_id": {"end": [executor, priority]}, **nobody, "due": place, "ready": place})
+    return ends
+
+
 def rank_in(place: Document) -> tuple[int, int]:
     """Return the rank of what stands at a place in line; see :func:`goscheduler.runs.plan.rank_of`."""
     return place["at"] + place["priority"] * AGEING, place["at"]
@@ -182,9 +200,9 @@ def indexed(document: Document) -> Document:
     """Return the document with the fields that follow from the others, by which it is found."""
     runs = document.get("runs", ())
     marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
+    if is_flight(document):
+        marks.append(FLIGHT)
     for entry in runs:
-        if "job" in entry:
-            marks.append(job_mark(entry["job"]))
         if "owner" in entry:
             marks.append(owner_mark(entry["owner"]))
             if "cancel" in entry:
@@ -205,11 +223,6 @@ def owner_mark(owner: str) -> str:
     return f"owner:{owner}"
 
 
-def job_mark(job_id: str) -> str:
-    """Return what flights are marked with in which there is a run of a job."""
-    return f"job:{job_id}"
-
-
 def end_mark(owner: str) -> str:
     """Return what documents are marked with in which an owner is to end a run."""
     return f"end:{owner}"
@@ -220,10 +233,12 @@ def held_mark(key: str) -> str:
     return f"held:{key}"
 
 
+#: What flights are marked with.
+FLIGHT = "flight"
 #: Conditions for documents with live runs, and with pending ones.
 LIVE: Document = {"marks": {"$elemMatch": {"$gte": "owner:", "$lt": "owner;"}}}
 PENDING: Document = {
-    "$or": [{"ready.at": {"$exists": True}}, {"marks": {"$elemMatch": {"$gte": "held:", "$lt": "held;"}}}]
+    "$or": [{"ready.at": {"$lt": NEVER}}, {"marks": {"$elemMatch": {"$gte": "held:", "$lt": "held;"}}}]
 }
 
 

@@ -10,7 +10,7 @@ A server that is no member of a replica set has no transactions, and no flights.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from pymongo import DeleteOne, InsertOne, ReplaceOne
 from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure
 from pymongo.read_concern import ReadConcern
 
-from goscheduler.jobstores._mongodb_documents import Document, indexed, is_empty, with_runs, without
+from goscheduler.jobstores._mongodb_documents import FLIGHT, Document, indexed, is_empty, with_runs, without
 from goscheduler.jobstores._mongodb_writing import MOST_TRIES, Change, Collections, Writer, duplicates, read_as
 
 #: How many runs are worth a flight, and how many one holds at most: what is left of one is written anew when some end.
@@ -31,8 +31,6 @@ LONGEST_TEXT = 10_000
 LANDING = 20
 #: For how many batches at most none takes off, when others have snatched at the same jobs.
 LONGEST_REST = 32
-#: What flights are found by: their ids are no ids of jobs.
-FLIGHT: Document = {"_id": {"$type": "objectId"}}
 #: Codes of what servers say that have no transactions, or not for this.
 _NO_TRANSACTIONS = (20, 263)
 
@@ -82,11 +80,10 @@ class Flights:
         for flight in flights:
             self._writer.known.update((entry["id"], flight) for entry in flight["runs"])
 
-    def land(self, marks: Iterable[str], jobs: Collection[str] | None = None) -> None:
-        """Move runs out of flights that bear one of these marks; all, or those of some jobs."""
-        wanted: Document = {"marks": {"$in": list(marks)}, **FLIGHT}
+    def land(self, condition: Document, jobs: Collection[str] | None = None) -> None:
+        """Move runs out of the flights that a condition finds; all, or those of some jobs."""
         for _ in range(MOST_TRIES):
-            flights = list(self._jobs.find(wanted).limit(LANDING))
+            flights = list(self._jobs.find({**condition, "marks": FLIGHT}).limit(LANDING))
             if not flights:
                 return
             try:
@@ -94,6 +91,10 @@ class Flights:
             except _Changed:
                 continue
         raise ConnectionFailure("Runs are changed by others all the time")
+
+    def land_jobs(self, jobs: Collection[str]) -> None:
+        """Move the runs of some jobs out of flights."""
+        self.land({"runs.job": {"$in": list(jobs)}}, jobs)
 
     def _land(self, flights: Sequence[Document], jobs: Collection[str] | None) -> None:
         """Move runs into the documents of their jobs; there need not be any."""

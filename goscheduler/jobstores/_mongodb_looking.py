@@ -1,23 +1,30 @@
-"""What the MongoDB store asks: what there is to do, by one question for most rounds, and what is due, in order."""
+"""What the MongoDB store asks: what there is to do, by one question for most rounds, and what is due, in order.
+
+Who looks for the first entry of an index passes those that were deleted before it, for as long as the server keeps them
+for its snapshots, which is five minutes. With a hundred firings a second these are 30,000, and they would be passed for
+each lane and each mark that is asked for. So each of them ends in an entry that stays, at a time that never comes; and
+it is remembered for a second, unless we make a job due or hear that somebody else did, before which time there is none.
+"""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pymongo.errors import BulkWriteError
+
 from goscheduler.clock import SYSTEM_CLOCK
-from goscheduler.jobstores._mongodb_documents import ANY_HELD, Document, end_mark, rank_in
-from goscheduler.jobstores._mongodb_writing import Collections
+from goscheduler.jobstores._mongodb_documents import ANY_HELD, NEVER, PRIORITIES, Document, end_mark, lane_ends, rank_in
+from goscheduler.jobstores._mongodb_writing import Collections, duplicates
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.times import UTC, from_instant, instant
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
 
-PRIORITIES = list(range(10))
 #: The server's clock in microseconds; it is exact to a millisecond.
 SERVER_NOW: Document = {"$multiply": [{"$toLong": "$$NOW"}, 1000]}
 META = {"_id": "schema"}
@@ -25,6 +32,8 @@ META = {"_id": "schema"}
 MOST = 1000
 #: For how many seconds it is believed that there is more to do, when there was more than could be taken.
 BELIEVED = 0.25
+#: For how many seconds it is believed that there is no job before the first one that was seen.
+START_BELIEVED = 1.0
 _LONG_AGO = -(1 << 62)
 
 
@@ -34,35 +43,60 @@ class Seen(NamedTuple):
     now: datetime
     job_due: int | None
     run_due: int | None
-    crowded: bool
-    """Whether something is due for an executor that has no room."""
+    jobs_left: bool
+    """Whether a job is due for an executor that has no room."""
+    runs_left: bool
+    """The same of a pending run."""
     to_end: bool
     """Whether a run of ours is to be ended."""
     held: bool
     """Whether runs are held until others have ended."""
 
 
-class Looking:
-    """Asks for one store."""
+class _Start(NamedTuple):
+    """Where the jobs begin."""
 
-    def __init__(self, collections: Collections, server_time: bool) -> None:
+    since: int
+    """No job of these executors and tasks is due before."""
+    executors: frozenset[str]
+    tasks: Sequence[str]
+    changes: int
+    found_at: float
+
+
+class Looking:
+    """Asks for one store; ``hears`` tells whether changes that others make are heard of."""
+
+    def __init__(self, collections: Collections, server_time: bool, hears: Callable[[], bool]) -> None:
         self._collections = collections
         self._jobs = collections.jobs.name
         self._server_time = server_time
+        self._hears = hears
         self._spread = 1
+        self._changes = 0
+        self._start = _Start(_LONG_AGO, frozenset(), (), 0, -math.inf)
         self._more = False
+        self._ended: set[str] = set()
+        """Executors whose lanes have an end."""
         self._looked_at = -math.inf
         self._server_now: datetime | None = None
 
+    def forget(self) -> None:
+        """Believe nothing any more: a job may be due earlier than was seen."""
+        self._changes += 1
+
     def look(self, request: FireRequest) -> Seen:
         """Return what there is to do."""
+        self._end_lanes(request.room.keys() - self._ended)
+        start = self._started(request)
         steps: list[Document] = [{"$match": META}, {"$project": {"_id": 0, "at": SERVER_NOW}}]
         for with_room in (True, False):
             executors = [name for name, room in request.room.items() if (room > 0) is with_room]
             for place in ("due", "ready") if executors else ():
                 what = f"{place} {with_room}"
                 last: Document = {"$project": {"_id": 0, "at": f"${place}.at", "what": what}}
-                steps.append(self._also([*_earliest(place, executors, request.tasks), {"$limit": 1}, last]))
+                since = start.since if place == "due" else _LONG_AGO
+                steps.append(self._also([*_earliest(place, executors, request.tasks, since), {"$limit": 1}, last]))
         for what, mark in (("end", end_mark(request.owner)), ("held", ANY_HELD)):
             told: Document = {"$project": {"_id": 0, "what": what}}
             steps.append(self._also([{"$match": {"marks": mark}}, {"$limit": 1}, told]))
@@ -70,9 +104,13 @@ class Looking:
         now = from_instant(found[None], UTC) if self._server_time else request.now
         at = instant(now)
         self._looked_at, self._server_now, self._more = SYSTEM_CLOCK.monotonic(), now, False
-        full = [found.get("due False"), found.get("ready False")]
-        crowded = any(time is not None and time <= at for time in full)
-        return Seen(now, found.get("due True"), found.get("ready True"), crowded, "end" in found, "held" in found)
+        if request.room:
+            times = [found[what] for what in ("due True", "due False") if what in found]
+            self._start = start._replace(since=min(times, default=at))
+        jobs_left, runs_left = (found.get(f"{place} False", math.inf) <= at for place in ("due", "ready"))
+        return Seen(
+            now, found.get("due True"), found.get("ready True"), jobs_left, runs_left, "end" in found, "held" in found
+        )
 
     def look_after(self, request: FireRequest, runs: Sequence[Run], seen: Seen) -> Seen:
         """Return what there is to do after ``runs`` have taken their room.
@@ -84,7 +122,15 @@ class Looking:
         if not full and len(runs) < MOST:
             return self.look(rest)
         self._more = True
-        return seen._replace(job_due=None, run_due=None, crowded=True) if full else seen
+        runs_left = seen.runs_left or (seen.run_due is not None and seen.run_due <= instant(seen.now))
+        return seen._replace(job_due=None, run_due=None, jobs_left=True, runs_left=runs_left) if full else seen
+
+    def _started(self, request: FireRequest) -> _Start:
+        """Return where to begin, from what was seen before if that can be believed."""
+        before, now = self._start, SYSTEM_CLOCK.monotonic()
+        fresh = _Start(_LONG_AGO, frozenset(request.room), request.tasks, self._changes, now)
+        known = before._replace(since=_LONG_AGO, found_at=now) == fresh
+        return before if known and self._hears() and now - before.found_at < START_BELIEVED else fresh
 
     def expect(self, request: FireRequest) -> Seen | None:
         """Return that jobs are due, where a moment ago there was more than could be taken; else None.
@@ -97,7 +143,7 @@ class Looking:
         if not more or passed > BELIEVED or self._server_now is None or not has_room:
             return None
         now = self._server_now + timedelta(seconds=passed) if self._server_time else request.now
-        return Seen(now, instant(now), None, False, False, False)
+        return Seen(now, instant(now), None, False, False, False, False)
 
     def now(self, now: datetime) -> datetime:
         """Return the present moment, by the server's clock if that is the one to go by."""
@@ -120,8 +166,10 @@ class Looking:
         limit = room * self._spread
         found: dict[str, Document] = {}
         priorities: Sequence[int] = PRIORITIES
+        since = self._started(request).since if place == "due" else _LONG_AGO
         while priorities:
-            steps = [*_earliest(place, [executor], request.tasks, instant(now), priorities), {"$limit": limit}]
+            steps = _earliest(place, [executor], request.tasks, since, instant(now), priorities)
+            steps.append({"$limit": limit})
             rows = list(self._collections.jobs.aggregate(steps, batchSize=limit + 1))
             found.update((row["_id"], row) for row in rows)
             if len(rows) < limit:
@@ -143,6 +191,16 @@ class Looking:
         elif made == tried:
             self._spread = max(self._spread // 2, 1)
 
+    def _end_lanes(self, executors: Collection[str]) -> None:
+        """Write the ends of the lanes of executors, unless somebody has done so before."""
+        if not executors:
+            return
+        try:
+            self._collections.jobs.insert_many(lane_ends(executors), ordered=False)
+        except BulkWriteError as error:
+            duplicates(error)
+        self._ended.update(executors)
+
     def _also(self, pipeline: list[Document]) -> Document:
         return {"$unionWith": {"coll": self._jobs, "pipeline": pipeline}}
 
@@ -159,15 +217,15 @@ def _earliest(
     place: str,
     executors: Sequence[str],
     tasks: Sequence[str],
-    until: int | None = None,
+    since: int,
+    until: int = NEVER - 1,
     priorities: Sequence[int] = PRIORITIES,
 ) -> list[Document]:
     """Return the steps that find what stands at ``place``, by time. An index has all of it in this order."""
-    at: dict[str, Any] = {"$gt": _LONG_AGO} if until is None else {"$lte": until}
     condition = {
         f"{place}.executor": {"$in": list(executors)},
         f"{place}.priority": {"$in": list(priorities)},
-        f"{place}.at": at,
+        f"{place}.at": {"$gte": since, "$lte": until},
         f"{place}.task": {"$in": ["", *tasks]},
     }
     return [{"$match": condition}, {"$sort": {f"{place}.at": 1}}]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument
 from goscheduler.jobstores._mongodb_documents import (
+    FLIGHT,
     LIVE,
     MOST_RUNS,
     PENDING,
@@ -16,7 +17,6 @@ from goscheduler.jobstores._mongodb_documents import (
     end_mark,
     freed,
     history_document,
-    job_mark,
     quoted,
     unquoted,
     with_runs,
@@ -42,7 +42,7 @@ class Runs:
         """Return the runs that an owner has."""
         if job_id is None:
             return self._where(LIVE, live=True)
-        its: Document = {"$or": [{"_id": job_id}, {"marks": job_mark(job_id)}], **LIVE}
+        its: Document = {"$or": [{"_id": job_id}, {"marks": FLIGHT, "runs.job": job_id}], **LIVE}
         return [run for run in self._where(its, live=True) if run.job.id == job_id]
 
     def pending(self, job_id: str | None) -> list[Run]:
@@ -108,7 +108,7 @@ class Runs:
 
     def add(self, run: Run) -> None:
         """Add a pending run to the document of its job; there need not be such a job."""
-        self.land(run.job.id)
+        self._work.flights.land_jobs([run.job.id])
 
         def edit(document: Document | None) -> Document:
             before: Document = {"_id": run.job.id, "here": False} if document is None else document
@@ -118,10 +118,6 @@ class Runs:
             return with_runs(before, [*runs, self._work.documents.run_entry(run, before)])
 
         self._work.writer.edit(run.job.id, edit)
-
-    def land(self, *job_ids: str) -> None:
-        """Move what runs of some jobs into their documents."""
-        self._work.flights.land(map(job_mark, job_ids), job_ids)
 
     def discard_all(self, job_id: str | None) -> bool:
         """Remove the pending runs of one job or of all; false if there were none."""
@@ -133,7 +129,7 @@ class Runs:
     def discard(self, job_id: str, revoke: bool = False) -> None:
         """Remove the pending runs of a job; with ``revoke`` nothing follows its live ones."""
         if revoke:
-            self.land(job_id)
+            self._work.flights.land_jobs([job_id])
         turns: list[str] = []
 
         def edit(document: Document | None) -> Document:
@@ -156,7 +152,7 @@ class Runs:
         if row is None:
             return None
         job_id: str = row["runs"][0].get("job", row["_id"])
-        self.land(job_id)
+        self._work.flights.land_jobs([job_id])
         found: list[tuple[Run, Document]] = []
 
         def edit(document: Document | None) -> Document:

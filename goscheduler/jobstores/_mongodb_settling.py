@@ -24,13 +24,13 @@ from typing import Any
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._mongodb_documents import (
+    FLIGHT,
     LIVE,
     Document,
     freed,
     full_text,
     history_document,
     is_flight,
-    job_mark,
     life_of,
     owner_mark,
     quoted,
@@ -99,8 +99,8 @@ class Ends:
 
     def _read(self, job_ids: Collection[str]) -> dict[str, Document]:
         """Return run id → the document that the run is in, for all runs of some jobs."""
-        marks = [job_mark(job_id) for job_id in job_ids]
-        rows = self._work.collections.jobs.find({"$or": [{"_id": {"$in": list(job_ids)}}, {"marks": {"$in": marks}}]})
+        jobs, ids = self._work.collections.jobs, {"$in": list(job_ids)}
+        rows = [*jobs.find({"marks": FLIGHT, "runs.job": ids}), *jobs.find({"_id": ids})]
         return {entry["id"]: row for row in rows for entry in row.get("runs", ())}
 
     def _decide(self, ends: Sequence[_End]) -> list[_End]:
@@ -153,7 +153,7 @@ class Ends:
             if "follow_up" in end.record and end.run_id in documents and is_flight(documents[end.run_id])
         }
         if jobs:
-            self._work.flights.land(map(job_mark, jobs), jobs)
+            self._work.flights.land_jobs(jobs)
         return bool(jobs)
 
     def _ease(self, ends: Sequence[_End]) -> None:
@@ -220,9 +220,10 @@ class Ends:
 
     def _documents_of(self, owners: Sequence[str]) -> list[Document]:
         """Return the documents of jobs in which owners have runs; what they had in flights has landed."""
+        if not owners:
+            return []
+        self._work.flights.land({"runs.owner": {"$in": list(owners)}})
         marks = [owner_mark(owner) for owner in owners]
-        if marks:
-            self._work.flights.land(marks)
         return list(self._work.collections.jobs.find({"marks": {"$in": marks}}))
 
     def _set_aside(self, job_id: str, run_id: str, reason: str) -> None:

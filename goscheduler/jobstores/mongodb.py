@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,8 @@ except ImportError as error:
     raise ImportError(f'MongoDBJobStore requires PyMongo: pip install "goscheduler[mongodb]" ({error})') from error
 
 from goscheduler.clock import SYSTEM_CLOCK
-from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
+from goscheduler.errors import InvalidArgument, JobLookupError
+from goscheduler.jobstores._mongodb_adding import AT_ONCE, Adding
 from goscheduler.jobstores._mongodb_connecting import (
     check_name,
     collections_of,
@@ -50,7 +52,7 @@ from goscheduler.jobstores._mongodb_connecting import (
     deadline,
     prepare,
 )
-from goscheduler.jobstores._mongodb_documents import Document, Documents, unquoted, without, without_job
+from goscheduler.jobstores._mongodb_documents import NEVER, Document, Documents, unquoted, without, without_job
 from goscheduler.jobstores._mongodb_firing import Claiming, Firing, Work
 from goscheduler.jobstores._mongodb_flights import Flights
 from goscheduler.jobstores._mongodb_history import History
@@ -73,8 +75,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MongoDBJobStore"]
 
-#: How many jobs are added or removed by one message.
-AT_ONCE = 1000
 
 
 class MongoDBJobStore(BaseJobStore):
@@ -135,9 +135,10 @@ class MongoDBJobStore(BaseJobStore):
     def _open(self, records: Records) -> None:
         self._collections = collections_of(self.client, self._database, self._prefix)
         self._writer = Writer(self._collections)
-        self._looking = Looking(self._collections, self._server_time)
+        self._looking = Looking(self._collections, self._server_time, self._hears)
         flights = Flights(self._collections, self._writer)
         self._work = Work(self._collections, Documents(records), self._writer, self._looking, flights)
+        self._adding = Adding(self._work)
         self._owners = Owners(self._collections, self._looking, self._server_time)
         self._ends = Ends(self._work)
         self._runs_at_hand = Runs(self._work, self._logger)
@@ -170,12 +171,12 @@ class MongoDBJobStore(BaseJobStore):
 
     def get_next_run_time(self) -> datetime | None:
         with deadline():
-            found = list(self._collections.jobs.find({"due.at": {"$exists": True}}).sort("due.at", 1).limit(1))
+            found = list(self._collections.jobs.find({"due.at": {"$lt": NEVER}}).sort("due.at", 1).limit(1))
         return from_instant(found[0]["due"]["at"], UTC) if found else None
 
     def count_waiting(self, task: str | None = None) -> int:
         with deadline():
-            wanted = {"due.at": {"$exists": True}} | ({} if task is None else {"due.task": task})
+            wanted = {"due.at": {"$lt": NEVER}} | ({} if task is None else {"due.task": task})
             return int(self._collections.jobs.count_documents(wanted))
 
     def get_all_jobs(self) -> list[Job]:
@@ -188,52 +189,12 @@ class MongoDBJobStore(BaseJobStore):
         return self._work.documents.job(document)
 
     def add_job(self, job: Job) -> None:
-        new = self._work.documents.with_job({"_id": job.id, "here": False}, job)
-        with deadline():
-            self._runs_at_hand.land(job.id)
-            if not self._writer.add(new):
-                self._add_anew(job)
-        self._seen = None
+        with self._making_due():
+            self._adding.add(job)
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
-        new = [self._work.documents.with_job({"_id": job.id, "here": False}, job) for job in jobs]
-        self._seen = None
-        for start in range(0, len(new), AT_ONCE):
-            batch = new[start : start + AT_ONCE]
-            with deadline():
-                self._runs_at_hand.land(*(document["_id"] for document in batch))
-                taken = self._writer.add_all(batch)
-            if taken:
-                self._add_all_anew([job for job in jobs if job.id in taken], new)
-
-    def _add_all_anew(self, jobs: Sequence[Job], others: Sequence[Document]) -> None:
-        added: list[str] = []
-        try:
-            for job in jobs:
-                self._add_anew(job)
-                added.append(job.id)
-        except ConflictingIdError:
-            for job_id in added:
-                self.remove_job(job_id)
-            self._remove_again(others)
-            raise
-
-    def _remove_again(self, documents: Sequence[Document]) -> None:
-        for start in range(0, len(documents), AT_ONCE):
-            with deadline():
-                ours = [document["v"] for document in documents[start : start + AT_ONCE] if "v" in document]
-                ids = [document["_id"] for document in documents[start : start + AT_ONCE]]
-                self._collections.jobs.delete_many({"_id": {"$in": ids}, "v": {"$in": ours}})
-
-    def _add_anew(self, job: Job) -> None:
-        """Add a job where something is known of one by its id, if that is no more than runs of it."""
-
-        def edit(document: Document | None) -> Document:
-            if document is not None and document["here"]:
-                raise ConflictingIdError(job.id)
-            return self._work.documents.with_job(document or {"_id": job.id, "here": False}, job)
-
-        self._writer.edit(job.id, edit)
+        with self._making_due():
+            self._adding.add_all(jobs)
 
     def update_job(self, job: Job) -> None:
         self._edit(job.id, lambda document: self._work.documents.with_job(_present(job.id, document), job))
@@ -259,9 +220,17 @@ class MongoDBJobStore(BaseJobStore):
                 self._writer.write([Change(document, without_job(document)) for document in documents])
 
     def _edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
-        self._seen = None
-        with deadline():
+        with deadline(), self._making_due():
             return self._writer.edit(job_id, edit, call)
+
+    @contextmanager
+    def _making_due(self) -> Iterator[None]:
+        """Do something by which a job may be due earlier than was seen."""
+        try:
+            yield
+        finally:
+            self._seen = None
+            self._looking.forget()
 
     # Firing
 
@@ -277,7 +246,7 @@ class MongoDBJobStore(BaseJobStore):
                 seen = self._looking.look_after(request, fired.runs, seen)
         self._poll.found(bool(fired.runs))
         self._seen = ("claim_runs", request, seen)
-        return fired._replace(next_due=_time(seen.job_due), more=seen.crowded, now=seen.now)
+        return fired._replace(next_due=_time(seen.job_due), more=seen.jobs_left, now=seen.now)
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         with deadline():
@@ -291,7 +260,7 @@ class MongoDBJobStore(BaseJobStore):
             elif seen.job_due is not None:
                 self._seen = ("fire_due", request, seen)
             return claimed._replace(
-                next_due=_time(seen.run_due), more=claimed.more or seen.crowded or seen.held,
+                next_due=_time(seen.run_due), more=claimed.more or seen.runs_left or seen.held,
                 to_end=self._runs_at_hand.to_end(request.owner) if seen.to_end else (),
             )  # fmt: skip
 
@@ -421,12 +390,19 @@ class MongoDBJobStore(BaseJobStore):
             self._runs_at_hand.discard(job_id, revoke=True)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
+        def hear() -> None:
+            self._looking.forget()
+            wake()
+
         if self._waking is None:
-            self._waking = Waking(self._collections.calls, self._writer, wake, self._logger)
+            self._waking = Waking(self._collections.calls, self._writer, hear, self._logger)
 
     def poll_after(self) -> float:
-        heard = self._waking is not None and self._waking.listening.is_set()
-        return math.inf if heard else self._poll.seconds
+        return math.inf if self._hears() else self._poll.seconds
+
+    def _hears(self) -> bool:
+        """Tell whether we hear at once that another process has made something due."""
+        return self._waking is not None and self._waking.listening.is_set()
 
     def __repr__(self) -> str:
         return f"<MongoDBJobStore ({self._database}.{self._prefix})>"

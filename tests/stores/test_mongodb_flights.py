@@ -71,7 +71,7 @@ class TestFlyingJobs(StoreContract):
         assert in_flight(store) == ["a", "e"]
         assert sorted(run.job.id for run in store.live_runs()) == ["a", "e"]
         assert store.settle([succeeded(runs[0]), failed(runs[4])]) == []
-        assert list(store._collections.jobs.find()) == []
+        assert documents(store) == []
         assert sorted(record.job_id for record in store.history(EVERYTHING)) == list("abcde")
         assert [letter.run.job.id for letter in store.dead_letters(EVERYTHING)] == ["e"]
 
@@ -95,7 +95,7 @@ class TestFlyingJobs(StoreContract):
         assert (again.id, again.attempt) == (runs[0].id, 2)
         assert again.fence > runs[0].fence
         store.settle([succeeded(again), succeeded(runs[2])])
-        assert list(store._collections.jobs.find()) == []
+        assert documents(store) == []
 
     def test_a_flying_run_is_cancelled_from_elsewhere(self, store, peer, requests, fly):
         runs = fly(*"abc")
@@ -136,7 +136,7 @@ class TestFlyingJobs(StoreContract):
         again = requests.claim(peer, owner="owner-2").runs
         assert {(run.job.id, run.crashes) for run in again} == {("b", 1), ("c", 1), ("d", 1)}
         assert peer.settle([succeeded(run) for run in again]) == []
-        assert list(store._collections.jobs.find()) == []
+        assert documents(store) == []
 
     def test_a_run_that_has_a_record_does_not_go_on_after_its_owner_was_lost(self, store, peer, fly, monkeypatch):
         runs = fly(*"abc", retry=3)
@@ -252,8 +252,13 @@ class TestFlyingJobsAgainstTheModel(against_the_model(FlyingMachine, examples=5,
         FlyingMachine.url = fresh(mongodb).url
 
 
+def documents(store):
+    """Return the documents that are not the ends of lanes."""
+    return list(store._collections.jobs.find({"v": {"$ne": ""}}))
+
+
 def all_flights(store):
-    return [row for row in store._collections.jobs.find() if isinstance(row["_id"], ObjectId)]
+    return [row for row in documents(store) if isinstance(row["_id"], ObjectId)]
 
 
 def in_flight(store):

@@ -34,6 +34,7 @@ from goscheduler.testing.contract import (
 )
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
+from goscheduler.times import instant
 from goscheduler.triggers.date import DateTrigger
 
 NUMBERS = itertools.count()
@@ -187,6 +188,39 @@ class TestMongoDB(StoreContract):
             counts.append(len(looks))
         assert [len(each.runs) for each in fired] == [10, 10, 5, 0]
         assert counts == [1, 1, 2, 3], "at first, and when less was left than is taken"
+
+    def test_the_ends_of_lanes_are_neither_jobs_nor_runs(self, store, make_job, requests):
+        store.add_job(make_job("a", due=NOW, trigger=DateTrigger(NOW), executor="other"))
+        (run,) = requests.fire(store, room={"default": 1, "other": 1}).runs
+        store.settle([succeeded(run)])
+        assert requests.fire(store).next_due is None
+        assert self.collection().count_documents({}) == 21, "ten for each executor, and one for the marks"
+        assert (store.count_waiting(), store.get_next_run_time(), store.get_all_jobs()) == (0, None, [])
+        assert (store.pending_runs(), store.live_runs(), store.discard_pending()) == ([], [], False)
+
+    @pytest.mark.parametrize("who", ["we", "somebody who is heard", "somebody who is not heard"])
+    def test_a_job_that_is_due_before_those_that_were_seen_is_found_whoever_adds_it(
+        self, store, peer, make_job, requests, who
+    ):
+        heard = threading.Event()
+        if who != "somebody who is not heard":
+            store.subscribe(heard.set)
+            assert store._waking.listening.wait(10)
+        store.add_job(make_job("a", due=NOW + MINUTE))
+        assert not requests.fire(store).runs
+        heard.clear()
+        (store if who == "we" else peer).add_job(make_job("b", due=NOW - MINUTE, misfire_grace_time=None))
+        if who == "somebody who is heard":
+            assert heard.wait(10)
+        assert [run.job.id for run in requests.fire(store).runs] == ["b"]
+
+    def test_what_was_fired_is_not_passed_again_by_who_looks_for_more(self, store, make_job, requests, mongodb):
+        store.subscribe(lambda: None)
+        assert store._waking.listening.wait(10)
+        store.add_jobs([make_job(f"job-{n}", due=NOW - n * SECOND, trigger=DateTrigger(NOW)) for n in range(50)])
+        store.add_job(make_job("last", due=NOW + MINUTE))
+        assert len(requests.fire(store).runs) == 50
+        assert store._looking._started(requests._request(NOW)).since == instant(NOW + MINUTE)
 
     # Limits
 
@@ -441,7 +475,8 @@ class TestMongoDB(StoreContract):
         return self._client()[self.space.name]["jobs"]
 
     def documents(self):
-        return list(self.collection().find())
+        """Return the documents that are not the ends of lanes."""
+        return list(self.collection().find({"v": {"$ne": ""}}))
 
     def _client(self):
         if not hasattr(self, "_direct"):
