@@ -216,14 +216,38 @@ def history_text(record: Record) -> str:
         outcome, reason, error_type, message, traceback, result, share, note, owner, host, fence, coalesced,
         fire_times, crashes,
     ) = record  # fmt: skip
-    # On the path of every firing: put together by hand, for half of the time.
+    # On the path of every firing: put together by hand, and what is the same in most records of a batch only once.
+    job = _job_part(name, func_ref, tags, executor, str.__str__(source), attempt)
+    said = f"{_number(share)},{_text(note)}" if share is not None or note else 'null,""'
+    told = '"","",null' if not (message or traceback) and result is None else _told(message, traceback, result)
     return (
-        f"[{SCHEMA},{_quote(run_id)},{_quote(job_id)},{_quote(name)},{_text(func_ref)},"
-        f'{_encode(tags) if tags else "[]"},{_quote(executor)},"{source.value}",{attempt},{instant(scheduled_at)},'
-        f'{"null" if started_at is None else instant(started_at)},{instant(finished_at)},{_number(seconds)},'
-        f'"{outcome.value}",{_text(reason)},{_text(error_type)},{_text(message)},{_text(traceback)},{_text(result)},'
-        f"{_number(share)},{_text(note)},{_text(owner)},{_text(host)},{fence},{coalesced},{fire_times},{crashes}]"
+        f"[{SCHEMA},{_quote(run_id)},{_quote(job_id)},{job},"
+        f'{instant(scheduled_at)},{"null" if started_at is None else instant(started_at)},{instant(finished_at)},'
+        f"{float.__repr__(float(seconds))},{_end_part(outcome, reason, error_type)},{told},{said},"
+        f"{_owner_part(owner, host, fence, coalesced, fire_times, crashes)}]"
     )
+
+
+def _told(message: str, traceback: str, result: str | None) -> str:
+    return f"{_quote(message)},{_quote(traceback)},{_text(result)}"
+
+
+@lru_cache(maxsize=512)
+def _job_part(
+    name: str, func_ref: str | None, tags: tuple[str, ...], executor: str, source: str, attempt: int
+) -> str:
+    kinds = _encode(tags) if tags else "[]"
+    return f'{_quote(name)},{_text(func_ref)},{kinds},{_quote(executor)},"{source}",{attempt}'
+
+
+@lru_cache(maxsize=64)
+def _end_part(outcome: OutcomeKind, reason: str, error_type: str | None) -> str:
+    return f'"{outcome.value}",{_text(reason)},{_text(error_type)}'
+
+
+@lru_cache(maxsize=64)
+def _owner_part(owner: str | None, host: str, fence: int, coalesced: int, fire_times: int, crashes: int) -> str:
+    return f"{_text(owner)},{_text(host)},{fence},{coalesced},{fire_times},{crashes}"
 
 
 def _text(value: str | None) -> str:
