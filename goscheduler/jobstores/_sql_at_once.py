@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from goscheduler.jobstores._sql_batches import Batch, Given, named
+from goscheduler.jobstores._sql_batches import Batch, Columns, Given, named
 from goscheduler.jobstores._sql_dialects import Dialect, number_of
 from goscheduler.jobstores._sql_firing import Decisions, Work
 from goscheduler.jobstores._sql_messages import unless
 from goscheduler.jobstores._sql_postgresql import OLD, given_rows
-from goscheduler.jobstores._sql_rows import DueJob
+from goscheduler.jobstores._sql_rows import DueJob, with_heads
 from goscheduler.jobstores._sql_settling import by_fence
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import FireRequest
@@ -51,8 +51,8 @@ def firing_of(
     or one has another rank by now, or if the plans were made by a clock that is wrong.
     """
     executors = sorted({job.executor for job in jobs})
-    known = given_rows(connection, tables.jobs, Batch(_KNOWN, _known_rows(jobs, decided)))
-    begun = given_rows(connection, tables.runs, Batch.to_insert(decided.run_rows))
+    known = given_rows(connection, tables.jobs, Batch(_known_columns(jobs, decided)))
+    begun = given_rows(connection, tables.runs, Batch.to_insert(with_heads(decided.run_columns())))
     places = json.dumps([_place(job) for job in due])
     others = (
         "job.due <= (SELECT moment FROM clock) AND CAST(json_build_array(job.executor, job.priority, job.due, job.id)"
@@ -76,9 +76,10 @@ def _place(job: DueJob) -> str:
 _KNOWN = ("id", f"{OLD}due", f"{OLD}zone", f"{OLD}fence", f"{OLD}definition", "due", "zone", "fence")
 
 
-def _known_rows(jobs: Sequence[DueJob], decided: Decisions) -> list[tuple[Any, ...]]:
+def _known_columns(jobs: Sequence[DueJob], decided: Decisions) -> Columns:
     moved = {change["id"]: (change["due"], change["zone"], change["fence"]) for change in decided.moved}
-    return [(job.id, job.due, job.zone, job.fence, job.definition, *moved.get(job.id, (None, "", 0))) for job in jobs]
+    rows = [(job.id, job.due, job.zone, job.fence, job.definition, *moved.get(job.id, (None, "", 0))) for job in jobs]
+    return dict(zip(_KNOWN, zip(*rows, strict=True), strict=True))
 
 
 _FIRING = """

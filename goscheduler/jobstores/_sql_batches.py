@@ -7,7 +7,8 @@ busy thread it then waits its turn a thousand times.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Table
@@ -15,6 +16,8 @@ from sqlalchemy.engine import Connection
 
 Names = Collection[str]
 Changes = Mapping[str, Any]
+#: Rows by column, which takes fewer objects than row by row; empty if there are none.
+Columns = Mapping[str, Sequence[Any]]
 
 #: Texts stay as they are but for what JSON has to escape.
 encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -28,38 +31,55 @@ class Row(Protocol):
 
     def __iter__(self) -> Iterator[Any]: ...
 
-    def __getitem__(self, index: int, /) -> Any: ...
 
-    def _asdict(self) -> dict[str, Any]: ...
+def columns_of(rows: Sequence[Row]) -> Columns:
+    """Return rows by column."""
+    return dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True)) if rows else {}
+
+
+def rows_of(columns: Columns) -> list[dict[str, Any]]:
+    """Return rows one by one."""
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def in_order(columns: Columns) -> Columns:
+    """Return rows in the order of their first two columns."""
+    first, second, *_ = columns.values()
+    keys = second if first.count(first[0]) == len(first) else list(zip(first, second, strict=True))
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    if order == list(range(len(keys))):
+        return columns
+    reordered = itemgetter(*order)
+    return {name: reordered(values) for name, values in columns.items()}
 
 
 class Batch:
-    """Rows that all give the same columns, by column."""
+    """Rows as they are sent: what is the same in all of them, and the rest."""
 
     __slots__ = ("same", "varying")
 
-    def __init__(self, names: Iterable[str], rows: Sequence[Iterable[Any]], apart: Names = ()) -> None:
+    def __init__(self, columns: Columns, apart: Names = ()) -> None:
         self.same: dict[str, Any] = {}
         """Columns that have one value in all rows."""
-        self.varying: dict[str, tuple[Any, ...]] = {}
+        self.varying: dict[str, Sequence[Any]] = {}
         """The others, and in any case the first and those that are to be kept ``apart``."""
-        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+        for name, values in columns.items():
             if self.varying and name not in apart and values.count(values[0]) == len(values):
                 self.same[name] = values[0]
             else:
                 self.varying[name] = values
 
     @classmethod
-    def to_insert(cls, rows: Sequence[Row], apart: Names = ()) -> Batch:
+    def to_insert(cls, columns: Columns, apart: Names = ()) -> Batch:
         """Return rows without the columns that are empty in all of them."""
-        batch = cls(rows[0]._fields, rows, apart)
+        batch = cls(columns, apart)
         batch.same = {name: value for name, value in batch.same.items() if value is not None}
         return batch
 
     @classmethod
     def to_update(cls, rows: Sequence[Changes]) -> Batch:
         """Return rows of which only some columns are given, ``id`` first."""
-        return cls(rows[0], [row.values() for row in rows])
+        return cls({name: [row[name] for row in rows] for name in rows[0]})
 
     def by_row(self) -> str:
         """Return what varies as JSON, a list for each row."""
@@ -90,12 +110,21 @@ def insertion(connection: Connection, table: Table, given: Given) -> str:
 OF_A_FIRING = ("job_id", "run")
 
 
-def with_definitions(connection: Connection, jobs: Table, given: Given, joined: str = "{} || {}") -> Given:
-    """Return runs with what defines their jobs put behind their texts; it need not go to us and back again."""
+def with_definitions(
+    connection: Connection, jobs: Table, given: Given, joined: str = "{run} || {definition}"
+) -> Given:
+    """Return runs with what defines their jobs put behind their texts; it need not go to us and back again.
+
+    ``joined`` is how a whole text is made of it, of what is given, and of the id of the job.
+    """
     # Not by a join: a database that knows little of its tables may read all jobs for it.
     found = f"FROM {named(connection, jobs)} AS job WHERE job.id = {given.values['job_id']}"
-    definition = f"(SELECT job.definition {found})"
-    return given._replace(values={**given.values, "run": joined.format(given.values["run"], definition)})
+    return with_definition(given, f"(SELECT job.definition {found})", joined)
+
+
+def with_definition(given: Given, definition: str, joined: str) -> Given:
+    """Return runs with a definition, as it stands in a statement, put behind their texts."""
+    return given._replace(values={**given.values, "run": joined.format_map({**given.values, "definition": definition})})
 
 
 def assignments(connection: Connection, given: Given, added: Names, kept: Names, old: str) -> str:

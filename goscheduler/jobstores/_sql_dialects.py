@@ -16,7 +16,7 @@ Each of those that are known has a module of its own; :mod:`goscheduler.jobstore
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
@@ -26,8 +26,9 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
-from goscheduler.jobstores._sql_batches import Changes, Names, Row
+from goscheduler.jobstores._sql_batches import Changes, Columns, Names, rows_of
 from goscheduler.jobstores._sql_listening import Listener
+from goscheduler.jobstores._sql_rows import with_heads
 from goscheduler.jobstores._sql_tables import TURN, Tables
 
 #: How long a connection may take to be made, and how long one statement may take, in seconds. A lease lasts 30.
@@ -110,25 +111,27 @@ class Dialect:
         """Return the condition that a column has one of the values, of which there may be thousands."""
         return column.in_(list(values))
 
-    def fetch(self, connection: Connection, query: Any) -> Sequence[Sequence[Any]]:
+    def fetch(self, connection: Connection, query: Any) -> Iterable[Sequence[Any]]:
         """Return the rows of a query, of which there may be many."""
         return connection.execute(query).all()
 
-    def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
+    def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
         """Add rows. With ``once``, a row that is there already is left alone."""
-        if rows:
-            connection.execute(insert(table), [row._asdict() for row in rows])
+        if columns:
+            connection.execute(insert(table), rows_of(columns))
 
-    def insert_fired(self, connection: Connection, tables: Tables, rows: Sequence[Row]) -> None:
-        """Add runs of jobs that are still there, what defines these behind the text of each."""
-        if rows:
+    def insert_fired(
+        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
+    ) -> None:
+        """Add runs of jobs that are still there, as :meth:`Rows.fired_columns` gives them; their texts are completed
+        by the ids of the jobs and by what defines these, which is given if it is the same for all."""
+        if columns:
             jobs, runs = tables.jobs, tables.runs
-            definition = select(jobs.c.definition).where(jobs.c.id == bindparam("of_job")).scalar_subquery()
-            whole = bindparam("head", type_=runs.c.run.type).concat(definition)
-            given = [row._asdict() for row in rows]
+            found = select(jobs.c.definition).where(jobs.c.id == bindparam("of_job")).scalar_subquery()
+            whole = bindparam("head", type_=runs.c.run.type).concat(found)
             connection.execute(
                 insert(runs).values(run=whole),
-                [{**row, "of_job": row["job_id"], "head": row.pop("run")} for row in given],
+                [{**row, "of_job": row["job_id"], "head": row.pop("run")} for row in rows_of(with_heads(columns))],
             )
 
     def update_rows(

@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import case, delete, func, select, update
 from sqlalchemy.engine import Connection
@@ -14,14 +15,15 @@ from sqlalchemy.exc import IntegrityError
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._records import zone_text
+from goscheduler.jobstores._sql_batches import Columns
 from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_looking import AT_ONCE, Lane, Seen, claimable, known_task, let_try
-from goscheduler.jobstores._sql_rows import DueJob, DueRun, Rows, RunRow, limit_names, quoted
+from goscheduler.jobstores._sql_rows import DueJob, DueRun, Rows, limit_names, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
 from goscheduler.runs.limits import Ledger
+from goscheduler.runs.model import make
 from goscheduler.runs.plan import AGEING, Standing, rank_of
-from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
 from goscheduler.times import instant
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.model import Attempt, Run
     from goscheduler.runs.plan import FiringPlan, Refusal
+
+
+Due = TypeVar("Due", DueJob, DueRun)
 
 
 class Work(NamedTuple):
@@ -49,7 +54,9 @@ class Decisions:
         self.now = now
         self._stamp = instant(now)
         self.started: list[Run] = []
-        self.run_rows: list[RunRow] = []
+        self.begun: list[Run] = []
+        """Those that are started, and those that stay pending."""
+        self._definitions: set[str] = set()
         self.records: list[Attempt] = []
         self.gone: list[str] = []
         self.finished: list[Job] = []
@@ -64,14 +71,15 @@ class Decisions:
             self.suspended.append(Suspended(job, job.suspended))
             return
         fence = max(row.fence + 1, self._stamp)
-        plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self.now)
+        plan = self._request.plan(job, make(Standing, (live, waiting, fence, ledger)), self.now)
         if plan.suspended is not None:
             self.suspended.append(Suspended(job, plan.suspended))
             return
-        for run in (*plan.start, *plan.wait):
-            self.run_rows.append(self._rows.run_row(run, fired=True))
+        self._definitions.add(row.definition)
         self._advance(job, plan, fence)
         self.started += plan.start
+        self.begun += plan.start
+        self.begun += plan.wait
         self.records += plan.records
         if plan.displace:
             self.displaced.append(job.id)
@@ -94,10 +102,19 @@ class Decisions:
     def is_plain(self) -> bool:
         """Tell whether every job starts runs, and moves on or is gone, and nothing else happens."""
         return (
-            0 < len(self.run_rows) == len(self.started)
+            0 < len(self.begun) == len(self.started)
             and not (self.records or self.suspended or self.displaced)
             and all(change["due"] is not None for change in self.moved)
         )
+
+    @property
+    def definition(self) -> str | None:
+        """What defines each of the jobs, if they differ in nothing but their ids."""
+        return next(iter(self._definitions)) if len(self._definitions) == 1 else None
+
+    def run_columns(self) -> Columns:
+        """Return the runs that are to be added, as :meth:`Rows.fired_columns` gives them."""
+        return self._rows.fired_columns(self.begun)
 
     def fired(self) -> Fired:
         """Return what a store answers."""
@@ -122,12 +139,13 @@ class Firing:
         """Fire what is due, and write all of it."""
         lanes = self._seen.due(self._seen.job_lanes)
         due = self._work.tables.jobs.c.due
-        found = _due_rows(self._work, due, DueJob._fields, lanes, self._request, self._seen.now)
-        rows = list(map(DueJob._make, found))
+        rows = _due_rows(self._work, due, DueJob, lanes, self._request, self._seen.now)
         if rows:
-            ledger = load_ledger(self._work, [name for row in rows for name in limit_names(row.limits)])
+            ledger = load_ledger(self._work, _limits_of(rows))
             standing = self._standings([row.id for row in rows])
-            for row in rows:
+            rows.reverse()
+            while rows:  # each is let go of at once, or the garbage collector would look at all of them again and again
+                row = rows.pop()
                 self._decisions.decide(row, *standing.get(row.id, (0, 0)), ledger)
             self._write(ledger)
         return self._decisions.fired()
@@ -147,11 +165,11 @@ class Firing:
         decided = self._decisions
         if decided.displaced:
             self._displace(decided.displaced)
-        dialect.insert_fired(connection, tables, decided.run_rows)
+        dialect.insert_fired(connection, tables, decided.run_columns(), decided.definition)
         if decided.gone:
             connection.execute(delete(tables.jobs).where(dialect.among(tables.jobs.c.id, decided.gone)))
         dialect.update_rows(connection, tables.jobs, decided.moved)
-        history = [rows.history_row(record_of(attempt)) for attempt in decided.records]
+        history = rows.history_columns(decided.records)
         dialect.insert_rows(connection, tables.history, history, once=True)
         dialect.update_rows(connection, tables.jobs, [
             {"id": job.id, "suspended": quoted(reason), "due": None} for job, reason in decided.suspended
@@ -195,12 +213,11 @@ class Claiming:
         lanes = self._seen.due(self._seen.run_lanes)
         request = self._request._replace(room=self._room)
         runs = self._work.tables.runs
-        found = _due_rows(self._work, runs.c.ready, DueRun._fields, lanes, request, self._now, *claimable(runs))
-        rows = list(map(DueRun._make, found))
+        rows = _due_rows(self._work, runs.c.ready, DueRun, lanes, request, self._now, *claimable(runs))
         if not rows:
             return False
         self._new, self._refused, self._unreadable = [], [], []
-        ledger = load_ledger(self._work, [name for row in rows for name in limit_names(row.limits)])
+        ledger = load_ledger(self._work, _limits_of(rows))
         live = self._live_counts({row.job_id for row in rows})
         for row in rows:
             self._claim_one(row, live, ledger)
@@ -268,23 +285,20 @@ class Claiming:
 def _due_rows(
     work: Work,
     time: Any,
-    names: Sequence[str],
+    kind: type[Due],
     lanes: Sequence[Lane],
     request: FireRequest,
     now: datetime,
     *which: Any,
-) -> list[Sequence[Any]]:
-    """Return rows that are due by a column, the lowest rank first, no more than there is room for; they are locked.
-
-    Of each row the columns of these names: executor, priority and due time come first.
-    """
+) -> list[Due]:
+    """Return rows that are due by a column, the lowest rank first, no more than there is room for; they are locked."""
     table = time.table
-    found: dict[str, list[Sequence[Any]]] = {}
+    found: dict[str, list[Due]] = {}
     for executor, priority in lanes:
         room = min(request.room[executor], AT_ONCE)
         if room > 0:
             query = (
-                select(*[table.c[name] for name in names])
+                select(*[table.c[name] for name in kind._fields])
                 .where(table.c.executor == executor, table.c.priority == priority, time <= instant(now))
                 .where(known_task(table, request.tasks), *which)
                 .order_by(time)
@@ -292,7 +306,8 @@ def _due_rows(
             )
             if work.dialect.skips_locked:
                 query = query.with_for_update(skip_locked=True)
-            found.setdefault(executor, []).extend(work.dialect.fetch(work.connection, query))
+            rows = work.dialect.fetch(work.connection, query)
+            found.setdefault(executor, []).extend(map(partial(make, kind), rows))
     most = {executor: min(room, AT_ONCE) for executor, room in request.room.items()}
     if len(lanes) > 1:
         found = {executor: sorted(rows, key=rank) for executor, rows in found.items()}
@@ -311,6 +326,10 @@ def rank(row: Sequence[Any]) -> tuple[int, int]:
     """Return where a row stands among those of its executor: the lowest goes first."""
     _, priority, due, *_ = row
     return due + priority * AGEING, due
+
+
+def _limits_of(rows: Sequence[DueJob] | Sequence[DueRun]) -> list[str]:
+    return [name for text in {row.limits for row in rows} for name in limit_names(text)]
 
 
 def load_ledger(work: Work, names: Iterable[str]) -> Ledger:

@@ -11,6 +11,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
+from goscheduler.jobstores._sql_batches import columns_of
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect
 from goscheduler.jobstores._sql_firing import Work
 from goscheduler.jobstores._sql_joining import joined
@@ -89,15 +90,18 @@ class StoredJobs(BaseJobStore):
         self.add_jobs([job])
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
-        rows = [self._rows.job_row(job) for job in jobs]
+        portions = [
+            columns_of(list(map(self._rows.job_row, jobs[start : start + AT_ONCE])))
+            for start in range(0, len(jobs), AT_ONCE)
+        ]
 
         def add(work: Work) -> None:
-            for start in range(0, len(rows), AT_ONCE):
-                self._dialect.insert_rows(work.connection, self._tables.jobs, rows[start : start + AT_ONCE])
+            for columns in portions:
+                self._dialect.insert_rows(work.connection, self._tables.jobs, columns)
             self._dialect.notify(work.connection, self._tables)
 
         try:
-            self._database.write(add, seconds=CALL_SECONDS * (1 + len(rows) // AT_ONCE))
+            self._database.write(add, seconds=CALL_SECONDS * (1 + len(jobs) // AT_ONCE))
         except IntegrityError:
             raise ConflictingIdError(self._taken([job.id for job in jobs])) from None
 
@@ -107,7 +111,7 @@ class StoredJobs(BaseJobStore):
         if self.lookup_job(job.id) is not None:  # before a refusal by the database spoils the transaction
             raise ConflictingIdError(job.id)
         try:
-            self._dialect.insert_rows(there, self._tables.jobs, [row])
+            self._dialect.insert_rows(there, self._tables.jobs, columns_of([row]))
             self._dialect.notify(there, self._tables, us_too=True)
         except Exception as error:
             if type(getattr(error, "orig", error)).__name__ in ("IntegrityError", "UniqueViolation"):

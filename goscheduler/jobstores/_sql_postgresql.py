@@ -22,9 +22,9 @@ from goscheduler.jobstores._sql_batches import (
     OF_A_FIRING,
     Batch,
     Changes,
+    Columns,
     Given,
     Names,
-    Row,
     assignments,
     insertion,
     named,
@@ -34,6 +34,7 @@ from goscheduler.jobstores._sql_batches import (
 )
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, Dialect, number_of
 from goscheduler.jobstores._sql_listening import Listener, tell
+from goscheduler.jobstores._sql_rows import with_heads
 from goscheduler.jobstores._sql_tables import Tables
 
 _LIMITS = {"statement_timeout": f"{CALL_SECONDS}s", "idle_in_transaction_session_timeout": f"{CALL_SECONDS}s"}
@@ -134,15 +135,17 @@ class PostgreSQL(Dialect):
         each = text("ARRAY(SELECT json_array_elements_text(CAST(:those AS JSON)))")
         return column == func.any(each.bindparams(those=json.dumps(list(values))))
 
-    def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
-        if rows:
-            given = given_rows(connection, table, Batch.to_insert(rows))
+    def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
+        if columns:
+            given = given_rows(connection, table, Batch.to_insert(columns))
             tail = " ON CONFLICT DO NOTHING" if once else ""
             connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
 
-    def insert_fired(self, connection: Connection, tables: Tables, rows: Sequence[Row]) -> None:
-        if rows:
-            given = given_rows(connection, tables.runs, Batch.to_insert(rows, OF_A_FIRING))
+    def insert_fired(
+        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
+    ) -> None:
+        if columns:
+            given = given_rows(connection, tables.runs, Batch.to_insert(with_heads(columns), OF_A_FIRING))
             given = with_definitions(connection, tables.jobs, given)
             connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
 

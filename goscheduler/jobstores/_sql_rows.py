@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goscheduler.jobstores._records import Records, history_record, history_text, read_zone, run_head, zone_text
-from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source, make
-from goscheduler.runs.records import DEFAULT_EXECUTOR
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.jobstores._records import (
+    RUN_SCHEMA,
+    Records,
+    history_record,
+    history_text,
+    read_zone,
+    run_head,
+    zone_text,
+)
+from goscheduler.jobstores._sql_batches import Columns
+from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source
+from goscheduler.runs.records import DEFAULT_EXECUTOR, record_of
+from goscheduler.times import EPOCH, UTC, from_instant, instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Run
+    from goscheduler.runs.model import Attempt, Run
     from goscheduler.runs.records import Record
 
 
@@ -53,17 +62,6 @@ class RunRow(NamedTuple):
     revoked: int
     limits: str
     run: str
-
-
-class HistoryRow(NamedTuple):
-    finished: int
-    run_id: str
-    fence: int
-    job_id: str
-    outcome: str
-    error_type: str | None
-    tags: str
-    record: str
 
 
 class DeadRow(NamedTuple):
@@ -108,11 +106,16 @@ class DueRun(NamedTuple):
     run: str
 
 
+_OF_HISTORY = ("finished", "run_id", "fence", "job_id", "outcome", "error_type", "tags", "record")
+
+
 class Rows:
     """Writes and reads rows for one store."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
+        self._last = 0, "Z", EPOCH
+        """The last due time that was read, because many jobs have the same."""
 
     def job_row(self, job: Job) -> JobRow:
         """Return a job as a row."""
@@ -137,18 +140,47 @@ class Rows:
     def due_job(self, row: DueJob) -> Job:
         """Return a job that is due, without its life."""
         _, _, due, job_id, zone, _, _, definition = row
-        return self.records.job(job_id, definition, from_instant(due, UTC if zone == "Z" else read_zone(zone)))
+        last_due, last_zone, time = self._last
+        if due != last_due or zone != last_zone:
+            time = from_instant(due, UTC if zone == "Z" else read_zone(zone))
+            self._last = due, zone, time
+        return self.records.job(job_id, definition, time)
 
-    def run_row(self, run: Run, fired: bool = False) -> RunRow:
-        """Return a run as a row; of one that was ``fired``, what defines its job is still to be put behind its text."""
+    def run_row(self, run: Run) -> RunRow:
+        """Return a run as a row."""
         job = run.job
         due = instant(run.due_at)
         options = job.options
-        return make(RunRow, (
+        return RunRow(
             run.id, job.id, options.executor or DEFAULT_EXECUTOR, job.task, options.priority, due,
             due if run.owner is None else None, run.owner, run.fence, 1 if run.source is Source.SCHEDULE else 0, 0,
-            limits_text(job), run_head(run, due) if fired else self.records.run_text(run),
-        ))  # fmt: skip
+            limits_text(job), self.records.run_text(run),
+        )  # fmt: skip
+
+    def fired_columns(self, runs: Sequence[Run]) -> Columns:
+        """Return runs that a firing has just made, by column; of the text of each only what follows the job's id.
+
+        What defines the job is still to be put behind it.
+        """
+        # By column: thousands of rows would keep the garbage collector busy.
+        jobs = [run.job for run in runs]
+        options = [job.options for job in jobs]
+        due, tails = _due_and_tails(runs)
+        return {
+            "id": [run.id for run in runs],
+            "job_id": [job.id for job in jobs],
+            "executor": [each.executor or DEFAULT_EXECUTOR for each in options],
+            "task": [job.task for job in jobs],
+            "priority": [each.priority for each in options],
+            "due": due,
+            "ready": [time if run.owner is None else None for run, time in zip(runs, due, strict=True)],
+            "owner": [run.owner for run in runs],
+            "fence": [run.fence for run in runs],
+            "firing": [1] * len(runs),
+            "revoked": [0] * len(runs),
+            "limits": [limits_text(job) for job in jobs],
+            "run": tails,
+        } if runs else {}  # fmt: skip
 
     def run(self, row: Any) -> Run:
         """Return the run of a row."""
@@ -156,16 +188,29 @@ class Rows:
         run.job.next_run_time = run.scheduled_at  # as it was when it fired
         return run
 
-    def history_row(self, record: Record) -> HistoryRow:
-        """Return a record as a row."""
-        return make(HistoryRow, (
-            instant(record.finished_at), record.run_id, record.fence, record.job_id, record.outcome.value,
-            record.error_type, tags_text(record.tags) if record.tags else "", history_text(record),
-        ))  # fmt: skip
+    def history_columns(self, attempts: Iterable[Attempt]) -> Columns:
+        """Return attempts that have ended by column, as the history keeps them."""
+        columns: dict[str, list[Any]] = {name: [] for name in _OF_HISTORY}
+        finished, run_id, fence, job_id, outcome, error_type, tags, text = columns.values()
+        for record in map(record_of, attempts):  # one at a time: thousands would keep the garbage collector busy
+            finished.append(instant(record.finished_at))
+            run_id.append(record.run_id)
+            fence.append(record.fence)
+            job_id.append(record.job_id)
+            outcome.append(str.__str__(record.outcome))
+            error_type.append(record.error_type)
+            tags.append(tags_text(record.tags) if record.tags else "")
+            text.append(history_text(record))
+        return columns if text else {}
 
     def dead_row(self, letter: DeadLetter) -> DeadRow:
         """Return a dead letter as a row."""
-        return DeadRow(*self.history_row(letter.record), self.records.run_text(letter.run), quoted(letter.reason) or "")
+        record = letter.record
+        return DeadRow(
+            instant(record.finished_at), record.run_id, record.fence, record.job_id, record.outcome.value,
+            record.error_type, tags_text(record.tags), history_text(record), self.records.run_text(letter.run),
+            quoted(letter.reason) or "",
+        )  # fmt: skip
 
     def letter(self, row: Any) -> DeadLetter:
         """Return the dead letter of a row."""
@@ -176,6 +221,39 @@ class Rows:
     def record(self, row: Any) -> Record:
         """Return the record of a row."""
         return history_record(row.record)
+
+
+def _due_and_tails(runs: Sequence[Run]) -> tuple[list[int], list[str]]:
+    """Return the due times of runs that a firing has just made, and what follows the id of the job in their texts."""
+    times: list[int] = []
+    tails: list[str] = []
+    due, tail = 0, ""
+    due_at: datetime | None = None
+    at, coalesced = due_at, 0
+    for run in runs:
+        # Many are due at the same time, and have one and the same object for it.
+        if run.due_at is not due_at or run.scheduled_at is not at or run.coalesced != coalesced:
+            at, due_at, coalesced = run.scheduled_at, run.due_at, run.coalesced
+            due = instant(due_at)
+            tail = run_head(run, due)[len(_head(run.job.id)) :]
+        times.append(due)
+        tails.append(tail)
+    return times, tails
+
+
+def with_heads(columns: Columns) -> Columns:
+    """Return runs that a firing has made with whole texts, but for what defines their jobs."""
+    heads = [_head(job_id) + tail for job_id, tail in zip(columns["job_id"], columns["run"], strict=True)]
+    return {**columns, "run": heads}
+
+
+def _head(job_id: str) -> str:
+    return f"{HEAD}{_quote(job_id)}"
+
+
+#: How the text of a run begins. The id of its job follows, as JSON.
+HEAD = f"[{RUN_SCHEMA},"
+_quote = json.encoder.encode_basestring_ascii
 
 
 def quoted(words: str | None) -> str | None:

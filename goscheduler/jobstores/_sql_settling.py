@@ -12,13 +12,14 @@ from sqlalchemy import delete, exists, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.codec import CodecError
+from goscheduler.jobstores._sql_batches import columns_of
 from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_firing import Work, free_held, is_held, put_aside
 from goscheduler.jobstores._sql_rows import moment, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Run, Settlement
 from goscheduler.runs.plan import keys_of
-from goscheduler.runs.records import Record, record_of
+from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import lived
 from goscheduler.times import instant
 
@@ -121,31 +122,29 @@ def _end(work: Work, settlements: Sequence[Settlement]) -> bool:
 def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
     """Write how runs ended that have been removed; true if there is something new to claim."""
     connection, tables, dialect, rows = work
-    records = note_ends(work, settlements)
+    note_ends(work, settlements)
     letters = [
-        DeadLetter(settlement.attempt.run, record, settlement.dead)
-        for settlement, record in zip(settlements, records, strict=True)
+        DeadLetter(settlement.attempt.run, record_of(settlement.attempt), settlement.dead)
+        for settlement in settlements
         if settlement.dead is not None
     ]
     if letters:
         again = dialect.among(tables.dead.c.run_id, [letter.run.id for letter in letters])
         connection.execute(delete(tables.dead).where(again))
-        dialect.insert_rows(connection, tables.dead, [rows.dead_row(letter) for letter in letters])
+        dialect.insert_rows(connection, tables.dead, columns_of([rows.dead_row(letter) for letter in letters]))
     follow_ups = [settlement.follow_up for settlement in settlements if settlement.follow_up is not None]
-    dialect.insert_rows(connection, tables.runs, [rows.run_row(run) for run in follow_ups])
+    dialect.insert_rows(connection, tables.runs, columns_of([rows.run_row(run) for run in follow_ups]))
     freed = is_held(work) and free_held(
         work, Counter(key for settlement in settlements for key in keys_of(settlement.attempt.run))
     )
     return freed or bool(follow_ups)
 
 
-def note_ends(work: Work, settlements: Sequence[Settlement]) -> list[Record]:
-    """Write how runs ended into the history and the lives of their jobs; return the records."""
-    records = [record_of(settlement.attempt) for settlement in settlements]
-    history = [work.rows.history_row(record) for record in records]
+def note_ends(work: Work, settlements: Sequence[Settlement]) -> None:
+    """Write how runs ended into the history and the lives of their jobs."""
+    history = work.rows.history_columns([settlement.attempt for settlement in settlements])
     work.dialect.insert_rows(work.connection, work.tables.history, history, once=True)
     _write_lives(work, settlements)
-    return records
 
 
 def is_anything_lost(connection: Connection, tables: Tables, now: datetime) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,15 +19,16 @@ from goscheduler.jobstores._sql_batches import (
     OF_A_FIRING,
     Batch,
     Changes,
+    Columns,
     Given,
     Names,
-    Row,
     assignments,
     insertion,
     named,
     with_definitions,
 )
 from goscheduler.jobstores._sql_dialects import CONNECT_SECONDS, Dialect
+from goscheduler.jobstores._sql_rows import with_heads
 from goscheduler.jobstores._sql_tables import Tables
 
 
@@ -80,7 +81,7 @@ class SQLite(Dialect):
         if tuple(map(int, version.split("."))) < (3, 33):
             raise GoSchedulerError(f"SQLite is too old: 3.33 is needed, this Python has {version}")
 
-    def fetch(self, connection: Connection, query: Any) -> Sequence[Sequence[Any]]:
+    def fetch(self, connection: Connection, query: Any) -> Iterable[Sequence[Any]]:
         inner = query.subquery()
         whole = select(func.json_group_array(func.json_array(*inner.c)))
         try:
@@ -89,15 +90,18 @@ class SQLite(Dialect):
             return super().fetch(connection, query)
         return rows
 
-    def insert_rows(self, connection: Connection, table: Table, rows: Sequence[Row], once: bool = False) -> None:
-        if rows:
-            given = _given(Batch.to_insert(rows))
+    def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
+        if columns:
+            given = _given(Batch.to_insert(columns))
             tail = " WHERE true ON CONFLICT DO NOTHING" if once else ""
             connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
 
-    def insert_fired(self, connection: Connection, tables: Tables, rows: Sequence[Row]) -> None:
-        if rows:
-            given = with_definitions(connection, tables.jobs, _given(Batch.to_insert(rows, OF_A_FIRING)))
+    def insert_fired(
+        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
+    ) -> None:
+        if columns:
+            given = _given(Batch.to_insert(with_heads(columns), OF_A_FIRING))
+            given = with_definitions(connection, tables.jobs, given)
             connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
 
     def update_rows(

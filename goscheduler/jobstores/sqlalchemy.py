@@ -23,6 +23,7 @@ from goscheduler.jobstores import _sql_history
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
 from goscheduler.jobstores._sql_at_once import end_untouched
+from goscheduler.jobstores._sql_batches import columns_of
 from goscheduler.jobstores._sql_firing import Claiming, Firing, Work, tell_to_end, together
 from goscheduler.jobstores._sql_foresight import ForeseenFirings
 from goscheduler.jobstores._sql_jobs import StoredJobs
@@ -45,7 +46,7 @@ from goscheduler.jobstores._sql_tables import Tables, check_table_name
 from goscheduler.jobstores._sql_transactions import Transactions, UnknownOutcome
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
-from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
+from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import UTC, from_instant, instant
 
 if TYPE_CHECKING:
@@ -212,7 +213,8 @@ class SQLAlchemyJobStore(StoredJobs):
         except UnknownOutcome:
             self._doubts.ends.update(_key(settlement) for settlement in settlements)
             raise
-        self._doubts.ends.difference_update(map(_key, settlements))
+        if self._doubts.ends:
+            self._doubts.ends.difference_update(map(_key, settlements))
         return refused
 
     def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
@@ -246,7 +248,7 @@ class SQLAlchemyJobStore(StoredJobs):
 
     def add_run(self, run: Run) -> None:
         def add(work: Work) -> None:
-            self._dialect.insert_rows(work.connection, self._tables.runs, [self._rows.run_row(run)])
+            self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
             self._dialect.notify(work.connection, self._tables)
 
         self._database.write(add, alone=False)
@@ -286,9 +288,8 @@ class SQLAlchemyJobStore(StoredJobs):
             if run is not None and run.owner is None:
                 drop_pending(work, runs.c.id == run_id)
                 # Another fence, because no two records have the same position, and one may have been put back just now.
-                record = record_of(end(run._replace(fence=run.fence + 1)).attempt)
-                rows = [self._rows.history_row(record)]
-                self._dialect.insert_rows(work.connection, self._tables.history, rows, once=True)
+                called_off = self._rows.history_columns([end(run._replace(fence=run.fence + 1)).attempt])
+                self._dialect.insert_rows(work.connection, self._tables.history, called_off, once=True)
             elif run is not None:
                 tell_to_end(work, runs.c.id == run_id, reason, yields)
                 self._dialect.notify(work.connection, self._tables)
@@ -392,7 +393,7 @@ class SQLAlchemyJobStore(StoredJobs):
             work.connection.execute(delete(dead).where(dead.c.run_id == run_id))
             if follow_up is not None:
                 run = follow_up(self._rows.letter(row))
-                self._dialect.insert_rows(work.connection, self._tables.runs, [self._rows.run_row(run)])
+                self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
                 self._dialect.notify(work.connection, self._tables)
             return True
 

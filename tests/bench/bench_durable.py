@@ -160,22 +160,26 @@ class RawStatements:
     def __init__(self, tables: Any) -> None:
         self._tables = tables
         definition = json.dumps({"schema": 1, "func": "contenders:noop", "name": "noop", "args": [], "kwargs": {}})
+        self._definition = definition + " " * 200
         self._job = (
-            "default", None, 5, 1, 1, "Z", 0, None, definition + " " * 200, "", 0, None, None, None, None, None, None,
+            "default", None, 5, 1, 1, "Z", 0, None, self._definition, "", 0, None, None, None, None, None, None,
         )  # fmt: skip
-        head = json.dumps([2, "x" * 32, 1, "Z", 1, "Z", 1, "schedule", 0, 0], separators=(",", ":"))
-        self._run = ("default", None, 5, 1, None, "me", 1, 1, 0, "", head)
-        self._record = (1, "x" * 32, "succeeded", None, "", " " * 400)
+        self._run = ("default", None, 5, 1, None, "me", 1, 1, 0, "", ',1,"Z",1,"Z",1,"schedule",0,0]')
+        self._record = {
+            "fence": 1, "job_id": "x" * 32, "outcome": "succeeded", "error_type": None, "tags": "", "record": " " * 400,
+        }  # fmt: skip
 
     def fill(self, work: Any, jobs: int) -> None:
+        from goscheduler.jobstores._sql_batches import columns_of
         from goscheduler.jobstores._sql_rows import JobRow
 
         rows = [JobRow(f"{number:032d}", *self._job) for number in range(jobs)]
-        work.dialect.insert_rows(work.connection, self._tables.jobs, rows)
+        work.dialect.insert_rows(work.connection, self._tables.jobs, columns_of(rows))
 
     def fire(self, work: Any, ids: list[str]) -> None:
         from sqlalchemy import delete, select
 
+        from goscheduler.jobstores._sql_batches import columns_of
         from goscheduler.jobstores._sql_rows import DueJob, RunRow
 
         jobs = self._tables.jobs
@@ -185,18 +189,19 @@ class RawStatements:
         if work.dialect.skips_locked:
             query = query.with_for_update(skip_locked=True)
         found = [DueJob(*row).id for row in work.dialect.fetch(work.connection, query)]
-        work.dialect.insert_fired(work.connection, self._tables, [RunRow(job_id, job_id, *self._run) for job_id in ids])
+        begun = columns_of([RunRow(job_id, job_id, *self._run) for job_id in ids])
+        work.dialect.insert_fired(work.connection, self._tables, begun, self._definition)
         work.connection.execute(delete(jobs).where(work.dialect.among(jobs.c.id, found)))
 
     def settle(self, work: Any, ids: list[str]) -> None:
         from sqlalchemy import delete
 
-        from goscheduler.jobstores._sql_rows import HistoryRow
-
         runs, history = self._tables.runs, self._tables.history
         these = (work.dialect.among(runs.c.id, ids), runs.c.fence == 1, runs.c.owner.is_not(None), runs.c.revoked == 0)
         work.connection.execute(delete(runs).where(*these, runs.c.cancel.is_(None)))
-        work.dialect.insert_rows(work.connection, history, [HistoryRow(1, run_id, *self._record) for run_id in ids])
+        ended = {"finished": [1] * len(ids), "run_id": ids}
+        ended.update({name: [value] * len(ids) for name, value in self._record.items()})
+        work.dialect.insert_rows(work.connection, history, ended)
 
 
 def main(rounds: int = 3, jobs: int = 10_000, few: int = 500, kinds: Sequence[str] = ()) -> list[Row]:

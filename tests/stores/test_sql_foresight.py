@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores import _sql_foresight
+from goscheduler.jobstores._sql_batches import columns_of
 from goscheduler.jobstores._sql_messages import Message
 from goscheduler.jobstores._sql_postgresql import PostgreSQL
 from goscheduler.jobstores._sql_transactions import UnknownOutcome
@@ -200,7 +201,7 @@ class TestOneJob:
             wait_for_a_lock(work.connection)
             run = asked_for(make_job("a"), "asked", BEFORE)
             run = run._replace(owner="somebody", fence=1) if claimed else run
-            work.dialect.insert_rows(work.connection, work.tables.runs, [work.rows.run_row(run)])
+            work.dialect.insert_rows(work.connection, work.tables.runs, columns_of([work.rows.run_row(run)]))
 
         stores[1]._database.write(add_run_meanwhile, alone=True)
         firing.join()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from goscheduler.jobstores._sql_mysql import LONGEST, _literal, _literals, _portions
+from goscheduler.jobstores._sql_batches import Batch, columns_of, in_order, rows_of
+from goscheduler.jobstores._sql_mysql import LONGEST, _literal, _literal_rows, _literals, _portions
+from goscheduler.jobstores._sql_rows import JobRow
 from goscheduler.jobstores._sql_tables import VERSION, Tables
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing.contract import NOW, Requests, succeeded
+from goscheduler.triggers.date import DateTrigger
 
 TABLES = Tables("goscheduler", None)
 
@@ -120,6 +126,101 @@ def test_rows_are_sent_in_portions_that_are_not_too_long():
     assert ",".join(portions) == ",".join(rows)
     assert [portion.count(",") + 1 for portion in portions] == [3, 3, 1]
     assert list(_portions(["x" * (LONGEST + 1)])) == ["x" * (LONGEST + 1)], "what cannot be divided is sent as it is"
+
+
+def test_rows_that_are_too_long_together_are_added_by_several_statements():
+    columns = {"id": ["a", "b", "c"], "text": ["x" * (LONGEST // 2)] * 2 + ["y"], "number": [7] * 3}
+    first, second = _literal_rows(Batch(columns))
+    assert (first, second) == (f"('a','{'x' * (LONGEST // 2)}',7)", f"('b','{'x' * (LONGEST // 2)}',7),('c','y',7)")
+    assert list(_literal_rows(Batch({"id": ["a", "b"], "number": [1, 2]}))) == ["('a',1),('b',2)"]
+
+
+# Rows by column
+
+
+def test_rows_come_back_from_columns_as_they_were():
+    rows = [JobRow(*(f"{name} {number}" for name in JobRow._fields)) for number in range(3)]
+    assert rows_of(columns_of(rows)) == [row._asdict() for row in rows]
+    assert columns_of([]) == {}
+    assert rows_of({}) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "order"),
+    [
+        ([1, 1, 1], ["a", "b", "c"], [0, 1, 2]),
+        ([1, 1, 1], ["c", "a", "b"], [1, 2, 0]),
+        ([2, 1, 2], ["a", "z", "a"], [1, 0, 2]),
+        ([2, 1, 2], ["b", "z", "a"], [1, 2, 0]),
+        ([1], ["a"], [0]),
+    ],
+)
+def test_rows_are_put_into_the_order_of_their_first_two_columns(first, second, order):
+    rest = list(range(len(first)))
+    found = in_order({"first": first, "second": second, "rest": rest})
+    assert {name: list(values) for name, values in found.items()} == {
+        "first": [first[index] for index in order], "second": [second[index] for index in order], "rest": order,
+    }  # fmt: skip
+
+
+ZONES = ["UTC", "Europe/Berlin", "America/New_York"]
+
+
+@pytest.mark.parametrize("job_id", ["plain {}", 'not "plain" {}'])
+def test_runs_that_are_fired_together_can_be_read_again_whatever_their_times_are(started, make_job, place, job_id):
+    store, requests = started(place), Requests()
+    times = [(NOW - timedelta(seconds=number // 2)).astimezone(ZoneInfo(ZONES[number % 3])) for number in range(12)]
+    store.add_jobs([
+        make_job(job_id.format(number), due=time, trigger=DateTrigger(time)) for number, time in enumerate(times)
+    ])
+    fired = {run.id: run for run in requests.fire(store).runs}
+    live = {run.id: run for run in store.live_runs()}
+    assert {run.job.id for run in live.values()} == {job_id.format(number) for number in range(12)}
+    for run_id, run in live.items():
+        again = fired[run_id]
+        assert (run.scheduled_at, run.due_at, run.fence) == (again.scheduled_at, again.due_at, again.fence)
+        assert str(run.scheduled_at.tzinfo) == str(again.scheduled_at.tzinfo)
+        assert (run.attempt, run.source, run.coalesced) == (again.attempt, again.source, again.coalesced)
+    assert {(run.scheduled_at, str(run.scheduled_at.tzinfo)) for run in live.values()} == {
+        (time, str(time.tzinfo)) for time in times
+    }
+
+
+@pytest.mark.parametrize("words", [*TEXTS.values(), None])
+def test_jobs_that_differ_in_nothing_but_their_ids_fire_together_with_what_defines_them(
+    started, make_job, mariadb, fresh, words
+):
+    store, requests = started(fresh(mariadb).url), Requests()
+    store.add_jobs([make_job(job_id, args=(words,)) for job_id in ("a", "b", "c")])
+    assert len(requests.fire(store).runs) == 3
+    assert {run.job.id: run.job.args for run in store.live_runs()} == dict.fromkeys("abc", (words,))
+
+
+@pytest.mark.parametrize("character", ["\0", "\1", "\2"])
+def test_rows_in_which_somebody_has_put_what_parts_rows_are_read_one_by_one(
+    started, make_job, mariadb, fresh, character
+):
+    store, requests = started(fresh(mariadb).url), Requests()
+    store.add_jobs([make_job("a"), make_job("b")])
+    strange = f"a{character}" if character != "\2" else character
+    with store._database.engine.begin() as connection:
+        connection.execute(text("UPDATE goscheduler_jobs SET id = :strange WHERE id = 'a'"), {"strange": strange})
+    fired = requests.fire(store).runs
+    assert {run.job.id for run in fired} == {strange, "b"}
+    assert {run.job.id for run in store.live_runs()} == {strange, "b"}
+
+
+def test_a_pending_run_is_claimed_with_all_of_its_columns(started, make_job, mariadb, fresh):
+    store, requests = started(fresh(mariadb).url), Requests()
+    limit = Limit("one", concurrency=1)
+    store.add_jobs([make_job(job_id, limits=[limit]) for job_id in "ab"])
+    (first,) = requests.fire(store).runs
+    (waiting,) = store.pending_runs()
+    assert not requests.claim(store).runs
+    assert not store.settle([succeeded(first)])
+    (claimed,) = requests.claim(store).runs
+    assert (claimed.id, claimed.job.id, claimed.due_at) == (waiting.id, waiting.job.id, waiting.due_at)
+    assert claimed.owner == "owner-1"
 
 
 # Indexes
