@@ -138,6 +138,14 @@ class Documents:
             entry["limits"] = [limit.name for limit in job.options.limits]
         return entry
 
+    def flight_entry(self, run: Run, document: Document) -> Document:
+        """Return a run of the job that is in a document as an entry of a flight."""
+        return {
+            "id": run.id, "text": run_head(run), "lane": document["lane"], "due": instant(run.due_at),
+            "fence": run.fence, "firing": True, "owner": run.owner,
+            "job": document["_id"], "definition": document["definition"],
+        }  # fmt: skip
+
     def run(self, entry: Document, document: Document) -> Run:
         """Return the run of an entry.
 

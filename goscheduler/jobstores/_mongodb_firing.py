@@ -23,7 +23,7 @@ from goscheduler.jobstores._mongodb_documents import (
     without,
     without_job,
 )
-from goscheduler.jobstores._mongodb_flights import Flights
+from goscheduler.jobstores._mongodb_flights import Flights, can_fly
 from goscheduler.jobstores._mongodb_limits import Places, give_back
 from goscheduler.jobstores._mongodb_looking import Looking
 from goscheduler.jobstores._mongodb_writing import Change, Collections, Writer
@@ -58,11 +58,14 @@ class Work(NamedTuple):
 
 
 class _Planned(NamedTuple):
-    """What a plan makes of a document."""
+    """What is planned for the job of a document."""
 
-    change: Change
+    document: Document
     job: Job
     plan: FiringPlan
+    after: Document
+    """The document as it is to be; the entry of its run where ``flies``."""
+    flies: bool = False
 
 
 class Firing:
@@ -72,17 +75,19 @@ class Firing:
         self._work = work
         self._request = request
         self._now = now
+        self._flying = False
+        self._told: list[Document] = []
 
     def fire(self) -> Fired:
         """Fire what is due, and write all of it."""
         documents = self._work.looking.due("due", self._request, self._now)
+        self._flying = self._work.flights.may_take_off(len(documents))
         done: list[_Planned] = []
         error: Exception | None = None
         try:
             for group, limited in _by_limits(documents, lambda document: document.get("limits", ())):
                 done += self._fire_limited(group) if limited else self._write(self._planned(group, Ledger()))
-            told = [each.change.after for each in done if each.plan.records]
-            self._work.writer.pass_on(told, self._request.owner)
+            self._work.writer.pass_on(self._told, self._request.owner)
         except PyMongoError as caught:
             error = caught
         self._work.looking.took(len(done), len(documents))
@@ -119,25 +124,41 @@ class Firing:
             return self._plan(document, ledger)
         except BROKEN as error:
             after = broken(document, error)
-            return _Planned(Change(document, after), self._work.documents.job(after), FiringPlan(suspended=str(error)))
+            return _Planned(document, self._work.documents.job(after), FiringPlan(suspended=str(error)), after)
 
     def _plan(self, document: Document, ledger: Ledger) -> _Planned:
         job = self._work.documents.job(document)
         fence = max(document.get("fence", 0) + 1, instant(self._now))
-        entries = document.get("runs", ())
-        live = sum("owner" in entry for entry in entries)
-        waiting = sum("owner" not in entry and entry["firing"] for entry in entries)
+        live = waiting = 0
+        for entry in document.get("runs", ()):
+            live += "owner" in entry
+            waiting += "owner" not in entry and entry["firing"]
         if job.suspended is not None:
             plan = FiringPlan(suspended=job.suspended)
         else:
             plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self._now)
-        return _Planned(Change(document, self._after(document, job, plan, fence)), job, plan)
+            job.next_run_time = plan.next_run_time
+        if self._flying and can_fly(document, plan):
+            return _Planned(document, job, plan, self._work.documents.flight_entry(plan.start[0], document), True)
+        return _Planned(document, job, plan, self._after(document, plan, fence))
 
-    def _after(self, document: Document, job: Job, plan: FiringPlan, fence: int) -> Document:
+    def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
+        """Write plans, and return those of documents that nobody else has changed meanwhile."""
+        work = self._work
+        flying = [each for each in planned if each.flies]
+        flown = work.flights.take_off([(each.document, each.after) for each in flying])
+        changes = [Change(each.document, each.after) for each in planned if not each.flies]
+        for document, _, plan, entry, _ in flying if not flown else ():
+            changes.append(Change(document, self._after(document, plan, entry["fence"])))
+        made = work.writer.write(changes, self._request.owner)
+        self._told += [after for _, after in made if "told" in after]
+        ids = {change.before["_id"] for change in made}
+        return [each for each in planned if (flown and each.flies) or each.job.id in ids]
+
+    def _after(self, document: Document, plan: FiringPlan, fence: int) -> Document:
         if plan.suspended is not None:
             return {**without(document, "due"), "suspended": quoted(plan.suspended)}
         after = self._moved(document, plan)
-        job.next_run_time = plan.next_run_time
         runs = list(document.get("runs", ()))
         if plan.displace:
             runs = [{"cancel": quoted(DISPLACED), **entry} if "owner" in entry else entry for entry in runs]
@@ -159,13 +180,6 @@ class Firing:
         if plan.keep:
             return {**without(document, "due", "next"), "finished": instant(self._now)}
         return without_job(document)
-
-    def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
-        changes = [each.change for each in planned]
-        ids = {change.before["_id"] for change in self._work.flights.take_off(changes)}
-        others = [change for change in changes if change.before["_id"] not in ids]
-        ids |= {change.before["_id"] for change in self._work.writer.write(others, self._request.owner)}
-        return [each for each in planned if each.job.id in ids]
 
 
 class Claiming:
@@ -315,8 +329,10 @@ def _by_limits(
     documents: Sequence[Document], names: Callable[[Document], Iterable[str]]
 ) -> list[tuple[list[Document], bool]]:
     """Return documents in groups: those that no limit concerns, and those that one does."""
-    free = [document for document in documents if not list(names(document))]
-    limited = [document for document in documents if list(names(document))]
+    free: list[Document] = []
+    limited: list[Document] = []
+    for document in documents:
+        (limited if list(names(document)) else free).append(document)
     return [(group, is_limited) for group, is_limited in ((free, False), (limited, True)) if group]
 
 

@@ -20,7 +20,9 @@ from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure
 from pymongo.read_concern import ReadConcern
 
 from goscheduler.jobstores._mongodb_documents import FLIGHT, Document, indexed, is_empty, with_runs, without
-from goscheduler.jobstores._mongodb_writing import MOST_TRIES, Change, Collections, Writer, duplicates, read_as
+from goscheduler.jobstores._mongodb_writing import MOST_TRIES, Change, Collections, Writer, as_read, duplicates
+from goscheduler.runs.model import Source
+from goscheduler.runs.plan import FiringPlan
 
 #: How many runs are worth a flight, and how many one holds at most: what is left of one is written anew when some end.
 FEWEST = 20
@@ -39,6 +41,18 @@ class _Changed(Exception):
     """Nothing was written: somebody else was quicker, or it cannot be done in this way."""
 
 
+def can_fly(document: Document, plan: FiringPlan) -> bool:
+    """Tell whether no more is left of a job, when it has fired as planned, than one live run of it."""
+    return (
+        len(plan.start) == 1
+        and plan.next_run_time is None
+        and not (plan.keep or plan.wait or plan.records or plan.displace or plan.suspended)
+        and not ("runs" in document or "told" in document or "limits" in document)
+        and plan.start[0].source is Source.SCHEDULE
+        and len(document["definition"]) <= LONGEST_TEXT
+    )
+
+
 class Flights:
     """The flights of one store."""
 
@@ -49,32 +63,30 @@ class Flights:
         """Whether the server has transactions, as far as is known."""
         self._rest = self._resting = 0
 
-    def take_off(self, changes: Sequence[Change]) -> Sequence[Change]:
-        """Make those of the changes by flights that leave no more of a job than one live run; return them."""
-        if not self.possible or len(changes) < FEWEST:
-            return ()
-        if self._resting:
-            self._resting -= 1
-            return ()
-        flying = [change for change in changes if _can_fly(change)]
-        if len(flying) < FEWEST:
-            return ()
-        try:
-            self._fly(flying)
-        except _Changed:
-            self._rest = self._resting = min(2 * self._rest + 1, LONGEST_REST)
-            return ()
-        self._rest = 0
-        return flying
+    def may_take_off(self, count: int) -> bool:
+        """Tell whether so many jobs may fly; not for some time after others have snatched at the same ones."""
+        if not self.possible or count < FEWEST:
+            return False
+        self._resting = max(0, self._resting - 1)
+        return not self._resting
 
-    def _fly(self, changes: Sequence[Change]) -> None:
-        entries = [
-            {**after["runs"][0], "job": after["_id"], "definition": after["definition"]} for _, after in changes
-        ]
+    def take_off(self, flying: Sequence[tuple[Document, Document]]) -> bool:
+        """Delete documents of jobs, and write the entries of their runs that come with them; false if that failed."""
+        if not flying:
+            return False
+        try:
+            self._fly([document for document, _ in flying], [entry for _, entry in flying])
+        except _Changed:
+            self._rest = min(2 * self._rest + 1, LONGEST_REST)
+            self._resting = self._rest + 1
+            return False
+        self._rest = 0
+        return True
+
+    def _fly(self, documents: Sequence[Document], entries: list[Document]) -> None:
         flights = [self._marked(_flight(entries[start : start + MOST])) for start in range(0, len(entries), MOST)]
         with self._transaction() as session:
-            deleted = self._jobs.delete_many(read_as(changes), session=session).deleted_count
-            if deleted < len(changes):
+            if self._jobs.delete_many(as_read(documents), session=session).deleted_count < len(documents):
                 raise _Changed
             self._jobs.insert_many(flights, session=session)
         for flight in flights:
@@ -154,18 +166,6 @@ class Flights:
             if self.possible and not error.has_error_label("TransientTransactionError"):
                 raise
             raise _Changed from None
-
-
-def _can_fly(change: Change) -> bool:
-    before, after = change
-    runs = after.get("runs", ())
-    return (
-        len(runs) == 1
-        and not (after["here"] or "told" in after or "runs" in before)
-        and "owner" in runs[0]
-        and "limits" not in runs[0]
-        and len(after["definition"]) <= LONGEST_TEXT
-    )
 
 
 def _flight(entries: list[Document]) -> Document:

@@ -209,18 +209,18 @@ def _update(group: Sequence[Change], unset: Sequence[str]) -> UpdateMany:
     steps: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", value]}}]
     if unset:
         steps.append({"$unset": list(unset)})
-    return UpdateMany(read_as(group), steps)
+    return UpdateMany(as_read([change.before for change in group]), steps)
 
 
 def _deletion(group: Sequence[Change]) -> Any:
-    return DeleteMany(read_as(group))
+    return DeleteMany(as_read([change.before for change in group]))
 
 
-def read_as(group: Sequence[Change]) -> Document:
+def as_read(documents: Sequence[Document]) -> Document:
     """Return the filter for documents as they were read: a mark belongs to one version of one document."""
     return {
-        "_id": {"$in": [change.before["_id"] for change in group]},
-        "v": {"$in": [change.before["v"] for change in group]},
+        "_id": {"$in": [document["_id"] for document in documents]},
+        "v": {"$in": [document["v"] for document in documents]},
     }
 
 

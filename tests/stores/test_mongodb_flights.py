@@ -159,7 +159,7 @@ class TestFlyingJobs(StoreContract):
         store.add_jobs([make_job(job_id, due=NOW, trigger=DateTrigger(NOW)) for job_id in "abcd"])
         fly = store._work.flights._fly
         with monkeypatch.context() as patch:
-            patch.setattr(store._work.flights, "_fly", lambda changes: (fly(changes) if written else None, stumble()))
+            patch.setattr(store._work.flights, "_fly", lambda *what: (fly(*what) if written else None, stumble()))
             fired = store.fire_due(requests._request(NOW))
         assert isinstance(fired.error, AutoReconnect)
         assert fired.runs == []
@@ -181,9 +181,9 @@ class TestFlyingJobs(StoreContract):
         store.add_jobs([make_job(job_id, due=NOW, trigger=DateTrigger(NOW)) for job_id in "abc"])
         fly = store._work.flights._fly
 
-        def fly_late(changes):
+        def fly_late(*what):
             peer.update_job(make_job("b", due=NOW + MINUTE, trigger=DateTrigger(NOW + MINUTE)))
-            fly(changes)
+            fly(*what)
 
         monkeypatch.setattr(store._work.flights, "_fly", fly_late)
         assert sorted(run.job.id for run in requests.fire(store).runs) == ["a", "c"]
@@ -202,7 +202,7 @@ class TestFlyingJobs(StoreContract):
 
     def test_an_error_of_the_server_is_not_taken_for_a_lost_race(self, store, make_job, requests, monkeypatch):
         store.add_job(make_job("a", due=NOW, trigger=DateTrigger(NOW)))
-        monkeypatch.setattr(store._work.flights, "_fly", lambda changes: stumble(OperationFailure("not allowed", 13)))
+        monkeypatch.setattr(store._work.flights, "_fly", lambda *what: stumble(OperationFailure("not allowed", 13)))
         assert isinstance(store.fire_due(requests._request(NOW)).error, OperationFailure)
 
 
