@@ -53,7 +53,7 @@ from goscheduler.errors import InvalidArgument, described
 from goscheduler.jobstores._records import Records, changed_head, history_text, read_zone, run_head, zone_text
 from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source
 from goscheduler.runs.plan import AGEING
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import EPOCH, UTC, from_instant, instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -81,6 +81,8 @@ class Documents:
 
     def __init__(self, records: Records) -> None:
         self.records = records
+        self._last: tuple[int, str, datetime] = 0, "Z", EPOCH
+        """The last time of a job that was read, because many jobs have the same."""
 
     def with_job(self, document: Document, job: Job) -> Document:
         """Return the document with this job in it, in place of what it said about one."""
@@ -112,11 +114,18 @@ class Documents:
         suspended = document.get("suspended")
         try:
             at = document.get("next")
-            time = None if at is None else from_instant(at, read_zone(document["zone"]))
+            time = None if at is None else self._time(at, document["zone"])
             life, reason = life_of(document), None if suspended is None else unquoted(suspended)
         except Exception as error:
             time, life, reason = None, NEWBORN, f"its record cannot be read: {described(error)}"
         return self.records.job(document["_id"], document.get("definition", ""), time, life, reason)
+
+    def _time(self, at: int, zone: str) -> datetime:
+        last_at, last_zone, time = self._last
+        if at != last_at or zone != last_zone:
+            time = from_instant(at, read_zone(zone))
+            self._last = at, zone, time
+        return time
 
     def run_entry(self, run: Run, document: Document, fired: bool = False) -> Document:
         """Return a run as an entry of the document of its job; ``fired`` if the job is the one that is in there."""
@@ -140,10 +149,10 @@ class Documents:
 
     def flight_entry(self, run: Run, document: Document) -> Document:
         """Return a run of the job that is in a document as an entry of a flight."""
+        due = instant(run.due_at)
         return {
-            "id": run.id, "text": run_head(run), "lane": document["lane"], "due": instant(run.due_at),
-            "fence": run.fence, "firing": True, "owner": run.owner,
-            "job": document["_id"], "definition": document["definition"],
+            "id": run.id, "text": run_head(run, due), "lane": document["lane"], "due": due, "fence": run.fence,
+            "firing": True, "owner": run.owner, "job": document["_id"], "definition": document["definition"],
         }  # fmt: skip
 
     def run(self, entry: Document, document: Document) -> Run:
@@ -293,14 +302,14 @@ def without(document: Document, *names: str) -> Document:
 
 def history_document(record: Record, kind: str = "") -> Document:
     """Return a record as a document. Its id is the claim that it ends: of two that end one, the second is refused."""
-    finished, run_id, fence = record.position
+    run_id, fence = record.run_id, record.fence
     document = {
         "_id": f"{run_id}:{fence}{kind}",
-        "finished": instant(finished),
+        "finished": instant(record.finished_at),
         "run_id": run_id,
         "fence": fence,
         "job_id": record.job_id,
-        "outcome": record.outcome.value,
+        "outcome": str.__str__(record.outcome),
         "record": history_text(record),
     }
     if record.error_type is not None:

@@ -170,8 +170,10 @@ class Looking:
         while priorities:
             steps = _earliest(place, [executor], request.tasks, since, instant(now), priorities)
             steps.append({"$limit": limit})
+            if place == "due":
+                steps.append({"$unset": ["lane", "next"]})
             rows = list(self._collections.jobs.aggregate(steps, batchSize=limit + 1))
-            found.update((row["_id"], row) for row in rows)
+            found.update((row["_id"], _whole(row) if place == "due" else row) for row in rows)
             if len(rows) < limit:
                 break
             # What is left is not earlier than these, so it goes before them only if it is more urgent.
@@ -203,6 +205,14 @@ class Looking:
 
     def _also(self, pipeline: list[Document]) -> Document:
         return {"$unionWith": {"coll": self._jobs, "pipeline": pipeline}}
+
+
+def _whole(document: Document) -> Document:
+    """Return a document with what was left out, because ``due`` says it, too: that takes less time than reading it."""
+    due = document["due"]
+    document["lane"] = {"executor": due["executor"], "priority": due["priority"], "task": due["task"]}
+    document["next"] = due["at"]
+    return document
 
 
 class _Rank:

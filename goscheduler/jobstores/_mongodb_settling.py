@@ -251,12 +251,15 @@ class Ends:
 class _End:
     """The end of one claim."""
 
+    __slots__ = ("claim", "entry", "job_id", "record", "run_id", "settlement")
+
     def __init__(self, settlement: Settlement, record: Document, entry: Document | None) -> None:
         self.settlement = settlement
         self.record = record
         self.entry = entry
         self.run_id: str = record["run_id"]
         self.job_id: str = record["job_id"]
+        self.claim: Claim = self.run_id, record["fence"]
 
     @classmethod
     def of(cls, settlement: Settlement, document: Document, entry: Document | None, writer: str) -> _End:
@@ -272,10 +275,6 @@ class _End:
         if settlement.dead is not None and entry is not None:
             record["dead"] = {"reason": quoted(settlement.dead), "run": full_text(entry, document)}
         return cls(settlement, record, entry)
-
-    @property
-    def claim(self) -> Claim:
-        return self.run_id, self.record["fence"]
 
     def as_recorded(self, record: Document) -> _End:
         """Return the end of the same claim as somebody else has recorded it."""

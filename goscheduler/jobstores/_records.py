@@ -163,7 +163,7 @@ def run_head(run: Run, due: int | None = None) -> str:
     # On the path of every firing: put together by hand, for a third of the time.
     return (
         f"[{RUN_SCHEMA},{_quote(job.id)},{at},{_quote(zone_text(scheduled_at.tzinfo))},"
-        f'{due},{_quote(zone_text(due_at.tzinfo))},{attempt},"{source.value}",{coalesced},{crashes}]'
+        f'{due},{_quote(zone_text(due_at.tzinfo))},{attempt},"{str.__str__(source)}",{coalesced},{crashes}]'
     )
 
 
