@@ -10,13 +10,15 @@ A server that is no member of a replica set has no transactions, and no flights.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import contextvars
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pymongo
 from bson import ObjectId
-from pymongo import DeleteOne, InsertOne, ReplaceOne
-from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure
+from pymongo import DeleteOne, InsertOne, ReadPreference, ReplaceOne
+from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from goscheduler.jobstores._mongodb_documents import FLIGHT, Document, indexed, is_empty, with_runs, without
@@ -33,6 +35,8 @@ LONGEST_TEXT = 10_000
 LANDING = 20
 #: For how many batches at most none takes off, when others have snatched at the same jobs.
 LONGEST_REST = 32
+#: Seconds for ending a transaction when the deadline has passed.
+LAST_WORD = 1.0
 #: Codes of what servers say that have no transactions, or not for this.
 _NO_TRANSACTIONS = (20, 263)
 
@@ -156,16 +160,40 @@ class Flights:
             yield None
             return
         try:
-            with (
-                self._jobs.database.client.start_session(causal_consistency=False) as session,
-                session.start_transaction(ReadConcern("local"), self._jobs.write_concern),
-            ):
-                yield session
+            with self._jobs.database.client.start_session(causal_consistency=False) as session:
+                session.start_transaction(ReadConcern("local"), self._jobs.write_concern, ReadPreference.PRIMARY)
+                try:
+                    yield session
+                except BaseException:
+                    _last_word(session.abort_transaction)
+                    raise
+                _commit(session)
         except OperationFailure as error:
             self.possible = error.code not in _NO_TRANSACTIONS
             if self.possible and not error.has_error_label("TransientTransactionError"):
                 raise
             raise _Changed from None
+
+
+def _commit(session: Any) -> None:
+    """Commit a transaction. Where the answer is lost, or there was no time to ask, it is asked for once more."""
+    try:
+        session.commit_transaction()
+    except PyMongoError as error:
+        if not error.has_error_label("UnknownTransactionCommitResult"):
+            raise
+        _last_word(session.commit_transaction)
+
+
+def _last_word(end: Callable[[], None]) -> None:
+    """End a transaction, also after the deadline: the server keeps one that is left open, and what it has touched
+    from all others, for a minute."""
+
+    def in_time() -> None:
+        with pymongo.timeout(LAST_WORD):
+            end()
+
+    contextvars.Context().run(in_time)
 
 
 def _flight(entries: list[Document]) -> Document:

@@ -56,7 +56,8 @@ class Runs:
             for entry in document["runs"]
             if ("owner" in entry) is live
         ]
-        return [run for run in found if run is not None]
+        # By id: one that moves into another document while these are read may be found in both.
+        return list({run.id: run for run in found if run is not None}.values())
 
     def to_end(self, owner: str) -> list[tuple[Run, str]]:
         """Return the runs of an owner that are to be ended, and why."""

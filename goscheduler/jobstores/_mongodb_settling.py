@@ -93,7 +93,7 @@ class Ends:
     def _documents(self, runs: Sequence[Run]) -> dict[str, Document]:
         """Return run id → the document that the run is in, where possible as we have written it."""
         known = self._work.writer.known
-        found = {run.id: known[run.id] for run in runs if run.id in known}
+        found = {run.id: document for run in runs if (document := known.get(run.id)) is not None}
         missing = {run.job.id for run in runs if run.id not in found}
         return {**self._read(missing), **found} if missing else found
 
@@ -129,7 +129,7 @@ class Ends:
         for _ in range(MOST_TRIES):
             if self._land_what_goes_on(pending, documents):
                 documents = self._read({end.job_id for end in pending})
-            groups = _by_document(pending, documents)
+            groups, elsewhere = _by_document(pending, documents)
             changes = [
                 Change(document, after)
                 for document, group in groups.values()
@@ -138,10 +138,12 @@ class Ends:
             eased = eased or any("runs" in after and not is_flight(after) for _, after in changes)
             made = {change.before["_id"] for change in work.writer.write(changes, owner)}
             left = [change.before["_id"] for change in changes if change.before["_id"] not in made]
-            pending = [end for document_id in left for end in groups[document_id][1]]
+            pending = [*elsewhere, *(end for document_id in left for end in groups[document_id][1])]
             if not pending:
                 break
             documents = self._read({end.job_id for end in pending})
+        for end in ends:
+            work.writer.known.pop(end.run_id, None)  # also where somebody else, or an earlier try, has applied it
         self._ease(ends)
         return eased
 
@@ -309,14 +311,21 @@ def _claim(entry: Document) -> Claim:
 
 def _by_document(
     ends: Iterable[_End], documents: dict[str, Document]
-) -> dict[Any, tuple[Document, list[_End]]]:
-    """Return the id of a document → the document and the ends of runs that are in it."""
+) -> tuple[dict[Any, tuple[Document, list[_End]]], list[_End]]:
+    """Return the id of a document → the document and the ends of runs that are in it; and ends to be looked for again.
+
+    What we know of two runs may be two versions of one document: what is not in the one that is changed has not ended,
+    it may have landed elsewhere meanwhile.
+    """
     groups: dict[Any, tuple[Document, list[_End]]] = {}
+    elsewhere: list[_End] = []
     for end in ends:
         document = documents.get(end.run_id)
-        if document is not None:
-            groups.setdefault(document["_id"], (document, []))[1].append(end)
-    return groups
+        if document is None:
+            continue
+        chosen, group = groups.setdefault(document["_id"], (document, []))
+        (group if chosen["v"] == document["v"] else elsewhere).append(end)
+    return groups, elsewhere
 
 
 def _applied(document: Document, ends: Sequence[_End]) -> Document | None:

@@ -1,0 +1,219 @@
+"""What a review of flights has found."""
+from __future__ import annotations
+
+import time
+
+import pytest
+from pymongo.errors import AutoReconnect
+
+from goscheduler.jobstores import _mongodb_flights as flights
+from goscheduler.jobstores.mongodb import MongoDBJobStore
+from goscheduler.runs.transitions import called_off
+from goscheduler.testing.contract import MINUTE, NOW, Requests, failed, succeeded
+from goscheduler.triggers.date import DateTrigger
+
+
+@pytest.fixture(autouse=True)
+def _one_is_worth_it(monkeypatch):
+    monkeypatch.setattr(flights, "FEWEST", 1)
+
+
+@pytest.fixture
+def space(mongodb, fresh):
+    return fresh(mongodb)
+
+
+@pytest.fixture
+def store(space, opened):
+    return opened(MongoDBJobStore.from_url(space.url, server_time=False))
+
+
+@pytest.fixture
+def peer(space, opened):
+    return opened(MongoDBJobStore.from_url(space.url, server_time=False))
+
+
+@pytest.fixture
+def requests():
+    return Requests()
+
+
+@pytest.fixture
+def fly(store, make_job, requests):
+    def fired(*ids, **options):
+        store.add_jobs([make_job(job_id, due=NOW, trigger=DateTrigger(NOW), **options) for job_id in ids])
+        return sorted(requests.fire(store).runs, key=lambda run: run.job.id)
+
+    return fired
+
+
+@pytest.mark.parametrize("order", [(2, 0), (0, 2)])
+def test_the_end_of_a_run_that_landed_is_applied_whatever_else_ends_with_it(store, peer, fly, order):
+    runs = fly(*"abc")
+    peer.cancel_run(runs[0].id, "enough", lambda run: called_off(run, "enough", NOW))
+    assert store.settle([succeeded(runs[1])]) == []
+    assert store.settle([succeeded(runs[n]) for n in order]) == []
+    assert store.live_runs() == []
+
+
+def test_a_retry_of_a_run_that_landed_is_not_lost(store, peer, fly, make_job):
+    runs = fly(*"abc", retry=3)
+    peer.add_job(make_job("a", due=NOW + MINUTE, retry=3))
+    assert store.settle([succeeded(runs[1])]) == []
+    assert store.settle([succeeded(runs[2]), failed(runs[0])]) == []
+    assert store.live_runs() == []
+    assert [run.attempt for run in store.pending_runs("a")] == [2]
+
+
+def test_what_is_known_of_a_run_is_forgotten_when_its_end_was_not_heard_of(store, fly, monkeypatch):
+    runs = fly(*"abc")
+    write = store._writer.__class__._send
+
+    def lose(self, changes):
+        write(self, changes)
+        raise AutoReconnect("lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._writer.__class__, "_send", lose)
+        with pytest.raises(AutoReconnect):
+            store.settle([succeeded(run) for run in runs])
+    assert store.settle([succeeded(run) for run in runs]) == []
+    assert store._writer.known == {}
+
+
+def test_a_process_that_is_killed_while_taking_off_does_not_hold_up_the_others(store, peer, make_job, requests):
+    store.add_jobs([make_job(f"j{n}", due=NOW, trigger=DateTrigger(NOW)) for n in range(5)])
+    store.add_job(make_job("other", due=NOW + MINUTE, trigger=DateTrigger(NOW + MINUTE)))
+    session = store.client.start_session(causal_consistency=False)
+    session.start_transaction()
+    store._collections.jobs.delete_many({"_id": {"$in": ["j0", "j1"]}}, session=session)
+    # killed here: nobody ends the transaction
+    try:
+        started = time.monotonic()
+        fired = peer.fire_due(requests._request(NOW + MINUTE))
+        took = time.monotonic() - started
+        print("took", took, len(fired.runs), repr(fired.error))
+        assert fired.error is None and len(fired.runs) >= 4 and took < 2
+    finally:
+        session.abort_transaction()
+        session.end_session()
+
+
+def test_what_was_broken_once_does_not_pile_up(store, make_job, requests):
+    store.add_job(make_job("a", due=NOW))
+    store._collections.jobs.update_one({"_id": "a"}, {"$set": {"runs": 5}})
+    requests.fire(store)
+    store.update_job(make_job("a", due=NOW))
+    assert store.release("a") in (True, False)
+    for n in range(1, 4):
+        runs = requests.fire(store, now=NOW + n * MINUTE).runs
+        assert len(runs) == 1
+        assert store.settle([succeeded(run) for run in runs]) == []
+    assert store._writer.known == {}
+
+
+def test_runs_land_for_a_client_that_prefers_to_read_elsewhere(space, opened, make_job, requests):
+    url = space.url + ("&" if "?" in space.url else "?") + "readPreference=secondaryPreferred"
+    store, peer = (opened(MongoDBJobStore.from_url(url, server_time=False)) for _ in range(2))
+    store.add_jobs([make_job(job_id, due=NOW, trigger=DateTrigger(NOW)) for job_id in "abc"])
+    runs = requests.fire(store).runs
+    assert len(runs) == 3
+    peer.cancel_run(runs[0].id, "enough", lambda run: called_off(run, "enough", NOW))
+    assert store.settle([succeeded(run) for run in runs]) == []
+    assert store.live_runs() == []
+
+
+def test_a_run_that_lands_while_runs_are_listed_is_listed_once(store, peer, make_job, requests, monkeypatch, fly):
+    runs = fly(*"abc")
+    monkeypatch.setattr(flights, "FEWEST", 10_000)
+    store.add_jobs([make_job(f"j{n:03}", due=NOW, trigger=DateTrigger(NOW)) for n in range(150)])
+    assert len(requests.fire(store).runs) == 150
+    read, landed = store._runs_at_hand._read, []
+
+    def read_slowly(entry, document):
+        if not landed:
+            landed.append(peer.cancel_run(runs[0].id, "enough", lambda run: called_off(run, "enough", NOW)))
+        return read(entry, document)
+
+    monkeypatch.setattr(store._runs_at_hand, "_read", read_slowly)
+    found = [run.id for run in store.live_runs()]
+    assert landed
+    assert len(found) == len(set(found))
+
+
+def test_what_a_killed_process_holds_up_is_not_done_behind_the_back_of_the_others(store, peer, make_job, requests):
+    store.add_jobs([make_job(f"j{n}", due=NOW, trigger=DateTrigger(NOW)) for n in range(5)])
+    session = store.client.start_session(causal_consistency=False)
+    session.start_transaction()
+    store._collections.jobs.delete_many({"_id": {"$in": ["j0", "j1"]}}, session=session)
+    try:
+        fired = peer.fire_due(requests._request(NOW + MINUTE))
+        time.sleep(1.5)
+        ops = [op for op in store.client.admin.aggregate([{"$currentOp": {}}]) if op.get("op") == "update" and "jobs" in op.get("ns", "")]
+        print("OPS", [(op["op"], op.get("secs_running"), op["command"].get("maxTimeMS")) for op in ops])
+    finally:
+        session.abort_transaction()
+        session.end_session()
+    time.sleep(1)
+    print("LIVE", [(r.job.id, r.owner) for r in store.live_runs()])
+    assert not ops
+
+
+def test_a_take_off_that_runs_out_of_time_holds_up_nobody(store, peer, make_job, requests, monkeypatch):
+    from goscheduler.jobstores import _mongodb_connecting as connecting
+
+    store.add_jobs([make_job(f"j{n}", due=NOW, trigger=DateTrigger(NOW)) for n in range(5)])
+    peer.fire_due(requests._request(NOW - MINUTE))
+    from pymongo.collection import Collection
+    insert = Collection.insert_many
+
+    def slow(self, *args, **options):
+        if options.get("session") is not None:
+            time.sleep(1.2)
+        return insert(self, *args, **options)
+
+    with monkeypatch.context() as patch:
+        store.fire_due(requests._request(NOW - MINUTE))
+        patch.setattr(connecting, "CALL", 1.0)
+        patch.setattr(Collection, "insert_many", slow)
+        fired = store.fire_due(requests._request(NOW))
+        print(repr(fired.error))
+        assert fired.error is not None
+    started = time.monotonic()
+    fired = peer.fire_due(requests._request(NOW, owner="owner-2"))
+    took = time.monotonic() - started
+    print("took", took, len(fired.runs), repr(fired.error))
+    assert len(fired.runs) == 5 and took < 2
+
+
+def test_a_commit_for_which_there_is_no_time_holds_up_nobody(store, peer, make_job, requests, monkeypatch):
+    from goscheduler.jobstores import _mongodb_connecting as connecting
+    from pymongo.client_session import ClientSession
+
+    store.add_jobs([make_job(f"j{n}", due=NOW, trigger=DateTrigger(NOW)) for n in range(5)])
+    peer.fire_due(requests._request(NOW - MINUTE))
+    commit = ClientSession.commit_transaction
+    times = []
+
+    def slow(self):
+        if not times:
+            times.append(time.sleep(1.2))
+        return commit(self)
+
+    with monkeypatch.context() as patch:
+        store.fire_due(requests._request(NOW - MINUTE))
+        patch.setattr(connecting, "CALL", 1.0)
+        patch.setattr(ClientSession, "commit_transaction", slow)
+        # It either says what it has done, or fails.
+        try:
+            mine = store.fire_due(requests._request(NOW))
+        except Exception as error:
+            mine = error
+        print("MINE", mine)
+    started = time.monotonic()
+    fired = peer.fire_due(requests._request(NOW, owner="owner-2"))
+    took = time.monotonic() - started
+    print("took", took, len(fired.runs), repr(fired.error))
+    assert fired.error is None and took < 2
+    live = store.live_runs()
+    assert sorted(run.job.id for run in live) == [f"j{n}" for n in range(5)]
