@@ -205,6 +205,8 @@ def _landed(entry: Document, document: Document | None) -> Document:
     definition, run = entry["definition"], without(entry, "job", "definition")
     if document is None:
         return {"_id": entry["job"], "here": False, "definition": definition, "fence": entry["fence"], "runs": [run]}
+    if any(each["id"] == entry["id"] for each in document.get("runs", ())):
+        return document  # step by step: somebody has come this far, and no further
     if document.get("definition") != definition:
         run["definition"] = definition
     fence = max(document.get("fence", 0), entry["fence"])

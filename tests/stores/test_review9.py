@@ -141,24 +141,6 @@ def test_a_run_that_lands_while_runs_are_listed_is_listed_once(store, peer, make
     assert len(found) == len(set(found))
 
 
-def test_what_a_killed_process_holds_up_is_not_done_behind_the_back_of_the_others(store, peer, make_job, requests):
-    store.add_jobs([make_job(f"j{n}", due=NOW, trigger=DateTrigger(NOW)) for n in range(5)])
-    session = store.client.start_session(causal_consistency=False)
-    session.start_transaction()
-    store._collections.jobs.delete_many({"_id": {"$in": ["j0", "j1"]}}, session=session)
-    try:
-        fired = peer.fire_due(requests._request(NOW + MINUTE))
-        time.sleep(1.5)
-        ops = [op for op in store.client.admin.aggregate([{"$currentOp": {}}]) if op.get("op") == "update" and "jobs" in op.get("ns", "")]
-        print("OPS", [(op["op"], op.get("secs_running"), op["command"].get("maxTimeMS")) for op in ops])
-    finally:
-        session.abort_transaction()
-        session.end_session()
-    time.sleep(1)
-    print("LIVE", [(r.job.id, r.owner) for r in store.live_runs()])
-    assert not ops
-
-
 def test_a_take_off_that_runs_out_of_time_holds_up_nobody(store, peer, make_job, requests, monkeypatch):
     from goscheduler.jobstores import _mongodb_connecting as connecting
 
@@ -217,3 +199,23 @@ def test_a_commit_for_which_there_is_no_time_holds_up_nobody(store, peer, make_j
     assert fired.error is None and took < 2
     live = store.live_runs()
     assert sorted(run.job.id for run in live) == [f"j{n}" for n in range(5)]
+
+
+def test_a_landing_step_by_step_that_was_broken_off_doubles_no_run(store, peer, fly, requests, monkeypatch):
+    from goscheduler.runs.transitions import crashed
+
+    fly(*"ab")
+    peer._work.flights.possible = False
+    write = peer._work.flights._write
+
+    def broken_off(changes, session):
+        write([change for change in changes if not change.before], session)
+        raise AutoReconnect("killed here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(peer._work.flights, "_write", broken_off)
+        with pytest.raises(AutoReconnect):
+            peer.recover_runs(NOW, lambda run, host="": crashed(run, NOW, host=host))
+    peer.recover_runs(NOW, lambda run, host="": crashed(run, NOW, host=host))
+    rows = list(store._collections.jobs.find({"here": False, "runs": {"$exists": True}}))
+    assert sorted(entry["id"] for row in rows for entry in row["runs"]) == ["run-1", "run-2"]
