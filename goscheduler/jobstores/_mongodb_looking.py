@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pymongo.errors import BulkWriteError
+from pymongo.write_concern import WriteConcern
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores._mongodb_documents import ANY_HELD, NEVER, PRIORITIES, Document, end_mark, lane_ends, rank_in
@@ -198,7 +199,9 @@ class Looking:
         if not executors:
             return
         try:
-            self._collections.jobs.insert_many(lane_ends(executors), ordered=False)
+            # They make looks quicker and nothing else, so nobody waits until the majority has them.
+            jobs = self._collections.jobs.with_options(write_concern=WriteConcern(w=1))
+            jobs.insert_many(lane_ends(executors), ordered=False)
         except BulkWriteError as error:
             duplicates(error)
         self._ended.update(executors)
