@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import warm
+from server_process import is_stopped
 
 from goscheduler import BackgroundScheduler
 from goscheduler.clock import SYSTEM_CLOCK
@@ -43,6 +44,10 @@ class Node:
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
+        deadline = SYSTEM_CLOCK.monotonic() + PATIENCE
+        while not is_stopped(self.pid):
+            assert SYSTEM_CLOCK.monotonic() < deadline, "it goes on"
+            os.sched_yield()
 
     def thaw(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -269,15 +269,20 @@ class Server:
     def _require_stopped(self) -> None:
         server = psutil.Process(self.pid)
         for process in (server, *server.children(recursive=True)):
-            threads = Path(f"/proc/{process.pid}/task").glob("*/stat")
-            states = [thread.read_text().rpartition(")")[2].split()[0] for thread in threads]
-            if any(state not in "TtZX" for state in states or [process.status()[0].upper()]):
+            if not is_stopped(process.pid):
                 raise RuntimeError("still running")
 
     def _await_end(self) -> None:
         assert self._keeper is not None
         self._keeper.wait(GONE_WITHIN)
         self._keeper = self._pid = None
+
+
+def is_stopped(pid: int) -> bool:
+    """Tell whether all threads of a process stand still: one on another processor goes on for a while when told to."""
+    threads = Path(f"/proc/{pid}/task").glob("*/stat")
+    states = [thread.read_text().rpartition(")")[2].split()[0] for thread in threads]
+    return all(state in "TtZX" for state in states or [psutil.Process(pid).status()[0].upper()])
 
 
 def free_port() -> int:
