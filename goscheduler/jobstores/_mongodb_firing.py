@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+import pymongo
 from pymongo.errors import PyMongoError
 
 from goscheduler.codec import CodecError
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 #: How often a batch is planned anew because somebody else has taken places under the same limits.
 MOST_PLANS = 8
+#: Seconds after which it is thought that documents are kept from us by somebody who was killed.
+PATIENCE = 2.0
 DISPLACED = "a newer run of its job takes its place"
 UNREADABLE = "unreadable"
 #: What comes of a document that somebody else has written, or changed by hand.
@@ -150,10 +153,22 @@ class Firing:
         changes = [Change(each.document, each.after) for each in planned if not each.flies]
         for document, _, plan, entry, _ in flying if not flown else ():
             changes.append(Change(document, self._after(document, plan, entry["fence"])))
-        made = work.writer.write(changes, self._request.owner)
+        made = self._made(changes)
         self._told += [after for _, after in made if "told" in after]
         ids = {change.before["_id"] for change in made}
         return [each for each in planned if (flown and each.flies) or each.job.id in ids]
+
+    def _made(self, changes: Sequence[Change]) -> list[Change]:
+        """Write changes, and return those that were made; also of documents that somebody had who was killed."""
+        writer, owner = self._work.writer, self._request.owner
+        try:
+            with pymongo.timeout(PATIENCE):
+                return writer.write(changes, owner)
+        except PyMongoError as error:
+            if not error.timeout:
+                raise
+        self._work.flights.free()
+        return writer.write(changes, owner)
 
     def _after(self, document: Document, plan: FiringPlan, fence: int) -> Document:
         if plan.suspended is not None:

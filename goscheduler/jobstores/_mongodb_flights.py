@@ -6,6 +6,10 @@ document. Whatever else is to happen to it, be it cancelled, tried again or reco
 job: before that it **lands** there. So a flight holds live runs of one owner, and nothing else.
 
 A server that is no member of a replica set has no transactions, and no flights.
+
+A process that is killed in the middle of a transaction leaves it open, and the server keeps everybody from what it has
+touched for a minute. So it is noted with the owner which sessions it uses, and who waits in vain ends those of all the
+others: whoever is alive only has to try again.
 """
 
 from __future__ import annotations
@@ -18,8 +22,9 @@ from typing import Any
 import pymongo
 from bson import ObjectId
 from pymongo import DeleteOne, InsertOne, ReadPreference, ReplaceOne
-from pymongo.errors import BulkWriteError, ConnectionFailure, OperationFailure, PyMongoError
+from pymongo.errors import BulkWriteError, ConfigurationError, ConnectionFailure, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
 
 from goscheduler.jobstores._mongodb_documents import FLIGHT, Document, indexed, is_empty, with_runs, without
 from goscheduler.jobstores._mongodb_writing import MOST_TRIES, Change, Collections, Writer, as_read, duplicates
@@ -35,6 +40,8 @@ LONGEST_TEXT = 10_000
 LANDING = 20
 #: For how many batches at most none takes off, when others have snatched at the same jobs.
 LONGEST_REST = 32
+#: After how many landings in vain it is thought that somebody was killed.
+IN_VAIN = 50
 #: Seconds for ending a transaction when the deadline has passed.
 LAST_WORD = 1.0
 #: Codes of what servers say that have no transactions, or not for this.
@@ -62,10 +69,18 @@ class Flights:
 
     def __init__(self, collections: Collections, writer: Writer) -> None:
         self._jobs = collections.jobs
+        self._owners = collections.owners.with_options(write_concern=WriteConcern(w=1))
         self._writer = writer
+        self._owner: str | None = None
+        self._noted: set[bytes] = set()
         self.possible = True
         """Whether the server has transactions, as far as is known."""
         self._rest = self._resting = 0
+
+    def belong_to(self, owner: str) -> None:
+        """Note with an owner which sessions we use."""
+        if owner != self._owner:
+            self._owner, self._noted = owner, set()
 
     def may_take_off(self, count: int) -> bool:
         """Tell whether so many jobs may fly; not for some time after others have snatched at the same ones."""
@@ -98,19 +113,27 @@ class Flights:
 
     def land(self, condition: Document, jobs: Collection[str] | None = None) -> None:
         """Move runs out of the flights that a condition finds; all, or those of some jobs."""
-        for _ in range(MOST_TRIES):
+        for number in range(1, MOST_TRIES):
             flights = list(self._jobs.find({**condition, "marks": FLIGHT}).limit(LANDING))
             if not flights:
                 return
             try:
                 self._land(flights, jobs)
             except _Changed:
-                continue
+                if number % IN_VAIN == 0:
+                    self.free()
         raise ConnectionFailure("Runs are changed by others all the time")
 
     def land_jobs(self, jobs: Collection[str]) -> None:
         """Move the runs of some jobs out of flights."""
         self.land({"runs.job": {"$in": list(jobs)}}, jobs)
+
+    def free(self) -> None:
+        """End the transactions of all other owners, because one of them may have been killed."""
+        others: Document = {"_id": {"$ne": self._owner}, "sessions": {"$exists": True}}
+        sessions = [{"id": each} for row in self._owners.find(others, {"sessions": 1}) for each in row["sessions"]]
+        if sessions:
+            self._jobs.database.client.admin.command("killSessions", sessions)
 
     def _land(self, flights: Sequence[Document], jobs: Collection[str] | None) -> None:
         """Move runs into the documents of their jobs; there need not be any."""
@@ -161,6 +184,7 @@ class Flights:
             return
         try:
             with self._jobs.database.client.start_session(causal_consistency=False) as session:
+                self._note(session)
                 session.start_transaction(ReadConcern("local"), self._jobs.write_concern, ReadPreference.PRIMARY)
                 try:
                     yield session
@@ -173,6 +197,18 @@ class Flights:
             if self.possible and not error.has_error_label("TransientTransactionError"):
                 raise
             raise _Changed from None
+        except ConfigurationError:  # a server without sessions
+            self.possible = False
+            raise _Changed from None
+
+    def _note(self, session: Any) -> None:
+        """Let the others know whose session this is, before anything is done in it."""
+        session_id = session.session_id["id"]
+        if self._owner is None or session_id in self._noted:
+            return
+        change = {"$addToSet": {"sessions": session_id}}
+        if self._owners.update_one({"_id": self._owner}, change).matched_count:
+            self._noted.add(session_id)
 
 
 def _commit(session: Any) -> None:

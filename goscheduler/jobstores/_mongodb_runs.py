@@ -116,6 +116,8 @@ class Runs:
             runs: Sequence[Document] = before.get("runs", ())
             if len(runs) >= MOST_RUNS:
                 raise InvalidArgument(f"Job {run.job.id!r} has {len(runs)} runs; more cannot be stored", field="job_id")
+            if run.fence > before.get("fence", 0):  # it was handed out before, and its job was forgotten since
+                before = {**before, "fence": run.fence}
             return with_runs(before, [*runs, self._work.documents.run_entry(run, before)])
 
         self._work.writer.edit(run.job.id, edit)

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 try:
     from pymongo import MongoClient
+    from pymongo.errors import PyMongoError
 except ImportError as error:
     raise ImportError(f'MongoDBJobStore requires PyMongo: pip install "goscheduler[mongodb]" ({error})') from error
 
@@ -243,7 +244,10 @@ class MongoDBJobStore(BaseJobStore):
                 fired = Firing(self._work, request, seen.now).fire()
                 if fired.error is not None:
                     return fired
-                seen = self._looking.look_after(request, fired.runs, seen)
+                try:
+                    seen = self._looking.look_after(request, fired.runs, seen)
+                except PyMongoError as error:
+                    return fired._replace(error=error)
         self._poll.found(bool(fired.runs))
         self._seen = ("claim_runs", request, seen)
         return fired._replace(next_due=_time(seen.job_due), more=seen.jobs_left, now=seen.now)
@@ -256,7 +260,10 @@ class MongoDBJobStore(BaseJobStore):
                 claimed = Claiming(self._work, request, seen.now).claim()
                 if claimed.error is not None:
                     return claimed
-                seen = self._looking.look_after(request, claimed.runs, seen)
+                try:
+                    seen = self._looking.look_after(request, claimed.runs, seen)
+                except PyMongoError as error:
+                    return claimed._replace(error=error)
             elif seen.job_due is not None:
                 self._seen = ("fire_due", request, seen)
             return claimed._replace(
@@ -314,6 +321,7 @@ class MongoDBJobStore(BaseJobStore):
     # Owners
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
+        self._work.flights.belong_to(owner.id)
         with deadline():
             return self._owners.renew(owner, now, lease)
 

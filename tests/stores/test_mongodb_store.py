@@ -172,6 +172,17 @@ class TestMongoDB(StoreContract):
         assert len(peer.dead_letters(EVERYTHING)) == (0 if written else 1)
         assert len(peer.pending_runs("a")) == (1 if written else 0)
 
+    def test_a_dead_letter_of_a_job_that_is_gone_is_handed_out_with_a_higher_fence_in_the_same_moment(
+        self, store, make_job, requests
+    ):
+        store.add_job(make_job("a", due=NOW, trigger=DateTrigger(NOW), retry=1))
+        (run,) = requests.fire(store).runs
+        store.settle([failed(run)])
+        assert self.documents() == []
+        assert store.take_dead_letter(run.id, lambda letter: redriven(letter, NOW))
+        (again,) = requests.claim(store).runs
+        assert again.fence > run.fence
+
     # Looks
 
     def test_it_is_not_looked_again_while_there_is_more_than_is_taken_at_once(
