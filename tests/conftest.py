@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("servers", "tools")]
+sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("servers", "tools", "stores")]
 pytest_plugins = ["server_fixtures", "spreading"]
 
 settings.register_profile("default", max_examples=60, deadline=None)

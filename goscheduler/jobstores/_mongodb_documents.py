@@ -36,8 +36,8 @@ An **end of a lane** is a document that is of no job, and due at :data:`NEVER`; 
 good for. Its ``_id`` names executor and priority. Another one ends the marks that are looked for.
 
 ``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
-scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of all this, ``jobs.calls``: a ring of words
-that is added to when other processes are to look at once.
+scheduler, with the ``sessions`` of its transactions, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of
+all this, ``jobs.calls``: a ring of words that is added to when other processes are to look at once.
 """
 
 from __future__ import annotations

@@ -67,8 +67,9 @@ class _Planned(NamedTuple):
     job: Job
     plan: FiringPlan
     after: Document
-    """The document as it is to be; the entry of its run where ``flies``."""
-    flies: bool = False
+    """The document as it is to be, if its run does not fly."""
+    entry: Document | None = None
+    """The run as it is to be in a flight, if it flies."""
 
 
 class Firing:
@@ -142,21 +143,24 @@ class Firing:
             plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self._now)
             job.next_run_time = plan.next_run_time
         if self._flying and can_fly(document, plan):
-            return _Planned(document, job, plan, self._work.documents.flight_entry(plan.start[0], document), True)
+            return _Planned(document, job, plan, {}, self._work.documents.flight_entry(plan.start[0], document))
         return _Planned(document, job, plan, self._after(document, plan, fence))
 
     def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
         """Write plans, and return those of documents that nobody else has changed meanwhile."""
         work = self._work
-        flying = [each for each in planned if each.flies]
-        flown = work.flights.take_off([(each.document, each.after) for each in flying])
-        changes = [Change(each.document, each.after) for each in planned if not each.flies]
-        for document, _, plan, entry, _ in flying if not flown else ():
-            changes.append(Change(document, self._after(document, plan, entry["fence"])))
+        flying = [(each.document, each.entry) for each in planned if each.entry is not None]
+        flown = work.flights.take_off(flying)
+        changes: list[Change] = []
+        for document, _, plan, after, entry in planned:
+            if entry is None:
+                changes.append(Change(document, after))
+            elif not flown:
+                changes.append(Change(document, self._after(document, plan, entry["fence"])))
         made = self._made(changes)
         self._told += [after for _, after in made if "told" in after]
         ids = {change.before["_id"] for change in made}
-        return [each for each in planned if (flown and each.flies) or each.job.id in ids]
+        return [each for each in planned if (flown and each.entry is not None) or each.job.id in ids]
 
     def _made(self, changes: Sequence[Change]) -> list[Change]:
         """Write changes, and return those that were made; also of documents that somebody had who was killed."""

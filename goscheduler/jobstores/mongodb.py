@@ -13,7 +13,9 @@ step                                   a crash after it
 ``fire_due``: the document             owned runs, which are handed out again when the lease has lapsed. Records of
                                        what was missed or skipped wait in it, and whoever looks for lost runs puts them
                                        into the history
-``claim_runs``                         the same
+``fire_due``: into a transaction       the jobs are due as before. Others get at them when they have waited for two
+                                       seconds; after its commit there are owned runs, as above
+``claim_runs``                         as for the document
 ``settle``: the record                 the record is the truth: a run that has one is not run again. What it says is
                                        applied to the job when the lease has lapsed
 ``settle``: the document               a place under a limit, which is given back within seconds
@@ -75,7 +77,6 @@ if TYPE_CHECKING:
     from goscheduler.serializers import Serializer
 
 __all__ = ["MongoDBJobStore"]
-
 
 
 class MongoDBJobStore(BaseJobStore):

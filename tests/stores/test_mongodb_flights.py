@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from datetime import timedelta
 
 import pytest
 from bson import ObjectId
 from key_servers import Standalone
+from mongodb_machine import MongoDBMachine
 from pymongo.errors import AutoReconnect, OperationFailure
 
 from goscheduler.jobstores import _mongodb_flights as flights
@@ -18,10 +18,9 @@ from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import called_off, crashed
 from goscheduler.testing.contract import MINUTE, NOW, Requests, StoreContract, failed, in_threads, succeeded
-from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.model import against_the_model
 from goscheduler.triggers.date import DateTrigger
 
-NUMBERS = itertools.count()
 EVERYTHING = HistoryQuery(limit=10_000)
 LEASE = timedelta(seconds=30)
 
@@ -234,15 +233,8 @@ def come_by_a_copy(store, job_id):
     jobs.insert_one({**indexed({"_id": ObjectId(), "here": False, "runs": entries}), "v": "copied"})
 
 
-class FlyingMachine(StoreMachine):
-    url = ""
-
-    def make_store(self):
-        self.collection = f"jobs{next(NUMBERS)}"
-        return MongoDBJobStore.from_url(self.url, collection=self.collection, server_time=False)
-
-    def make_peer(self, store):
-        return MongoDBJobStore.from_url(self.url, collection=self.collection, server_time=False)
+class FlyingMachine(MongoDBMachine):
+    """One whose runs fly, because all of these tests let them."""
 
 
 @pytest.mark.timeout(300)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from datetime import timedelta
@@ -10,6 +9,7 @@ from datetime import timedelta
 import pymongo
 import pytest
 from key_servers import Standalone
+from mongodb_machine import MongoDBMachine
 from pymongo.errors import AutoReconnect
 
 from goscheduler.errors import ConflictingIdError, GoSchedulerError, InvalidArgument, StoreUnavailable
@@ -32,12 +32,11 @@ from goscheduler.testing.contract import (
     in_threads,
     succeeded,
 )
-from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.model import against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.times import instant
 from goscheduler.triggers.date import DateTrigger
 
-NUMBERS = itertools.count()
 LEASE = timedelta(seconds=30)
 EVERYTHING = HistoryQuery(limit=1000)
 
@@ -385,6 +384,7 @@ class TestMongoDB(StoreContract):
     def test_calls_of_the_past_wake_nobody(self, store, peer, make_job):
         for number in range(20):
             peer.add_job(make_job(f"past-{number}"))
+        wait_until(lambda: store._collections.calls.count_documents({}) == 20)  # nobody has waited for them
         woken: list[None] = []
         store.subscribe(lambda: woken.append(None))
         assert store._waking.listening.wait(10)
@@ -562,17 +562,6 @@ def go_through_the_life_of_runs(url):
     assert len(store.history(EVERYTHING)) == 40
     for place in (store, peer):
         place.shutdown()
-
-
-class MongoDBMachine(StoreMachine):
-    url = ""
-
-    def make_store(self):
-        self.collection = f"jobs{next(NUMBERS)}"
-        return MongoDBJobStore.from_url(self.url, collection=self.collection, server_time=False)
-
-    def make_peer(self, store):
-        return MongoDBJobStore.from_url(self.url, collection=self.collection, server_time=False)
 
 
 @pytest.mark.timeout(300)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import os
 import subprocess
-import sys
 import threading
 from collections import Counter
 from contextlib import closing, suppress
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from shutil import which
 
 import pytest
 import redis
+import redis_jobs
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel, SentinelConnectionPool
@@ -35,10 +34,6 @@ from goscheduler.testing.contract import NOW, Requests, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.transports.base import Delivery
 from goscheduler.transports.registry import create_transport
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import redis_jobs
 
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
 QUICK_REPLICATION = ("--repl-diskless-sync-delay", "0")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import signal
-import sys
 import threading
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import redis
+import redis_jobs
 import warm
+from redis_jobs import NOTES
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
@@ -32,11 +32,6 @@ from goscheduler.testing.contract_owners import LEASE, lost
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.triggers.date import DateTrigger
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import redis_jobs
-from redis_jobs import NOTES
 
 
 class TestRedis(StoreContract):
