@@ -31,6 +31,16 @@ from goscheduler.jobstores._sql_dialects import CONNECT_SECONDS, Dialect
 from goscheduler.jobstores._sql_rows import with_heads
 from goscheduler.jobstores._sql_tables import Tables
 
+#: A batch of firings among a million jobs changes a page of four kilobytes for each of them. With what SQLite takes by
+#: itself it would not have room for them, look at them twice and copy them into the file after every second batch.
+_SETTINGS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "cache_size=-16000",  # kilobytes, and only if they are needed
+    "wal_autocheckpoint=4000",  # pages
+    "temp_store=MEMORY",  # what undoes a statement that fails is a file otherwise
+)
+
 
 class SQLite(Dialect):
     def __init__(self, url: URL) -> None:
@@ -52,8 +62,8 @@ class SQLite(Dialect):
         def connected(connection: Any, _record: Any) -> None:
             connection.isolation_level = None  # or the driver would begin transactions when it sees fit
             cursor = connection.cursor()
-            cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=FULL")
+            for setting in _SETTINGS:
+                cursor.execute(f"PRAGMA {setting}")
             cursor.close()
 
         @event.listens_for(engine, "begin")
