@@ -25,7 +25,7 @@ from goscheduler.refs import check_callable_args, get_callable_name, obj_to_ref
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import NEWBORN, JobLife, JobState
 from goscheduler.runs.retry import Retry
-from goscheduler.tasks import TaskRegistry, UnknownTask, resolve, restore
+from goscheduler.tasks import Target, TaskRegistry, UnknownTask, resolve, restore
 from goscheduler.times import convert_to_datetime
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -98,17 +98,29 @@ class Job:
     suspended: str | None
     """Why the job cannot be run for now, or None."""
 
-    def __init__(self, scheduler: JobHost, id: str | None = None, **definition: Any) -> None:
+    def __init__(
+        self,
+        scheduler: JobHost,
+        id: str | None = None,
+        *,
+        func: object = None,
+        args: object = None,
+        kwargs: object = None,
+        trigger: object = None,
+        name: str | None = None,
+        **others: Any,
+    ) -> None:
         self._scheduler = scheduler
         self._jobstore_alias = self._waits_for = None
         self.suspended = None
         self.life = NEWBORN
         self.options = OPEN
-        if definition.get("name") is None:
-            definition.pop("name", None)
-        self._modify(id=urandom(16).hex() if id is None else id, **definition)
-        if not hasattr(self, "name"):
-            self.name = self.task or get_callable_name(self.func)
+        self.id = urandom(16).hex() if id is None else check_job_id(id)
+        self._set_call(*self._checked_call(func, () if args is None else args, {} if kwargs is None else kwargs))
+        self.name = self.task or get_callable_name(self.func) if name is None else check_name(name)
+        self.trigger = _check_trigger(trigger)
+        if others:  # the next run time and options
+            self._modify(**others)
 
     @property
     def executor(self) -> str:
@@ -247,9 +259,13 @@ class Job:
         """Check all changes, then apply them."""
         approved: dict[str, Any] = {}
         if "id" in changes:
-            approved["id"] = self._check_id(changes.pop("id"))
-        if changes.keys() & {"func", "args", "kwargs"}:
-            self._check_call(changes, approved)
+            raise ValueError("The job ID may not be changed")
+        call = None
+        if "func" in changes or "args" in changes or "kwargs" in changes:
+            unchanged = UnknownTask(self.task) if self.task else self.func
+            call = self._checked_call(
+                changes.pop("func", unchanged), changes.pop("args", self.args), changes.pop("kwargs", self.kwargs)
+            )
         if "name" in changes:
             approved["name"] = check_name(changes.pop("name"))
         if "trigger" in changes:
@@ -258,24 +274,17 @@ class Job:
             approved["next_run_time"] = convert_to_datetime(
                 changes.pop("next_run_time"), self._scheduler.timezone, "next_run_time"
             )
-        options = {name: changes.pop(name) for name in list(changes) if name in CHECKS}
-        if options:
+        if options := {name: changes.pop(name) for name in list(changes) if name in CHECKS}:
             approved["options"] = parse_options(options, self.options)
         if changes:
             raise AttributeError(f"The following are not modifiable attributes of Job: {', '.join(changes)}")
+        if call is not None:
+            self._set_call(*call)
         for name, value in approved.items():
             setattr(self, name, value)
 
-    def _check_id(self, value: object) -> str:
-        if hasattr(self, "id"):
-            raise ValueError("The job ID may not be changed")
-        return check_job_id(value)
-
-    def _check_call(self, changes: dict[str, Any], approved: dict[str, Any]) -> None:
+    def _checked_call(self, func: Any, args: Any, kwargs: Any) -> tuple[Target, tuple[Any, ...], dict[str, Any]]:
         """Check function and arguments together, because they must fit each other."""
-        func = changes.pop("func") if "func" in changes else UnknownTask(self.task) if self.task else self.func
-        args = changes.pop("args") if "args" in changes else self.args
-        kwargs = changes.pop("kwargs") if "kwargs" in changes else self.kwargs
         target = resolve(func, self._scheduler._tasks)
         if type(args) is not tuple and (isinstance(args, str) or not isinstance(args, Iterable)):
             raise TypeError("args must be a non-string iterable")
@@ -283,7 +292,11 @@ class Job:
             raise TypeError("kwargs must be a dict-like object")
         args, kwargs = tuple(args), dict(kwargs)
         check_callable_args(target.func, args, kwargs)
-        approved.update(func=target.func, func_ref=target.func_ref, task=target.task, args=args, kwargs=kwargs)
+        return target, args, kwargs
+
+    def _set_call(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.func, self.func_ref, self.task = target
+        self.args, self.kwargs = args, kwargs
 
     @property
     def stored_args(self) -> tuple[Any, ...]:

@@ -185,9 +185,8 @@ class BaseScheduler(SchedulerLife):
         for definition in definitions:
             if not isinstance(definition, Mapping) or "func" not in definition:
                 raise TypeError(f"a job must be a mapping with the arguments of add_job, got {shown(definition)}")
-            known = {name: value for name, value in definition.items() if name in _ADD_JOB_OPTIONS}
-            others = {name: value for name, value in definition.items() if name not in known}
-            additions.append(self._addition(known, others))
+            trigger_args = {name: definition[name] for name in definition if name not in _ADD_JOB_OPTIONS}
+            additions.append(self._addition(definition, trigger_args))
         add_several(self._jobs, additions)
         return [addition.job for addition in additions]
 
@@ -197,12 +196,12 @@ class BaseScheduler(SchedulerLife):
         if not isinstance(jobstore, str):
             raise TypeError(f"jobstore must be a string, got {shown(jobstore)}")
         options = {key: given[key] for key in given if key in CHECKS and given[key] is not undefined}
-        next_run_time, args, kwargs = given.get("next_run_time", undefined), given.get("args"), given.get("kwargs")
+        next_run_time = given.get("next_run_time", undefined)
         times = {} if next_run_time is undefined else {"next_run_time": next_run_time}
         job = Job(
-            self, given.get("id"), func=given["func"], args=() if args is None else args,
-            kwargs={} if kwargs is None else kwargs, name=given.get("name"),
-            trigger=self._create_trigger(given.get("trigger"), trigger_args), **times, **options,
+            self, given.get("id"), func=given["func"], args=given.get("args"), kwargs=given.get("kwargs"),
+            name=given.get("name"), trigger=self._create_trigger(given.get("trigger"), trigger_args),
+            **times, **options,
         )  # fmt: skip
         exists = _check_if_exists(given.get("if_exists"), given.get("replace_existing", False))
         connection = given.get("connection")
@@ -473,7 +472,7 @@ class BaseScheduler(SchedulerLife):
         }
 
 
-_ADD_JOB_OPTIONS = tuple(inspect.signature(BaseScheduler.add_job).parameters)[1:-1]
+_ADD_JOB_OPTIONS = frozenset(list(inspect.signature(BaseScheduler.add_job).parameters)[1:-1])
 
 
 def __getattr__(name: str) -> Any:
