@@ -149,7 +149,12 @@ def _alone(tables: Tables, connection: Connection) -> Iterator[None]:
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         yield
     elif backend in MYSQL:
-        connection.exec_driver_sql("SELECT GET_LOCK(%s, 5)", (tables.meta.name,))
+        for _ in range(_TRIES):
+            if connection.exec_driver_sql("SELECT GET_LOCK(%s, %s)", (tables.meta.name, _TRY_SECONDS)).scalar():
+                break
+        else:
+            seconds = _TRIES * _TRY_SECONDS
+            raise SchemaError(f"Another process has been making or changing the tables for {seconds} seconds")
         try:
             yield
         finally:
@@ -159,3 +164,6 @@ def _alone(tables: Tables, connection: Connection) -> Iterator[None]:
 
 
 _LOCK = 0x676F7363686564
+_TRIES = 12
+#: Less than a call to the server may take.
+_TRY_SECONDS = 5

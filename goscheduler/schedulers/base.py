@@ -453,16 +453,16 @@ class BaseScheduler(SchedulerLife):
         return history_query(filters, self.clock.now(), self.timezone)
 
     def _create_trigger(self, trigger: BaseTrigger | str | None, options: Mapping[str, Any]) -> BaseTrigger:
-        if isinstance(trigger, BaseTrigger):
-            for name in options:
-                raise UnknownOption(name, _ADD_JOB_OPTIONS, where="add_job beside a trigger instance")
-            return trigger
-        if trigger is not None and not isinstance(trigger, str):
+        if trigger is None or isinstance(trigger, str):
+            created: BaseTrigger = create_trigger(
+                "date" if trigger is None else trigger, options, self.timezone, _ADD_JOB_OPTIONS
+            )
+            return created
+        if not isinstance(trigger, BaseTrigger):
             raise TypeError(f"Expected a trigger instance or string, got {type(trigger).__name__} instead")
-        created: BaseTrigger = create_trigger(
-            "date" if trigger is None else trigger, options, self.timezone, _ADD_JOB_OPTIONS
-        )
-        return created
+        for name in options:
+            raise UnknownOption(name, _ADD_JOB_OPTIONS, where="add_job beside a trigger instance")
+        return trigger
 
     def _listing(self, jobstore: str | None) -> dict[str | None, list[Job]]:
         if not self.running:

@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
+from goscheduler.jobstores import _sql_schema
 from goscheduler.jobstores._sql_batches import Batch, columns_of, in_order, rows_of
 from goscheduler.jobstores._sql_mysql import LONGEST, _literal, _literal_rows, _literals, _portions
 from goscheduler.jobstores._sql_rows import JobRow
+from goscheduler.jobstores._sql_schema import SchemaError
 from goscheduler.jobstores._sql_tables import VERSION, Tables
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
@@ -48,6 +50,23 @@ def test_tables_of_version_1_are_brought_up_to_date_with_all_that_is_in_them(sta
     assert indexes(place) == wanted
     assert not store.upgrade_schema()
     assert [run.job.id for run in Requests().fire(started(place)).runs] == ["a"]
+
+
+def test_who_does_not_get_its_turn_to_make_the_tables_says_so_and_makes_none(mariadb, fresh, scheduler, monkeypatch):
+    monkeypatch.setattr(_sql_schema, "_TRY_SECONDS", 0)
+    place = fresh(mariadb).url
+    store = SQLAlchemyJobStore(place)
+    engine = create_engine(place)
+    with engine.connect() as other:
+        other.execute(text("SELECT GET_LOCK('goscheduler_meta', 0)"))
+        with pytest.raises(SchemaError, match="Another process"):
+            store.start(scheduler, "default")
+        assert not inspect(engine).get_table_names()
+        other.execute(text("SELECT RELEASE_LOCK('goscheduler_meta')"))
+    store.start(scheduler, "default")
+    assert store.schema_status().current
+    store.shutdown()
+    engine.dispose()
 
 
 def indexes(url):
@@ -187,13 +206,15 @@ def test_runs_that_are_fired_together_can_be_read_again_whatever_their_times_are
 
 
 @pytest.mark.parametrize("words", [*TEXTS.values(), None])
-def test_jobs_that_differ_in_nothing_but_their_ids_fire_together_with_what_defines_them(
+def test_jobs_that_differ_in_nothing_but_their_ids_are_added_and_fire_together_with_what_defines_them(
     started, make_job, mariadb, fresh, words
 ):
     store, requests = started(fresh(mariadb).url), Requests()
-    store.add_jobs([make_job(job_id, args=(words,)) for job_id in ("a", "b", "c")])
-    assert len(requests.fire(store).runs) == 3
-    assert {run.job.id: run.job.args for run in store.live_runs()} == dict.fromkeys("abc", (words,))
+    ids = ["a", "b", *filter(None, [printable(words or "")])]
+    store.add_jobs([make_job(job_id, args=(words,)) for job_id in ids])
+    assert {job.id: job.args for job in store.get_all_jobs()} == dict.fromkeys(ids, (words,))
+    assert len(requests.fire(store).runs) == len(ids)
+    assert {run.job.id: run.job.args for run in store.live_runs()} == dict.fromkeys(ids, (words,))
 
 
 @pytest.mark.parametrize("character", ["\0", "\1", "\2"])

@@ -26,6 +26,8 @@ from goscheduler.testing.contract import NOW, Requests, nothing, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
 
 SECRET = "a secret of some length"
+#: What SQLite calls ``synchronous=FULL``.
+FULL = 2
 
 
 @pytest.fixture
@@ -419,6 +421,14 @@ def test_an_engine_that_was_given_is_not_closed(url, scheduler):
     with engine.connect() as connection:
         assert connection.execute(text("SELECT 1")).scalar() == 1
     engine.dispose()
+
+
+def test_every_connection_to_a_file_syncs_each_commit(started):
+    engine = started()._database.engine.execution_options(writes=False)
+    with engine.connect() as one, engine.connect() as another:
+        for connection in (one, another):
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == FULL
 
 
 def test_a_locked_file_is_an_error_after_the_deadline_and_not_a_hang(started, make_job, tmp_path):
