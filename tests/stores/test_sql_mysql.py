@@ -55,14 +55,14 @@ def test_tables_of_version_1_are_brought_up_to_date_with_all_that_is_in_them(sta
 def test_who_does_not_get_its_turn_to_make_the_tables_says_so_and_makes_none(mariadb, fresh, scheduler, monkeypatch):
     monkeypatch.setattr(_sql_schema, "_TRY_SECONDS", 0)
     place = fresh(mariadb).url
-    store = SQLAlchemyJobStore(place)
+    store = SQLAlchemyJobStore(place, tablename="alone")  # these locks are known to all databases of the server
     engine = create_engine(place)
     with engine.connect() as other:
-        other.execute(text("SELECT GET_LOCK('goscheduler_meta', 0)"))
+        assert other.execute(text("SELECT GET_LOCK('alone_meta', 0)")).scalar()
         with pytest.raises(SchemaError, match="Another process"):
             store.start(scheduler, "default")
         assert not inspect(engine).get_table_names()
-        other.execute(text("SELECT RELEASE_LOCK('goscheduler_meta')"))
+        other.execute(text("SELECT RELEASE_LOCK('alone_meta')"))
     store.start(scheduler, "default")
     assert store.schema_status().current
     store.shutdown()
