@@ -77,3 +77,15 @@ def test_an_idle_pool_does_not_become_slow():
     pace.observe(finished=1000, seconds=0.1, live=1, now=3600.0)
 
     assert pace.average_seconds == before
+
+
+def test_runs_that_came_a_moment_ago_are_not_as_long_as_what_the_pool_has_waited_for_them():
+    pace = Pace(0.0)
+    pace.observe(finished=1000, seconds=0.1, live=0, now=1.0)
+    before = pace.average_seconds
+
+    pace.observe(finished=1000, seconds=0.1, live=500, now=1.2)  # it took a slow store so long to give them
+    assert pace.average_seconds == before
+
+    pace.observe(finished=1000, seconds=0.1, live=500, now=1.7)
+    assert pace.average_seconds == pytest.approx(0.5)
