@@ -4,6 +4,9 @@ Who looks for the first entry of an index passes those that were deleted before 
 for its snapshots, which is five minutes. With a hundred firings a second these are 30,000, and they would be passed for
 each lane and each mark that is asked for. So each of them ends in an entry that stays, at a time that never comes; and
 it is remembered for a second, unless we make a job due or hear that somebody else did, before which time there is none.
+
+Of many jobs that are due at the same time that tells nothing, so who is alone reads more of them than it takes, for the
+next rounds. Whoever changes one of them meanwhile is safe: what is written is compared with what was read.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ MOST = 1000
 BELIEVED = 0.25
 #: For how many seconds it is believed that there is no job before the first one that was seen.
 START_BELIEVED = 1.0
+#: How many times as many documents as are taken in one round are read at most.
+FARTHEST = 4
 _LONG_AGO = -(1 << 62)
 
 
@@ -65,6 +70,15 @@ class _Start(NamedTuple):
     found_at: float
 
 
+class _Rest(NamedTuple):
+    """Documents with due jobs that were read and not taken: those of the lowest rank first."""
+
+    documents: Sequence[Document]
+    tasks: Sequence[str]
+    changes: int
+    read_at: float
+
+
 class Looking:
     """Asks for one store; ``hears`` tells whether changes that others make are heard of."""
 
@@ -74,6 +88,9 @@ class Looking:
         self._server_time = server_time
         self._hears = hears
         self._spread = 1
+        self._alone = False
+        self._rests: dict[str, _Rest] = {}
+        """What was read for the next rounds, by executor."""
         self._changes = 0
         self._start = _Start(_LONG_AGO, frozenset(), (), 0, -math.inf)
         self._more = False
@@ -101,10 +118,12 @@ class Looking:
         for what, mark in (("end", end_mark(request.owner)), ("held", ANY_HELD)):
             told: Document = {"$project": {"_id": 0, "what": what}}
             steps.append(self._also([{"$match": {"marks": mark}}, {"$limit": 1}, told]))
+        steps.append(self._whether_others_live(request.owner))
         found: dict[Any, Any] = {row.get("what"): row.get("at") for row in self._collections.meta.aggregate(steps)}
         now = from_instant(found[None], UTC) if self._server_time else request.now
         at = instant(now)
         self._looked_at, self._server_now, self._more = SYSTEM_CLOCK.monotonic(), now, False
+        self._alone = "others" not in found
         if request.room:
             times = [found[what] for what in ("due True", "due False") if what in found]
             self._start = start._replace(since=min(times, default=at))
@@ -157,14 +176,29 @@ class Looking:
         """Return documents with something due at ``place``, the lowest rank first, not more than there is room for."""
         found: list[Document] = []
         for executor, room in request.room.items():
-            room = min(room, MOST - len(found))
-            if room > 0:
-                found += self._some(sorted(self._lanes(place, executor, room, request, now), key=_Rank(place)), room)
+            count = min(room, MOST - len(found))
+            if count > 0 and place == "due":
+                found += self._first_of_many(executor, count, request, now)
+            elif count > 0:
+                found += self._some(self._ranked(place, executor, count * self._spread, request, now), count)
         return found
 
-    def _lanes(self, place: str, executor: str, room: int, request: FireRequest, now: datetime) -> list[Document]:
-        """Return what may be among the first: by time, and of more urgent priorities what time alone has hidden."""
-        limit = room * self._spread
+    def _first_of_many(self, executor: str, count: int, request: FireRequest, now: datetime) -> Sequence[Document]:
+        """Return documents with due jobs; if it can be believed, of what was read for an earlier round."""
+        moment = SYSTEM_CLOCK.monotonic()
+        rest = self._rests.pop(executor, None)
+        if rest is None or rest[1:3] != (request.tasks, self._changes) or moment - rest.read_at > BELIEVED:
+            limit = count * self._spread
+            if self._alone and self._hears():
+                limit = max(limit, min(count * FARTHEST, request.room[executor]))
+            rest = _Rest(self._ranked("due", executor, limit, request, now), request.tasks, self._changes, moment)
+        if not self._alone or len(rest.documents) <= count:
+            return self._some(rest.documents, count)
+        self._rests[executor] = rest._replace(documents=rest.documents[count:])
+        return rest.documents[:count]
+
+    def _ranked(self, place: str, executor: str, limit: int, request: FireRequest, now: datetime) -> list[Document]:
+        """Return the first in line: by time, and of more urgent priorities what time alone has hidden."""
         found: dict[str, Document] = {}
         priorities: Sequence[int] = PRIORITIES
         since = self._started(request).since if place == "due" else _LONG_AGO
@@ -179,7 +213,7 @@ class Looking:
                 break
             # What is left is not earlier than these, so it goes before them only if it is more urgent.
             priorities = PRIORITIES[: max(row[place]["priority"] for row in rows)]
-        return list(found.values())
+        return sorted(found.values(), key=_Rank(place))[:limit]
 
     def _some(self, documents: Sequence[Document], room: int) -> Sequence[Document]:
         """Return as many as there is room for: the first, or any where several processes have snatched at the same."""
@@ -193,6 +227,8 @@ class Looking:
             self._spread = min(self._spread * 2, 8)
         elif made == tried:
             self._spread = max(self._spread // 2, 1)
+        if made < tried:
+            self._rests.clear()
 
     def _end_lanes(self, executors: Collection[str]) -> None:
         """Write the ends of the lanes of executors, unless somebody has done so before."""
@@ -208,6 +244,11 @@ class Looking:
 
     def _also(self, pipeline: list[Document]) -> Document:
         return {"$unionWith": {"coll": self._jobs, "pipeline": pipeline}}
+
+    def _whether_others_live(self, owner: str) -> Document:
+        others: Document = {"_id": {"$ne": owner}, "given_up": {"$exists": False}}
+        told: list[Document] = [{"$match": others}, {"$limit": 1}, {"$project": {"_id": 0, "what": "others"}}]
+        return {"$unionWith": {"coll": self._collections.owners.name, "pipeline": told}}
 
 
 def _whole(document: Document) -> Document:

@@ -232,6 +232,57 @@ class TestMongoDB(StoreContract):
         assert len(requests.fire(store).runs) == 50
         assert store._looking._started(requests._request(NOW)).since == instant(NOW + MINUTE)
 
+    @pytest.fixture
+    def read(self, store, make_job, monkeypatch):
+        """25 due jobs for a store that takes ten at once and hears of changes; how many it reads, each time it does."""
+        monkeypatch.setattr(looking, "MOST", 10)
+        monkeypatch.setattr(looking, "BELIEVED", 600.0)  # however slow this machine is
+        store.subscribe(lambda: None)
+        assert store._waking.listening.wait(10)
+        store.add_jobs([make_job(f"job-{number:02}", due=NOW, trigger=DateTrigger(NOW)) for number in range(25)])
+        counts = []
+        ranked = store._looking._ranked
+
+        def counted(*args):
+            documents = ranked(*args)
+            counts.append(len(documents))
+            return documents
+
+        monkeypatch.setattr(store._looking, "_ranked", counted)
+        return counts
+
+    def test_who_is_alone_reads_what_the_next_rounds_take(self, store, requests, read):
+        fired = [requests.fire(store, room={"default": 100}).runs for _ in range(4)]
+        assert [len(runs) for runs in fired] == [10, 10, 5, 0]
+        assert len({run.job.id for runs in fired for run in runs}) == 25
+        assert read == [25]
+
+    def test_who_is_alone_reads_no_more_than_there_is_room_for(self, store, requests, read):
+        fired = [requests.fire(store, room={"default": 12}).runs for _ in range(2)]
+        assert [len(runs) for runs in fired] == [10, 2]
+        assert read == [12], "the second time there were two of them left"
+
+    def test_who_is_not_alone_reads_what_it_takes(self, store, peer, requests, read):
+        peer.renew_owner(Owner("owner-2"), NOW, LEASE)
+        fired = [requests.fire(store, room={"default": 100}).runs for _ in range(4)]
+        assert [len(runs) for runs in fired] == [10, 10, 5, 0]
+        assert read == [10, 10, 5]
+
+    def test_what_was_read_and_changed_since_is_not_fired_as_it_was_read(
+        self, store, peer, make_job, requests, read, monkeypatch
+    ):
+        monkeypatch.setattr(store._looking, "forget", lambda: None)  # as if the word came too late
+        first = requests.fire(store, room={"default": 100}).runs
+        waiting = sorted({f"job-{number:02}" for number in range(25)} - {run.job.id for run in first})
+        removed, postponed, rewritten = waiting[0], waiting[1], waiting[2]
+        peer.remove_job(removed)
+        peer.update_job(make_job(postponed, due=NOW + MINUTE, trigger=DateTrigger(NOW + MINUTE)))
+        peer.update_job(make_job(rewritten, due=NOW, trigger=DateTrigger(NOW), kwargs={"new": True}))
+        later = [run for _ in range(4) for run in requests.fire(store, room={"default": 100}).runs]
+        assert sorted(run.job.id for run in later) == [job_id for job_id in waiting if job_id not in (removed, postponed)]
+        assert [run.job.kwargs for run in later if run.job.id == rewritten] == [{"new": True}]
+        assert store.lookup_job(postponed).next_run_time == NOW + MINUTE
+
     # Limits
 
     def test_a_limit_holds_however_many_fire_at_once(self, store, peer, make_job, requests):
