@@ -141,7 +141,8 @@ def instant(moment: datetime) -> int:
 
 def from_instant(microseconds: int, tz: tzinfo) -> datetime:
     """Return the instant as a datetime in ``tz``. Raises OverflowError outside the years 1 to 9999."""
-    return (EPOCH + timedelta(microseconds=microseconds)).astimezone(tz)
+    moment = EPOCH + timedelta(0, 0, microseconds)  # by name it would take twice as long, on the path of every firing
+    return moment if tz is UTC else moment.astimezone(tz)
 
 
 def duration(delta: timedelta) -> int:

@@ -13,7 +13,9 @@
 --   broken            hash   job id → a head that could not be read
 --   runs              hash   run id → the run as text
 --   run_heads         hash   run id → a run head, see below
---   of:<job id>       hash   run id → L (live), W (pending, a fire time) or P (pending, anything else)
+--   lone              hash   job id → id of its run, of a job that has one run, which is live; most jobs that have any
+--   of:<job id>       hash   of every other job that has runs: run id → L (live), W (pending, a fire time) or P (pending,
+--                            anything else)
 --   ready             zset   lane → the earliest time in it
 --   ready:<lane>      zset   id of a pending run → when it can be claimed, or until when somebody decides about it
 --   held              set    keys under which runs are held
@@ -259,20 +261,29 @@ end
 
 -- Runs
 
+-- Run id and state, in turn, of all runs of a job.
+local function states_of(job_id)
+  local lone = call('HGET', P .. 'lone', job_id)
+  return lone and {lone, 'L'} or call('HGETALL', P .. 'of:' .. job_id)
+end
+
 local function standing(job_id)
-  local live, waiting = 0, 0
-  for _, state in ipairs(call('HVALS', P .. 'of:' .. job_id)) do
-    if state == 'L' then live = live + 1 elseif state == 'W' then waiting = waiting + 1 end
+  local live, waiting, states = 0, 0, states_of(job_id)
+  for index = 2, #states, 2 do
+    if states[index] == 'L' then live = live + 1 elseif states[index] == 'W' then waiting = waiting + 1 end
   end
   return live, waiting
 end
 
 -- Index → {live, waiting} of the jobs that have runs. Most have none, which one look tells of many.
 local function standings(job_ids)
-  local found = {}
+  local found, lone = {}, values('lone', job_ids)
   for first = 1, #job_ids, 100 do
     local last, keys = math.min(first + 99, #job_ids), {}
-    for index = first, last do keys[#keys + 1] = P .. 'of:' .. job_ids[index] end
+    for index = first, last do
+      keys[#keys + 1] = P .. 'of:' .. job_ids[index]
+      if lone[index] then found[index] = {1, 0} end
+    end
     if call('EXISTS', unpack(keys)) > 0 then
       for index = first, last do
         local live, waiting = standing(job_ids[index])
@@ -281,6 +292,20 @@ local function standings(job_ids)
     end
   end
   return found
+end
+
+local function note_state(job_id, run_id, state)
+  local lone = call('HGET', P .. 'lone', job_id)
+  if lone then
+    call('HDEL', P .. 'lone', job_id)
+    call('HSET', P .. 'of:' .. job_id, lone, 'L')
+  end
+  call('HSET', P .. 'of:' .. job_id, run_id, state)
+end
+
+local function forget_state(job_id, run_id)
+  local known = call('HDEL', P .. 'of:' .. job_id, run_id) == 1
+  if not known and call('HGET', P .. 'lone', job_id) == run_id then call('HDEL', P .. 'lone', job_id) end
 end
 
 local function write_head(run_id, head)
@@ -293,7 +318,7 @@ local function wait_in_line(run_id, head)
 end
 
 local function become_live(run_id, head)
-  call('HSET', P .. 'of:' .. head[JOB], run_id, 'L')
+  note_state(head[JOB], run_id, 'L')
   put('SADD', 'owned:' .. head[OWNER], run_id)
   for _, name in ipairs(names_of(head[R_LIMITS])) do put('SADD', 'under:' .. name, run_id) end
   if head[CANCEL] ~= '' then put('SADD', 'ending:' .. head[OWNER], run_id) end
@@ -301,7 +326,7 @@ local function become_live(run_id, head)
 end
 
 local function become_pending(run_id, head)
-  call('HSET', P .. 'of:' .. head[JOB], run_id, head[FIRING] == '1' and 'W' or 'P')
+  note_state(head[JOB], run_id, head[FIRING] == '1' and 'W' or 'P')
   wait_in_line(run_id, head)
   write_head(run_id, head)
   woken = true
@@ -352,14 +377,14 @@ local function let_go(run_id, head)
 end
 
 local function erase(run_id, head)
-  call('HDEL', P .. 'of:' .. head[JOB], run_id)
+  forget_state(head[JOB], run_id)
   put('HDEL', 'run_heads', run_id)
   put('HDEL', 'runs', run_id)
 end
 
 -- Drop a pending run; its turn, if it had one, goes to the next.
 local function drop(run_id, head)
-  call('HDEL', P .. 'of:' .. head[JOB], run_id)
+  forget_state(head[JOB], run_id)
   call('HDEL', P .. 'run_heads', run_id)
   call('HDEL', P .. 'runs', run_id)
   if head[HELD] == '' then

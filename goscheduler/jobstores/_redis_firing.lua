@@ -105,7 +105,7 @@ function steps.prune_jobs()
   for index = 5, #ARGV, 2 do
     local job_id = ARGV[index]
     local same = call('HGET', P .. 'heads', job_id) == ARGV[index + 1]
-    if same and call('EXISTS', P .. 'of:' .. job_id) == 0 and remove_job(job_id) > 0 then
+    if same and #states_of(job_id) == 0 and remove_job(job_id) > 0 then
       removed[#removed + 1] = job_id
     end
   end
@@ -263,7 +263,7 @@ local function move_on(job_id, head, item)
 end
 
 local function displace(job_id, reason)
-  local states = call('HGETALL', P .. 'of:' .. job_id)
+  local states = states_of(job_id)
   for index = 1, #states, 2 do
     local head = states[index + 1] == 'L' and run_head(states[index])
     if head and head[CANCEL] == '' then tell_to_end(states[index], head, reason) end
@@ -285,16 +285,17 @@ local function fire(job_id, head, item, owner, reason)
 end
 
 -- A group is of jobs in one lane and without limits, of which one run each starts and nothing else happens. Its table has
--- the columns job, head that this is based on, run, fence, due time, zone, number of the definition; and, of jobs that go
--- on, new head and next time. Nothing in it is read; what is alike in all its runs comes once, beside it.
+-- the columns job, head that this is based on, run, due time, number of the definition; and, of jobs that go on, new head
+-- and next time. Nothing in it is read; what is alike in all its runs comes once, beside it.
 local function fire_group(group, request, in_vain, refused)
   local owner, foreseen = request.owner, request.from_foresight
-  local cells = columns(ARGV[group.table], group.goes_on and 9 or 7)
-  local jobs, based_on, runs, fences, dues, zones, numbers, new_heads, next_times = unpack(cells)
+  local cells = columns(ARGV[group.table], group.goes_on and 7 or 5)
+  local jobs, based_on, runs, dues, numbers, new_heads, next_times = unpack(cells)
   local heads, standing_of, crossed = values('heads', jobs), standings(jobs), {}
   for row, job_id in ipairs(jobs) do
     local changed = heads[row] ~= based_on[row]
-    local live, waiting = unpack(standing_of[row] or {0, 0})
+    local live, waiting = 0, 0
+    if standing_of[row] then live, waiting = unpack(standing_of[row]) end
     local busy = live > 0 or (foreseen and (waiting > 0 or tonumber(dues[row]) > now))
     if changed or in_vain or busy then
       crossed[row] = true
@@ -303,24 +304,29 @@ local function fire_group(group, request, in_vain, refused)
       if head then give_back('due', job_id, head) end
     end
   end
-  local lane, quoted_owner, before, after = ',' .. encode(group.lane) .. ',"', encode(owner), unpack(group.started)
-  local run_heads, texts, ours = {}, {}, {}
+  local lane, zone, before, after = ',' .. encode(group.lane) .. ',"', ',' .. encode(group.zone), unpack(group.started)
+  local ending = '",' .. encode(owner) .. ',"' .. group.fence .. UNTOUCHED
+  local run_heads, texts, ours, lone = {}, {}, {}, {}
   for row, run_id in ipairs(runs) do
     if not crossed[row] then
-      local job_id, due, zone = encode(jobs[row]), dues[row], encode(zones[row])
-      local definition, place = group.definitions[tonumber(numbers[row])], #texts
-      run_heads[place + 1] = run_id
-      run_heads[place + 2] = '[' .. job_id .. lane .. due .. '",' .. quoted_owner .. ',"' .. fences[row] .. UNTOUCHED
+      local job_id, due, place = encode(jobs[row]), dues[row], #texts
+      local time = ',' .. due .. zone
+      run_heads[place + 1], run_heads[place + 2] = run_id, '[' .. job_id .. lane .. due .. ending
       texts[place + 1] = run_id
-      local time = ',' .. due .. ',' .. zone
-      texts[place + 2] = before .. job_id .. time .. time .. after .. definition
+      texts[place + 2] = before .. job_id .. time .. time .. after .. group.definitions[tonumber(numbers[row])]
       ours[#ours + 1] = run_id
-      call('HSET', P .. 'of:' .. jobs[row], run_id, 'L')
+      if standing_of[row] then
+        note_state(jobs[row], run_id, 'L')
+      else
+        lone[#lone + 1] = jobs[row]
+        lone[#lone + 1] = run_id
+      end
     end
   end
   put_all('SADD', 'owned:' .. owner, ours)
   put_all('HSET', 'runs', texts)
   put_all('HSET', 'run_heads', run_heads)
+  put_all('HSET', 'lone', lone)
   if group.goes_on then
     put_all('HSET', 'heads', paired(jobs, new_heads, crossed))
     put_all('ZADD', 'due:' .. group.lane, paired(next_times, jobs, crossed))

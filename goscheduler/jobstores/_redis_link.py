@@ -20,7 +20,8 @@ from goscheduler.jobstores._redis_rows import as_text
 from goscheduler.times import instant
 
 OLDEST_SERVER = (6, 2)
-SCHEMA = 1
+#: Version 2 knows jobs with a lone run; what version 1 has written is read as it is.
+SCHEMA = 2
 LONGEST_PREFIX = 200
 
 SCRIPT = "\n".join(
@@ -127,10 +128,10 @@ class Link:
             self._server = self._who_answers()
             for warning in unsafe_settings(facts):
                 logger.warning("The Redis server at %s %s", self.address, warning)
-            self.client.hsetnx(self.key("meta"), "schema", SCHEMA)
-            schema = int(as_text(self.client.hget(self.key("meta"), "schema")))
-        if schema > SCHEMA:
-            raise RuntimeError(f"What is under {self.keys} was written by a newer goscheduler (schema {schema})")
+            schema = int(as_text(self.client.hget(self.key("meta"), "schema")) or SCHEMA)
+            if schema > SCHEMA:
+                raise RuntimeError(f"What is under {self.keys} was written by a newer goscheduler (schema {schema})")
+            self.client.hset(self.key("meta"), "schema", SCHEMA)
 
     def _require_usable(self, facts: Mapping[str, Any]) -> None:
         version = tuple(int(part) for part in str(facts.get("redis_version", "0.0")).split(".")[:2])

@@ -8,6 +8,7 @@ columns. Only what is plain can be part of one, as nearly everything is; the res
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.jobstores._records import STARTED, history_text, zone_text
@@ -54,35 +55,37 @@ class Firings:
     """Plain firings of one owner: one run of the job starts, and nothing else happens."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, bool], _Group] = {}
+        self._groups: dict[tuple[str, bool, str, int], _Group] = {}
 
     def add(self, based_on: str, head: JobHead, plan: FiringPlan, definition: str) -> None:
         """Add a firing; ``based_on`` is the head as it is stored."""
         (run,) = plan.start
-        job_id, following = run.job.id, plan.next_run_time
-        lane, goes_on = head.lane, following is not None
-        group = self._groups.get((lane, goes_on))
+        following, fence = plan.next_run_time, run.fence
+        key = head.lane, following is not None, head.zone, fence
+        group = self._groups.get(key)
         if group is None:
-            group = self._groups[lane, goes_on] = _Group([], {})
+            group = self._groups[key] = _Group([], {})
         number = group.definitions.setdefault(definition, len(group.definitions) + 1)
-        cells = group.cells
-        cells += job_id, based_on, run.id, str(run.fence), head.next_run, head.zone, str(number)
+        group.cells.extend((run.job.id, based_on, run.id, head.next_run, str(number)))
         if following is not None:
             time = str(instant(following))
-            new = head._replace(due=time, next_run=time, zone=zone_text(following.tzinfo), fence=str(run.fence))
-            cells += new.text, time
+            new = head._replace(due=time, next_run=time, zone=zone_text(following.tzinfo), fence=str(fence))
+            group.cells.extend((new.text, time))
 
     def arguments(self) -> list[str]:
         """Return all of it as the script takes it."""
         groups = [
-            {"lane": lane, "goes_on": goes_on, "definitions": list(group.definitions), "started": STARTED}
-            for (lane, goes_on), group in self._groups.items()
-        ]
+            {
+                "lane": lane, "goes_on": goes_on, "zone": zone, "fence": str(fence),
+                "definitions": list(group.definitions), "started": STARTED,
+            }
+            for (lane, goes_on, zone, fence), group in self._groups.items()
+        ]  # fmt: skip
         return [dumps(groups), *(table(group.cells) for group in self._groups.values())]
 
 
 class _Group(NamedTuple):
-    """Firings of one lane, after all of which the job goes on, or after none."""
+    """Firings that have their lane, their zone and their fence in common, and whether the job goes on."""
 
     cells: list[str]
     definitions: dict[str, int]
@@ -94,7 +97,8 @@ class Ends:
 
     def __init__(self) -> None:
         self._owner: str | None = None
-        self._cells: list[str] = []
+        self._groups: dict[tuple[int, datetime], list[str]] = {}
+        """Fence and end → the cells of runs that have both in common: those that were fired and have ended together."""
 
     def has_room_for(self, settlement: Settlement) -> bool:
         """Tell whether an end is plain, and of the owner that the others are of."""
@@ -115,15 +119,16 @@ class Ends:
         attempt = settlement.attempt
         run, record = attempt.run, record_of(attempt)
         self._owner = run.owner
-        finished = instant(record.finished_at)
-        started = finished if record.started_at is None else instant(record.started_at)
-        self._cells += (
-            run.id, str(run.fence), run.job.id, str(started), str(finished), digits(finished), history_text(record)
-        )  # fmt: skip
+        finished = record.finished_at
+        started = finished if record.started_at is None else record.started_at
+        cells = self._groups.setdefault((run.fence, finished), [])
+        cells.extend((run.id, run.job.id, str(instant(started)), history_text(record)))
 
     def arguments(self) -> list[str]:
         """Return all of it as the script takes it."""
-        return [self._owner or "", table(self._cells)]
+        ends = [(str(fence), instant(finished)) for fence, finished in self._groups]
+        groups = [{"fence": fence, "ended": str(ended), "digits": digits(ended)} for fence, ended in ends]
+        return [self._owner or "", dumps(groups), *map(table, self._groups.values())]
 
 
 def table(cells: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 -- The ends of runs, owners, history and dead letters. One script with _redis.lua and _redis_firing.lua before it.
 
--- settle owners owner ends items. Ends are explained below. An item is [record, follow-up, dead letter, change of the job's
+-- settle owners owner groups table... items. Groups are explained below. An item is [record, follow-up, dead letter, change of the job's
 -- life, whether it may have been written before]. A follow-up is [text, lane, due, whether it is a fire time, limits], a
 -- dead letter [run, reason].
 
@@ -35,53 +35,50 @@ local function forget_owner(owner)
   call('DEL', P .. 'owned:' .. owner, P .. 'ending:' .. owner)
 end
 
--- Tell whether a run is its owner's, under this fence, and nobody has touched it since it was started.
-local function is_untouched(head, quoted_owner, fence)
-  local ending = ',' .. quoted_owner .. ',"' .. fence
-  return head and (string.sub(head, -#ending - #UNTOUCHED) == ending .. UNTOUCHED
-    or string.sub(head, -#ending - #UNTOUCHED_OTHER) == ending .. UNTOUCHED_OTHER)
-end
-
--- Ends are of runs of one owner that have succeeded. Their table has the columns run, fence, job, start, end, the same in
--- 20 digits, record; only the heads of the runs are looked at. What somebody has touched is told, to come again as items.
-local function end_all(owner, packed, touched_runs)
-  local cells = columns(packed, 7)
-  local runs, fences, jobs, starts, ends, digits, records = unpack(cells)
-  local quoted_owner, crossed, places, in_jobs = encode(owner), {}, {}, {}
+-- A group is of ends of runs of one owner and one fence, that have succeeded, at one time. Its table has the columns run,
+-- job, start, record; only the heads of the runs are looked at. What somebody has touched is told, to come again as items.
+local function end_group(owner, group, packed, touched_runs)
+  local runs, jobs, starts, records = unpack(columns(packed, 4))
+  local ending = ',' .. encode(owner) .. ',"' .. group.fence
+  local untouched, untouched_other, size = ending .. UNTOUCHED, ending .. UNTOUCHED_OTHER, #ending + #UNTOUCHED
+  local behind, lone = place_of('', group.fence, group.digits), values('lone', jobs)
+  local crossed, good, places, in_jobs, left = {}, {}, {}, {}, {}
   for row, head in ipairs(values('run_heads', runs)) do
     local run_id, job_id = runs[row], jobs[row]
-    if is_untouched(head, quoted_owner, fences[row]) then
-      local place = place_of(run_id, fences[row], digits[row])
-      places[row] = place
-      in_jobs[#in_jobs + 1], in_jobs[#in_jobs + 2] = '0', place_in_job(job_id, place, digits[row])
-      call('HDEL', P .. 'of:' .. job_id, run_id)
+    local tail = head and string.sub(head, -size)
+    if tail == untouched or tail == untouched_other then
+      local place, at = run_id .. behind, #places
+      good[at + 1], good[at + 2] = group.ended, place
+      places[at + 1], places[at + 2] = place, records[row]
+      in_jobs[at + 1], in_jobs[at + 2] = '0', place_in_job(job_id, place, group.digits)
+      if lone[row] == run_id then left[#left + 1] = job_id else forget_state(job_id, run_id) end
     else
       crossed[row] = true
-      places[row] = ''
       touched_runs[#touched_runs + 1] = run_id
     end
   end
   local ended = without(runs, crossed)
+  put_all('HDEL', 'lone', left)
   put_all('SREM', 'owned:' .. owner, ended)
   put_all('HDEL', 'run_heads', ended)
   put_all('HDEL', 'runs', ended)
-  put_all('ZADD', 'history:good', paired(ends, places, crossed))
-  put_all('HSET', 'records', paired(places, records, crossed))
+  put_all('ZADD', 'history:good', good)
+  put_all('HSET', 'records', places)
   put_all('ZADD', 'history:jobs', in_jobs)
   local known, any = values('heads', jobs), call('EXISTS', P .. 'held') == 1
   for row, job_id in ipairs(jobs) do
     if not crossed[row] then
       counted[job_id] = (counted[job_id] or 0) + 1
-      if known[row] then live_on(job_id, {'1', starts[row], ends[row], '', 'succeeded'}) end
+      if known[row] then live_on(job_id, {'1', starts[row], group.ended, '', 'succeeded'}) end
       if any then let_try('job:' .. job_id) end
     end
   end
 end
 
 function steps.settle()
-  local touched_runs = {}
-  end_all(ARGV[6], ARGV[7], touched_runs)
-  local items, ids, heads, jobs, refused = items_from(8), {}, {}, {}, {}
+  local touched_runs, groups = {}, decode(ARGV[7])
+  for index, group in ipairs(groups) do end_group(ARGV[6], group, ARGV[7 + index], touched_runs) end
+  local items, ids, heads, jobs, refused = items_from(8 + #groups), {}, {}, {}, {}
   for index, item in ipairs(items) do ids[index] = item[1][1] end
   for index, head in ipairs(values('run_heads', ids)) do
     heads[index] = read_head(head, RUN_HEAD) or false
@@ -158,7 +155,7 @@ function steps.put_aside()
     if head and head[OWNER] ~= '' then
       let_go(ARGV[index], head)
       head[OWNER], head[HELD], head[CANCEL] = '', UNREADABLE, ARGV[5]
-      call('HSET', P .. 'of:' .. head[JOB], ARGV[index], 'P')
+      note_state(head[JOB], ARGV[index], 'P')
       write_head(ARGV[index], head)
       let_others_try(head)
     end
@@ -170,7 +167,10 @@ end
 -- discard job: its pending runs, or all; revoke job: and nothing follows its live ones
 
 local function pending_ids(job_id)
-  return call('HKEYS', P .. (job_id == '' and 'run_heads' or 'of:' .. job_id))
+  if job_id == '' then return call('HKEYS', P .. 'run_heads') end
+  local ids, states = {}, states_of(job_id)
+  for index = 1, #states, 2 do ids[#ids + 1] = states[index] end
+  return ids
 end
 
 function steps.discard()

@@ -13,17 +13,19 @@ import pytest
 import redis
 import redis_jobs
 import warm
+from hypothesis.stateful import invariant
 from redis_jobs import NOTES
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
+from goscheduler.jobstores import _redis_link
 from goscheduler.jobstores._records import history_record
 from goscheduler.jobstores._redis_due import Answer
 from goscheduler.jobstores._redis_link import unsafe_settings
 from goscheduler.jobstores._redis_rows import as_text
 from goscheduler.jobstores.redis import RedisJobStore
 from goscheduler.runs.limits import Limit
-from goscheduler.runs.model import OutcomeKind, Owner
+from goscheduler.runs.model import OutcomeKind, Owner, Source
 from goscheduler.runs.records import HistoryQuery, Retention
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing.clock import ManualClock
@@ -52,6 +54,21 @@ class RedisMachine(StoreMachine):
 
     def make_peer(self, store):
         return RedisJobStore(url=self.url, prefix=store._link.keys[1:-2], server_time=False)
+
+    @invariant()
+    def the_runs_of_a_job_stand_in_one_place(self):
+        link = self.store._link
+        lone = {as_text(job): as_text(run) for job, run in link.client.hgetall(link.key("lone")).items()}
+        found = {(job, run, "L") for job, run in lone.items()}
+        for key in link.client.keys(link.key("of:*")):
+            job = as_text(key).removeprefix(link.key("of:"))
+            assert job not in lone
+            found |= {(job, as_text(run), as_text(state)) for run, state in link.client.hgetall(key).items()}
+        live = {(run.job.id, run.id, "L") for run in self.store.live_runs()}
+        pending = {
+            (run.job.id, run.id, "W" if run.source is Source.SCHEDULE else "P") for run in self.store.pending_runs()
+        }
+        assert found == live | pending
 
 
 class TestRedisAgainstTheModel(against_the_model(RedisMachine, examples=8, steps=40)):
@@ -102,6 +119,24 @@ class TestSharing:
         actions += [lambda store=store: requests.claim(store) for store in stores[2:]]
         assert sum(len(each.runs) for each in in_threads(actions)) == 1
         assert len(stores[0].live_runs("a")) == 1
+
+    def test_what_an_earlier_version_has_written_is_read_and_one_of_that_version_is_not_started_beside_us(
+        self, stores, make_job, requests, scheduler, url, monkeypatch
+    ):
+        link = stores[0]._link
+        stores[0].add_job(make_job("a"))
+        (run,) = requests.fire(stores[0]).runs
+        link.client.hset(link.key("meta"), "schema", 1)  # it did not know of jobs with a lone run
+        link.client.delete(link.key("lone"))
+        link.client.hset(link.key("of:a"), run.id, "L")
+        newer = started(RedisJobStore(url=url, server_time=False), scheduler)
+        assert not requests.fire(newer, NOW + timedelta(minutes=1)).runs, "an instance is live"
+        assert not newer.settle([succeeded(run)])
+        assert not link.client.exists(link.key("of:a"))
+        newer.shutdown()
+        monkeypatch.setattr(_redis_link, "SCHEMA", 1)
+        with pytest.raises(RuntimeError, match="newer goscheduler"):
+            RedisJobStore(url=url, server_time=False).start(scheduler, "default")
 
     def test_two_prefixes_do_not_see_each_other(self, stores, make_job, scheduler, url):
         stores[0].add_job(make_job("a"))
