@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
 from os import urandom
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from goscheduler.options import (
@@ -31,6 +32,8 @@ from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
 
 STATE_VERSION = 1
+
+_NO_KWARGS: Mapping[str, Any] = MappingProxyType({})
 
 
 class JobHost(Protocol):
@@ -104,8 +107,8 @@ class Job:
         id: str | None = None,
         *,
         func: object = None,
-        args: object = None,
-        kwargs: object = None,
+        args: object = (),
+        kwargs: object = _NO_KWARGS,
         trigger: object = None,
         name: str | None = None,
         **others: Any,
@@ -116,8 +119,8 @@ class Job:
         self.life = NEWBORN
         self.options = OPEN
         self.id = urandom(16).hex() if id is None else check_job_id(id)
-        self._set_call(*self._checked_call(func, () if args is None else args, {} if kwargs is None else kwargs))
-        self.name = self.task or get_callable_name(self.func) if name is None else check_name(name)
+        self._set_call(*self._checked_call(func, args, kwargs))
+        self.name = (self.task or get_callable_name(self.func)) if name is None else check_name(name)
         self.trigger = _check_trigger(trigger)
         if others:  # the next run time and options
             self._modify(**others)
@@ -257,9 +260,9 @@ class Job:
 
     def _modify(self, **changes: Any) -> None:
         """Check all changes, then apply them."""
-        approved: dict[str, Any] = {}
         if "id" in changes:
             raise ValueError("The job ID may not be changed")
+        approved: dict[str, Any] = {}
         call = None
         if "func" in changes or "args" in changes or "kwargs" in changes:
             unchanged = UnknownTask(self.task) if self.task else self.func

@@ -223,7 +223,7 @@ def history_text(record: Record) -> str:
     return (
         f"[{SCHEMA},{_quote(run_id)},{_quote(job_id)},{job},"
         f'{instant(scheduled_at)},{"null" if started_at is None else instant(started_at)},{instant(finished_at)},'
-        f"{float.__repr__(float(seconds))},{_end_part(outcome, reason, error_type)},{told},{said},"
+        f"{float(seconds):.9f},{_end_part(outcome, reason, error_type)},{told},{said},"
         f"{_owner_part(owner, host, fence, coalesced, fire_times, crashes)}]"
     )
 
@@ -317,10 +317,14 @@ def _definition_text(job: Job, purpose: str) -> str:
 
 def _trigger_text(trigger: BaseTrigger, purpose: str) -> str:
     """Return a trigger as the codec writes it."""
-    if type(trigger) is DateTrigger and trigger.run_date.tzinfo is UTC and not trigger.run_date.fold:
+    if type(trigger) is DateTrigger and not trigger.floating and _is_plain(trigger.run_date):
         # Most jobs that are added by the thousand have one of these: put together by hand, for a sixth of the time.
         return f"{_BEFORE_DATE}{trigger.run_date.isoformat()[:_WITHOUT_OFFSET]}{_AFTER_DATE}"
     return codec.dumps(trigger, f"{purpose}[trigger]")
+
+
+def _is_plain(moment: datetime) -> bool:
+    return type(moment) is datetime and moment.tzinfo is UTC and not moment.fold
 
 
 _BEFORE_DATE, _AFTER_DATE = codec.dumps(DateTrigger(datetime(2000, 1, 1, tzinfo=UTC))).split("2000-01-01T00:00:00")

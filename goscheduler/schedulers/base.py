@@ -198,10 +198,11 @@ class BaseScheduler(SchedulerLife):
         options = {key: given[key] for key in given if key in CHECKS and given[key] is not undefined}
         next_run_time = given.get("next_run_time", undefined)
         times = {} if next_run_time is undefined else {"next_run_time": next_run_time}
+        args, kwargs = given.get("args"), given.get("kwargs")
         job = Job(
-            self, given.get("id"), func=given["func"], args=given.get("args"), kwargs=given.get("kwargs"),
-            name=given.get("name"), trigger=self._create_trigger(given.get("trigger"), trigger_args),
-            **times, **options,
+            self, given.get("id"), func=given["func"], args=() if args is None else args,
+            kwargs={} if kwargs is None else kwargs, name=given.get("name"),
+            trigger=self._create_trigger(given.get("trigger"), trigger_args), **times, **options,
         )  # fmt: skip
         exists = _check_if_exists(given.get("if_exists"), given.get("replace_existing", False))
         connection = given.get("connection")

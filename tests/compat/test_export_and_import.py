@@ -158,6 +158,19 @@ def test_a_file_cannot_smuggle_in_a_command(func: str) -> None:
         assert target.get_jobs() == []
 
 
+@pytest.mark.parametrize("field", ["args", "kwargs"])
+def test_a_file_whose_job_has_no_arguments_where_there_must_be_some_is_refused(field: str) -> None:
+    source, file = _filled(), io.StringIO()
+    source.export_jobs(file)
+    source.shutdown()
+    document = json.loads(file.getvalue())
+    document["jobs"][0][field] = None
+    with ManualScheduler() as target:
+        with pytest.raises((TypeError, ValueError), match=field):
+            target.import_jobs(io.StringIO(json.dumps(document)))
+        assert target.get_jobs() == []
+
+
 def test_a_lambda_cannot_be_exported_and_nothing_is_written(tmp_path: Path) -> None:
     path = tmp_path / "jobs.json"
     with ManualScheduler() as scheduler:

@@ -97,6 +97,12 @@ def test_the_text_of_a_date_trigger_is_that_of_the_codec(run_date):
     assert _records._trigger_text(trigger, "job a") == codec.dumps(trigger)
 
 
+def test_the_text_of_a_date_trigger_that_goes_off_at_once_says_so():
+    trigger = DateTrigger(None, timezone.utc)
+    assert trigger.floating
+    assert _records._trigger_text(trigger, "job a") == codec.dumps(trigger)
+
+
 def older_run_text(job_text):
     return json.dumps([1, "a", job_text, 1_000_000, "Z", 2_000_000, "Z", 3, "retry", 4, 5])
 
