@@ -60,6 +60,9 @@ class Dialect:
     def prepare(self, engine: Engine) -> None:
         """Set up what every connection needs."""
 
+    def tune(self, engine: Engine) -> None:
+        """Set up what makes the connections of an engine of our own quicker."""
+
     def after_fork(self) -> None:
         """Forget what belongs to the parent of a forked child."""
 

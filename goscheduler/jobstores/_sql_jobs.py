@@ -49,6 +49,8 @@ class StoredJobs(BaseJobStore):
     def upgrade_schema(self) -> bool:
         """Make the tables or bring them up to date; false if nothing was to be done. The store need not be started."""
         with self._database.reaching():
+            with self._database.reading() as connection:
+                self._dialect.check_version(connection)
             return bring_up_to_date(self._tables, self._database.engine)
 
     def schema_sql(self) -> list[str]:

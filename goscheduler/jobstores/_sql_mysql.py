@@ -75,10 +75,10 @@ class MySQL(Dialect):
 
     def check_version(self, connection: Connection) -> None:
         version = connection.dialect.server_version_info or (0,)
-        oldest = (10, 6) if _is_mariadb(connection) else (8, 0, 4)
+        oldest = (10, 6) if _is_mariadb(connection) else (8, 0, 17)
         if tuple(version[:3]) < oldest:
             raise GoSchedulerError(
-                f"The server is too old: MariaDB 10.6 or MySQL 8.0.4 is needed, this is {'.'.join(map(str, version))}"
+                f"The server is too old: MariaDB 10.6 or MySQL 8.0.17 is needed, this is {'.'.join(map(str, version))}"
             )
 
     def is_refusal(self, error: Exception) -> bool:
@@ -118,9 +118,8 @@ class MySQL(Dialect):
     def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
         if columns:
             batch = Batch.to_insert(in_order(columns))  # as they stand in the table
-            if _is_mariadb(connection) and len(batch.varying) == 1 and not once:
-                # Of jobs that differ in nothing but their ids the server has less to read this way.
-                connection.exec_driver_sql(insertion(connection, table, _listed(batch)))
+            if _is_mariadb(connection) and not once and (given := _by_one_column(batch)) is not None:
+                connection.exec_driver_sql(insertion(connection, table, given))
                 return
             names = ", ".join(quoted(connection, (*batch.varying, *batch.same)))
             head = f"INSERT {'IGNORE ' if once else ''}INTO {named(connection, table)} ({names}) VALUES "
@@ -260,6 +259,18 @@ def _listed(batch: Batch) -> Given:
     values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
     values.update({name: _literal(value) for name, value in batch.same.items()})
     return Given(f"(WITH listed ({names}) AS (VALUES ({rows})) SELECT * FROM listed) AS given", values, ())
+
+
+def _by_one_column(batch: Batch) -> Given | None:
+    """Return rows that differ in one column, as new jobs may in their ids, so that the server has least to read.
+
+    None if they differ in more, if there is only one, or if there are more than a server takes in one statement.
+    """
+    first, *others = batch.varying.values()
+    if others or len(first) == 1:
+        return None
+    given = _listed(batch)
+    return given if len(given.source) <= LONGEST else None
 
 
 def _mysql_code(error: Exception) -> Any:

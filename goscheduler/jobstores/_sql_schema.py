@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from hashlib import sha256
 from typing import NamedTuple
 
 from sqlalchemy import Table, create_mock_engine, insert, inspect, literal_column, select, update
 from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import OperationalError
 
-from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores._sql_tables import MYSQL, TURN, VERSION, Tables
+from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.jobstores._sql_tables import MYSQL, TURN, VERSION, Tables, exact_collation
 
 SCHEMA = "schema"
 
@@ -63,11 +65,12 @@ def bring_up_to_date(tables: Tables, engine: Engine) -> bool:
     """Make the tables, or bring older ones to this version; false if nothing was to be done.
 
     :raises SchemaError: if that cannot be
+    :raises StoreUnavailable: if another process is about it, and takes long
     """
     with engine.connect() as connection, connection.begin():
         if status(tables, connection).current:
             return False
-    with engine.connect() as connection, connection.begin(), _alone(tables, connection):
+    with _alone(tables, engine) as connection:
         version = status(tables, connection).version
         if version is None:
             _create(tables, connection)
@@ -121,8 +124,21 @@ def _change_indexes(tables: Tables, connection: Connection) -> None:
             connection.exec_driver_sql(f"DROP INDEX {index.name} ON {place}")
 
 
+def _compare_exactly(tables: Tables, connection: Connection) -> None:
+    """Give all texts of MySQL a collation in which a space at the end makes a difference."""
+    if connection.dialect.name not in MYSQL:
+        return
+    exact = exact_collation(connection.dialect)
+    for table in tables.metadata.tables.values():
+        place = connection.dialect.identifier_preparer.format_table(table)
+        columns = connection.exec_driver_sql(f"SHOW FULL COLUMNS FROM {place}").mappings()
+        # A large table takes longer than a call may; the server goes on with it, and the next try finds it done.
+        if any(column["Collation"] not in (None, exact) for column in columns):
+            connection.exec_driver_sql(f"ALTER TABLE {place} CONVERT TO CHARACTER SET utf8mb4 COLLATE {exact}")
+
+
 #: Version → what leads from there to the next one.
-STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {1: _change_indexes}
+STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {1: _change_indexes, 2: _compare_exactly}
 
 
 def _check_columns(tables: Tables, there: Collection[str], connection: Connection) -> None:
@@ -142,25 +158,56 @@ def _columns(table: Table, connection: Connection) -> set[str]:
 
 
 @contextmanager
-def _alone(tables: Tables, connection: Connection) -> Iterator[None]:
-    """Keep off other processes that make the same tables."""
-    backend = connection.dialect.name
-    if backend == "postgresql":
+def _alone(tables: Tables, engine: Engine) -> Iterator[Connection]:
+    """Give a transaction during which no other process makes the same tables."""
+    with engine.connect() as connection:
+        lock = _lock_of_server(tables, connection) if connection.dialect.name in MYSQL else nullcontext()
+        with lock, connection.begin():
+            if connection.dialect.name == "postgresql":
+                _take_turn(tables, connection)
+            yield connection
+
+
+def _take_turn(tables: Tables, connection: Connection) -> None:
+    """Hold a lock of PostgreSQL until the transaction ends."""
+    try:
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    except OperationalError as error:  # for longer than a call may take
+        raise StoreUnavailable(f"{_busy(tables)}; pg_locks tells which: {error.orig}") from error
+
+
+@contextmanager
+def _lock_of_server(tables: Tables, connection: Connection) -> Iterator[None]:
+    """Hold a lock of MySQL, which belongs to the connection, until what was done under it is written."""
+    name = _lock_name(tables, connection)
+    _wait_for(name, tables, connection)
+    connection.rollback()  # the lock outlives the transaction in which it was asked for
+    try:
         yield
-    elif backend in MYSQL:
-        for _ in range(_TRIES):
-            if connection.exec_driver_sql("SELECT GET_LOCK(%s, %s)", (tables.meta.name, _TRY_SECONDS)).scalar():
-                break
-        else:
-            seconds = _TRIES * _TRY_SECONDS
-            raise SchemaError(f"Another process has been making or changing the tables for {seconds} seconds")
-        try:
-            yield
-        finally:
-            connection.exec_driver_sql("SELECT RELEASE_LOCK(%s)", (tables.meta.name,))
-    else:
-        yield
+    finally:
+        if not connection.invalidated:  # else the server has released it
+            connection.exec_driver_sql("SELECT RELEASE_LOCK(%s)", (name,))
+
+
+def _lock_name(tables: Tables, connection: Connection) -> str:
+    """Return a name for these tables among all of the server, which takes 64 characters."""
+    database = tables.metadata.schema or connection.exec_driver_sql("SELECT DATABASE()").scalar()
+    name = f"{database}.{tables.meta.name}"
+    return name if len(name) <= 64 else sha256(name.encode()).hexdigest()
+
+
+def _wait_for(lock: str, tables: Tables, connection: Connection) -> None:
+    for _ in range(_TRIES):
+        if connection.exec_driver_sql("SELECT GET_LOCK(%s, %s)", (lock, _TRY_SECONDS)).scalar():
+            return
+    raise StoreUnavailable(f"{_busy(tables)}; SELECT IS_USED_LOCK('{lock}') tells which")
+
+
+def _busy(tables: Tables) -> str:
+    return (
+        f'Another process is making or changing the table "{tables.meta.name}" and those that belong to it, and takes '
+        "long. Try again when it has ended, or end its connection to the server"
+    )
 
 
 _LOCK = 0x676F7363686564

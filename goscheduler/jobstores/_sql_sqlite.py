@@ -31,15 +31,17 @@ from goscheduler.jobstores._sql_dialects import CONNECT_SECONDS, Dialect
 from goscheduler.jobstores._sql_rows import with_heads
 from goscheduler.jobstores._sql_tables import Tables
 
+#: What is committed is on the disk, and who reads does not wait for who writes.
+_SAFETY = ("journal_mode=WAL", "synchronous=FULL")
 #: A batch of firings among a million jobs changes a page of four kilobytes for each of them. With what SQLite takes by
 #: itself it would not have room for them, look at them twice and copy them into the file after every second batch.
-_SETTINGS = (
-    "journal_mode=WAL",
-    "synchronous=FULL",
-    "cache_size=-16000",  # kilobytes, and only if they are needed
+_TUNING = (
+    "cache_size=-16000",  # kilobytes for each connection, and only if they are needed
     "wal_autocheckpoint=4000",  # pages
     "temp_store=MEMORY",  # what undoes a statement that fails is a file otherwise
 )
+#: Few connections, because each has a cache: one that writes, and some that read beside it.
+_POOL = {"pool_size": 2, "max_overflow": 4, "pool_use_lifo": True, "pool_timeout": CONNECT_SECONDS}
 
 
 class SQLite(Dialect):
@@ -52,7 +54,7 @@ class SQLite(Dialect):
         return {"timeout": CONNECT_SECONDS, "check_same_thread": False}
 
     def engine_options(self, url: URL) -> dict[str, Any]:
-        return {"poolclass": StaticPool} if self._in_memory else {"pool_timeout": CONNECT_SECONDS}
+        return {"poolclass": StaticPool} if self._in_memory else dict(_POOL)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()
@@ -61,15 +63,15 @@ class SQLite(Dialect):
         @event.listens_for(engine, "connect")
         def connected(connection: Any, _record: Any) -> None:
             connection.isolation_level = None  # or the driver would begin transactions when it sees fit
-            cursor = connection.cursor()
-            for setting in _SETTINGS:
-                cursor.execute(f"PRAGMA {setting}")
-            cursor.close()
+            _set(connection, _SAFETY)
 
         @event.listens_for(engine, "begin")
         def begun(connection: Connection) -> None:
             writes = connection.get_execution_options().get("writes", True)
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    def tune(self, engine: Engine) -> None:
+        event.listen(engine, "connect", lambda connection, _record: _set(connection, _TUNING))
 
     @contextmanager
     def turn(self, writes: bool) -> Iterator[None]:
@@ -123,6 +125,13 @@ class SQLite(Dialect):
             sets = assignments(connection, given, added, kept, f"{name}.")
             statement = f"UPDATE {name} SET {sets} FROM {given.source} WHERE {name}.id = {given.values['id']}"
             connection.exec_driver_sql(statement, given.parameters)
+
+
+def _set(connection: Any, settings: Sequence[str]) -> None:
+    cursor = connection.cursor()
+    for setting in settings:
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()
 
 
 def _given(batch: Batch) -> Given:

@@ -22,10 +22,11 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, SmallInteger, String, Table, Text
 from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.ext.compiler import compiles
 
 from goscheduler.errors import InvalidArgument, shown
 
-VERSION = 2
+VERSION = 3
 #: Databases that have every row of a table in every index of it.
 MYSQL = ("mysql", "mariadb")
 #: The row of ``meta`` that is locked by those who must not come between each other.
@@ -44,15 +45,35 @@ def check_table_name(field: str, value: Any) -> str:
     return value
 
 
+def exact_collation(dialect: Any) -> str:
+    """Return the collation by which a server of MySQL or MariaDB compares byte by byte, spaces at the end included."""
+    return "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
+
+
+class _Varchar(mysql.VARCHAR):
+    """A name, with the collation that the server has for it."""
+
+
+class _LongText(mysql.LONGTEXT):
+    """A long text, with the same collation, because those of different ones cannot be put together."""
+
+
+@compiles(_Varchar, *MYSQL)
+@compiles(_LongText, *MYSQL)
+def _declaration(text: Any, compiler: Any, **_: Any) -> str:
+    # The collation is not known before: behind a URL of MySQL there may be a server of MariaDB.
+    kind = "LONGTEXT" if text.length is None else f"VARCHAR({text.length})"
+    return f"{kind} CHARACTER SET utf8mb4 COLLATE {exact_collation(compiler.dialect)}"
+
+
 def _text(length: int) -> Any:
     """Return a type for names that are compared and ordered byte by byte, on every database."""
-    exact = mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin")
     ordered = postgresql.VARCHAR(length, collation="C")
-    return String(length).with_variant(exact, "mysql", "mariadb").with_variant(ordered, "postgresql")
+    return String(length).with_variant(_Varchar(length), *MYSQL).with_variant(ordered, "postgresql")
 
 
 def _long_text() -> Any:
-    return Text().with_variant(mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+    return Text().with_variant(_LongText(), *MYSQL)
 
 
 ID = 255
@@ -100,8 +121,11 @@ class Tables:
         """Indexes that are of no use where they would have all rows in them, and be written to at every firing."""
         self.complete = [
             Index(f"{prefix}_runs_pending", runs.owner, runs.held, runs.executor, runs.priority, runs.ready),
-            Index(f"{prefix}_runs_apart", runs.held, runs.freed, runs.cancel, runs.due, mysql_length={"cancel": 1}),
-        ]
+            Index(
+                f"{prefix}_runs_apart", runs.held, runs.freed, runs.cancel, runs.due,
+                mysql_length={"cancel": 1}, mariadb_length={"cancel": 1},
+            ),
+        ]  # fmt: skip
         """What is there in their place. What few rows have comes first: they stand behind all that have nothing."""
         for index in self.partial:
             index.ddl_if(callable_=_leaves_rows_out)

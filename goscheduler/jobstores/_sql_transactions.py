@@ -40,6 +40,8 @@ class Transactions:
         self.dialect: Dialect = _dialect(url if engine is None else engine.url)
         self.engine = self._create_engine(url, dict(options)) if engine is None else self.dialect.adopt(engine)
         self.dialect.prepare(self.engine)
+        if self._owns_engine:
+            self.dialect.tune(self.engine)
         self._rows: Rows | None = None
         self._watchdog = Watchdog()
         self._process = os.getpid()

@@ -6,21 +6,24 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import String, create_engine, event, inspect, select, text
 
+from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores import _sql_schema
 from goscheduler.jobstores._sql_batches import Batch, columns_of, in_order, rows_of
-from goscheduler.jobstores._sql_mysql import LONGEST, _literal, _literal_rows, _literals, _portions
+from goscheduler.jobstores._sql_mysql import LONGEST, _by_one_column, _literal, _literal_rows, _literals, _portions
 from goscheduler.jobstores._sql_rows import JobRow
-from goscheduler.jobstores._sql_schema import SchemaError
 from goscheduler.jobstores._sql_tables import VERSION, Tables
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
+from goscheduler.runs.model import Owner
 from goscheduler.runs.records import HistoryQuery
-from goscheduler.testing.contract import NOW, Requests, succeeded
+from goscheduler.testing.contract import NOW, Requests, failed, succeeded
 from goscheduler.triggers.date import DateTrigger
 
 TABLES = Tables("goscheduler", None)
+#: ``meta`` first.
+ALL = [TABLES.meta, *(table for table in TABLES.metadata.tables.values() if table is not TABLES.meta)]
 
 
 @pytest.fixture
@@ -39,55 +42,199 @@ def place(request, tmp_path, fresh):
 
 
 @pytest.mark.parametrize("broken_off", [False, True])
-def test_tables_of_version_1_are_brought_up_to_date_with_all_that_is_in_them(started, make_job, place, broken_off):
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_older_tables_are_brought_up_to_date_with_all_that_is_in_them(started, make_job, place, version, broken_off):
     store = started(place)
-    store.add_job(make_job("a"))
-    wanted = indexes(place)
-    make_version_1(place, broken_off)
-    assert store.schema_status().version == 1
+    fill(store, make_job)
+    wanted, content = shape(place), rows(place)
+    make_older(place, version, broken_off)
+    assert store.schema_status().version == version
     assert store.upgrade_schema()
     assert store.schema_status().version == VERSION
-    assert indexes(place) == wanted
+    assert shape(place) == wanted
+    assert rows(place) == content
     assert not store.upgrade_schema()
-    assert [run.job.id for run in Requests().fire(started(place)).runs] == ["a"]
+    assert [run.job.id for run in Requests().fire(started(place)).runs] == ["due"]
+
+
+def test_a_step_that_was_broken_off_does_not_change_again_what_is_changed_already(started, mariadb, fresh):
+    place = fresh(mariadb).url
+    store = started(place)
+    make_older(place, VERSION - 1, broken_off=True)
+    altered = []
+    event.listen(store._database.engine, "before_cursor_execute", lambda *call: altered.append(call[2]))
+    assert store.upgrade_schema()
+    tables = [statement.split()[2] for statement in altered if statement.startswith("ALTER TABLE")]
+    assert sorted(tables) == sorted(table.name for table in ALL[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "is_mariadb", "collation"),
+    [
+        ("mysql", True, "utf8mb4_nopad_bin"),
+        ("mariadb", True, "utf8mb4_nopad_bin"),
+        ("mysql", False, "utf8mb4_0900_bin"),
+    ],
+)
+def test_every_text_has_the_collation_that_the_server_behind_the_url_knows(name, is_mariadb, collation):
+    engine = create_engine(f"{name}+pymysql://")
+    engine.dialect.is_mariadb = is_mariadb  # as it is after the first connection
+    types = [column.type for table in ALL for column in table.columns if isinstance(column.type, String)]
+    declared = {type_.compile(engine.dialect) for type_ in types}
+    assert {declaration.partition(" ")[2] for declaration in declared} == {f"CHARACTER SET utf8mb4 COLLATE {collation}"}
+    assert {"VARCHAR(255)", "VARCHAR(64)", "LONGTEXT"} <= {declaration.partition(" ")[0] for declaration in declared}
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_behind_a_url_of_mariadb_there_are_the_same_tables(started, mariadb, fresh, by_hand):
+    wanted, place = fresh(mariadb).url, fresh(mariadb).url
+    started(wanted)
+    store = SQLAlchemyJobStore(place.replace("mysql+", "mariadb+"))
+    if by_hand:
+        engine = create_engine(place)
+        with engine.begin() as connection:
+            for statement in store.schema_sql():
+                connection.exec_driver_sql(statement)
+        engine.dispose()
+    assert store.upgrade_schema() is not by_hand
+    assert shape(place) == shape(wanted)
+    store.shutdown()
+
+
+def fill(store, make_job):
+    """Put something into every table."""
+    store.renew_owner(Owner("owner-1", "host", 1), NOW, timedelta(seconds=30))
+    large = {"limits": [Limit("rated", rate="5/1m")], "retry": 1, "args": ("x" * 100_000,)}
+    store.add_jobs([make_job(job_id, **large) for job_id in ("a", "b", "\U0001f600" * 255)])
+    first, second, _ = Requests().fire(store).runs
+    assert not store.settle([succeeded(first), failed(second)])
+    store.add_jobs([make_job("due"), make_job("space ", due=None)])
+
+
+def shape(url):
+    """Return the indexes of all tables, and the columns where a step changes them."""
+    engine = create_engine(url)
+    found = inspect(engine)
+    indexes = {
+        (table.name, index["name"]): index["column_names"] for table in ALL for index in found.get_indexes(table.name)
+    }
+    columns = set()
+    if engine.dialect.name == "mysql":
+        facts = "table_name, column_name, column_type, is_nullable, collation_name"
+        query = text(f"SELECT {facts} FROM information_schema.columns WHERE table_schema = DATABASE()")
+        with engine.connect() as connection:
+            columns = {tuple(row) for row in connection.execute(query)}
+    engine.dispose()
+    return indexes, columns
+
+
+def rows(url):
+    """Return all that is in all tables but the version."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        content = {table.name: sorted(map(repr, connection.execute(select(table)))) for table in ALL[1:]}
+    engine.dispose()
+    assert all(content.values()), "there is something in every table"
+    return content
+
+
+def make_older(url, version, broken_off):
+    """Make tables as they were in a version; or some of them, as if a step from it had broken off."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        if engine.dialect.name == "mysql":
+            for table in ALL[broken_off:]:
+                padding = "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+                connection.execute(text(f"ALTER TABLE {table.name} {padding}"))
+        if engine.dialect.name == "mysql" and version == 1:
+            for index in TABLES.complete[broken_off:]:
+                connection.execute(text(f"DROP INDEX {index.name} ON {index.table.name}"))
+            for index in TABLES.partial[broken_off:]:
+                columns = ", ".join(column.name for column in index.columns)
+                connection.execute(text(f"CREATE INDEX {index.name} ON {index.table.name} ({columns})"))
+        connection.execute(text(f"UPDATE goscheduler_meta SET value = {version} WHERE name = 'schema'"))
+    engine.dispose()
+
+
+# Who makes the tables
 
 
 def test_who_does_not_get_its_turn_to_make_the_tables_says_so_and_makes_none(mariadb, fresh, scheduler, monkeypatch):
     monkeypatch.setattr(_sql_schema, "_TRY_SECONDS", 0)
-    place = fresh(mariadb).url
-    store = SQLAlchemyJobStore(place, tablename="alone")  # these locks are known to all databases of the server
-    engine = create_engine(place)
+    space = fresh(mariadb)
+    store = SQLAlchemyJobStore(space.url, tablename="alone")
+    lock = f"{space.name}.alone_meta"
+    engine = create_engine(space.url)
     with engine.connect() as other:
-        assert other.execute(text("SELECT GET_LOCK('alone_meta', 0)")).scalar()
-        with pytest.raises(SchemaError, match="Another process"):
+        assert other.execute(text(f"SELECT GET_LOCK('{lock}', 0)")).scalar()
+        with pytest.raises(StoreUnavailable, match=rf"Another process.*\"alone_meta\".*IS_USED_LOCK\('{lock}'\)"):
             store.start(scheduler, "default")
         assert not inspect(engine).get_table_names()
-        other.execute(text("SELECT RELEASE_LOCK('alone_meta')"))
+        other.execute(text(f"SELECT RELEASE_LOCK('{lock}')"))
     store.start(scheduler, "default")
     assert store.schema_status().current
     store.shutdown()
     engine.dispose()
 
 
-def indexes(url):
-    engine = create_engine(url)
-    found = inspect(engine)
-    tables = {table.name: found.get_indexes(table.name) for table in (TABLES.jobs, TABLES.runs)}
+def during(monkeypatch, step):
+    """Let a step be taken by the first process that makes tables, before it makes them."""
+    create = _sql_schema._create
+
+    def interrupted(tables, connection):
+        monkeypatch.setattr(_sql_schema, "_create", create)
+        step(connection)
+        create(tables, connection)
+
+    monkeypatch.setattr(_sql_schema, "_create", interrupted)
+
+
+def test_who_makes_tables_does_not_hold_up_those_who_make_theirs_in_another_database_of_the_server(
+    started, mariadb, fresh, monkeypatch
+):
+    monkeypatch.setattr(_sql_schema, "_TRY_SECONDS", 0)
+    one, other = fresh(mariadb).url, fresh(mariadb).url
+    during(monkeypatch, lambda connection: started(other))
+    assert started(one).schema_status().current
+    assert SQLAlchemyJobStore(other).schema_status().current
+
+
+@pytest.mark.parametrize(("database", "name"), [("jobs", "jobs.goscheduler_meta"), ("d" * 64, None)])
+def test_the_lock_of_those_who_make_tables_has_a_name_that_the_server_takes(database, name):
+    found = _sql_schema._lock_name(Tables("goscheduler", database), None)
+    assert found == (name or found)
+    assert len(found) <= 64
+    assert found != _sql_schema._lock_name(Tables("goscheduler", f"{database[1:]}x"), None)
+
+
+def test_a_connection_that_is_lost_while_the_tables_are_made_is_an_outage_and_they_are_made_later(
+    mariadb, fresh, scheduler, monkeypatch
+):
+    place = fresh(mariadb).url
+    store, engine = SQLAlchemyJobStore(place), create_engine(place)
+
+    def lose(connection):
+        number = connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar()
+        with engine.connect() as other:
+            other.execute(text(f"KILL {number}"))
+
+    during(monkeypatch, lose)
+    with pytest.raises(StoreUnavailable, match="connection to the database was lost"):
+        store.start(scheduler, "default")
+    store.start(scheduler, "default")
+    assert store.schema_status().current
+    store.shutdown()
     engine.dispose()
-    return {name: {index["name"]: index["column_names"] for index in there} for name, there in tables.items()}
 
 
-def make_version_1(url, broken_off):
-    """Put the indexes of version 1 into the place of those of MySQL; or some, as if a step from it had broken off."""
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        if engine.dialect.name == "mysql":
-            for index in TABLES.complete[broken_off:]:
-                connection.execute(text(f"DROP INDEX {index.name} ON {index.table.name}"))
-            for index in TABLES.partial[broken_off:]:
-                columns = ", ".join(column.name for column in index.columns)
-                connection.execute(text(f"CREATE INDEX {index.name} ON {index.table.name} ({columns})"))
-        connection.execute(text("UPDATE goscheduler_meta SET value = 1 WHERE name = 'schema'"))
+def test_who_comes_next_finds_the_tables_made(mariadb, fresh, scheduler):
+    store, done = SQLAlchemyJobStore(fresh(mariadb).url), []
+    engine = store._database.engine
+    event.listen(engine, "commit", lambda _: done.append("COMMIT"))
+    event.listen(engine, "before_cursor_execute", lambda *call: done.append(call[2]))
+    assert store.upgrade_schema()
+    written = max(number for number, what in enumerate(done) if what.startswith("INSERT INTO goscheduler_meta"))
+    assert done[written + 1 :][:2] == ["COMMIT", "SELECT RELEASE_LOCK(%s)"]
     engine.dispose()
 
 
@@ -215,6 +362,23 @@ def test_jobs_that_differ_in_nothing_but_their_ids_are_added_and_fire_together_w
     assert {job.id: job.args for job in store.get_all_jobs()} == dict.fromkeys(ids, (words,))
     assert len(requests.fire(store).runs) == len(ids)
     assert {run.job.id: run.job.args for run in store.live_runs()} == dict.fromkeys(ids, (words,))
+
+
+@pytest.mark.parametrize("character", ["x", "ü"])
+def test_no_statement_that_adds_jobs_is_longer_than_a_server_takes(started, make_job, mariadb, fresh, character):
+    store, statements = started(fresh(mariadb).url), []
+    event.listen(store._database.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
+    store.add_jobs([make_job(f"{number:05}{character * 250}") for number in range(5000)])
+    assert max(map(len, statements)) < LONGEST + 2000
+    assert store.count_waiting() == 5000
+
+
+def test_rows_are_listed_by_one_column_only_if_there_are_several_and_they_differ_in_nothing_else():
+    same = {"b": ["x", "x"], "c": [1, 1]}
+    assert _by_one_column(Batch.to_insert({"a": ["1", "2"], **same})) is not None
+    assert _by_one_column(Batch.to_insert({"a": ["1", "2"], **same, "d": [1, 2]})) is None
+    assert _by_one_column(Batch.to_insert({"a": ["1"], "b": ["x"]})) is None
+    assert _by_one_column(Batch.to_insert({"a": ["1" * LONGEST, "2"], **same})) is None
 
 
 @pytest.mark.parametrize("character", ["\0", "\1", "\2"])

@@ -7,14 +7,24 @@ import logging
 import socket
 import sqlite3
 import threading
+from unittest.mock import Mock
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from goscheduler.errors import ConflictingIdError, GoSchedulerError, InvalidArgument, StoreUnavailable, UnknownOption
-from goscheduler.jobstores._sql_schema import SchemaError
+from goscheduler.errors import (
+    ConflictingIdError,
+    GoSchedulerError,
+    InvalidArgument,
+    JobLookupError,
+    StoreUnavailable,
+    UnknownOption,
+)
+from goscheduler.jobstores import _sql_schema
+from goscheduler.jobstores._sql_schema import SchemaError, bring_up_to_date
+from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores._sql_transactions import UnknownOutcome
 from goscheduler.jobstores._sql_watchdog import Watchdog
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
@@ -197,6 +207,29 @@ def test_a_store_without_transactions_says_so():
     with pytest.raises(TypeError, match="MemoryJobStore cannot add a job to the transaction"):
         scheduler.add_job(nothing, connection=object())
     scheduler.shutdown()
+
+
+# Ids
+
+
+def test_a_space_at_the_end_makes_another_id(started, make_job, place):
+    store, requests = started(place), Requests()
+    store.add_job(make_job("a"))
+    assert store.lookup_job("a ") is None
+    with pytest.raises(JobLookupError):
+        store.remove_job("a ")
+    store.add_job(make_job("a ", args=("another",)))
+    assert store.lookup_job("a ").args == ("another",)
+    runs = requests.fire(store).runs
+    assert {run.job.id: run.job.args for run in runs} == {"a": (), "a ": ("another",)}
+    assert {job_id: [run.job.id for run in store.live_runs(job_id)] for job_id in ("a", "a ", "a  ")} == {
+        "a": ["a"], "a ": ["a "], "a  ": [],
+    }  # fmt: skip
+    assert not store.settle([succeeded(run) for run in runs])
+    assert [record.job_id for record in store.history(HistoryQuery("a "))] == ["a "]
+    assert (store.lookup_job("a").run_count, store.lookup_job("a ").run_count) == (1, 1)
+    store.remove_job("a ")
+    assert store.lookup_job("a") is not None
 
 
 # Many at once
@@ -411,6 +444,30 @@ def test_an_idle_round_costs_one_query(started, make_job):
     assert len([statement for statement in asked if not statement.startswith("BEGIN")]) == 1
 
 
+def test_who_waits_long_for_its_turn_to_make_the_tables_of_postgresql_says_so_and_may_try_again(
+    postgresql, fresh, scheduler
+):
+    engine = create_engine(fresh(postgresql).url, connect_args={"options": "-c lock_timeout=50"})
+    store = SQLAlchemyJobStore(engine=engine)
+    with engine.begin() as other:
+        other.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _sql_schema._LOCK})
+        with pytest.raises(StoreUnavailable, match=r'Another process.*"goscheduler_meta"'):
+            store.start(scheduler, "default")
+    store.start(scheduler, "default")
+    assert store.schema_status().current
+    store.shutdown()
+    engine.dispose()
+
+
+def test_a_server_that_is_too_old_is_told_before_its_tables_are_changed(url, monkeypatch):
+    store = SQLAlchemyJobStore(url)
+    refuse = Mock(side_effect=GoSchedulerError("too old"))
+    monkeypatch.setattr(store._dialect, "check_version", refuse)
+    with pytest.raises(GoSchedulerError, match="too old"):
+        store.upgrade_schema()
+    assert store.schema_status().version is None
+
+
 def test_an_engine_that_was_given_is_not_closed(url, scheduler):
     engine = create_engine(url)
     store = SQLAlchemyJobStore(engine=engine)
@@ -429,6 +486,40 @@ def test_every_connection_to_a_file_syncs_each_commit(started):
         for connection in (one, another):
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
             assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == FULL
+
+
+def test_tables_of_jobs_that_stand_in_the_order_of_their_key_are_used_as_they_are(url, started, make_job):
+    tables = Tables("goscheduler", None)
+    tables.jobs.dialect_options["sqlite"]["with_rowid"] = False  # as they were made at first
+    engine = create_engine(url)
+    assert bring_up_to_date(tables, engine)
+    with engine.connect() as connection:
+        made = connection.execute(text("SELECT sql FROM sqlite_master WHERE name = 'goscheduler_jobs'")).scalar()
+    engine.dispose()
+    assert "WITHOUT ROWID" in made
+    store, requests = started(), Requests()
+    store.add_jobs([make_job("a"), make_job("b")])
+    (first, second) = requests.fire(store).runs
+    assert not store.settle([succeeded(first), succeeded(second)])
+    assert {job.id: job.life.run_count for job in store.get_all_jobs()} == {"a": 1, "b": 1}
+
+
+def test_an_engine_that_was_given_keeps_its_own_settings_but_for_what_is_unsafe(url, scheduler):
+    engine = create_engine(url)
+    theirs = {"cache_size": -3000, "wal_autocheckpoint": 0, "temp_store": 1}
+
+    @event.listens_for(engine, "connect")
+    def connected(connection, _record):
+        for name, value in theirs.items():
+            connection.execute(f"PRAGMA {name}={value}")
+
+    store = SQLAlchemyJobStore(engine=engine)
+    store.start(scheduler, "default")
+    with engine.connect() as connection:
+        found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in (*theirs, "synchronous")}
+    assert found == {**theirs, "synchronous": FULL}
+    store.shutdown()
+    engine.dispose()
 
 
 def test_a_locked_file_is_an_error_after_the_deadline_and_not_a_hang(started, make_job, tmp_path):
