@@ -267,12 +267,13 @@ local function states_of(job_id)
   return lone and {lone, 'L'} or call('HGETALL', P .. 'of:' .. job_id)
 end
 
+-- How many runs of a job are live and how many wait, and whether it has any.
 local function standing(job_id)
   local live, waiting, states = 0, 0, states_of(job_id)
   for index = 2, #states, 2 do
     if states[index] == 'L' then live = live + 1 elseif states[index] == 'W' then waiting = waiting + 1 end
   end
-  return live, waiting
+  return live, waiting, #states > 0
 end
 
 -- Index → {live, waiting} of the jobs that have runs. Most have none, which one look tells of many.
@@ -286,8 +287,8 @@ local function standings(job_ids)
     end
     if call('EXISTS', unpack(keys)) > 0 then
       for index = first, last do
-        local live, waiting = standing(job_ids[index])
-        if live + waiting > 0 then found[index] = {live, waiting} end
+        local live, waiting, any = standing(job_ids[index])
+        if any then found[index] = {live, waiting} end
       end
     end
   end

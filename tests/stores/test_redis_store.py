@@ -120,6 +120,17 @@ class TestSharing:
         assert sum(len(each.runs) for each in in_threads(actions)) == 1
         assert len(stores[0].live_runs("a")) == 1
 
+    def test_a_job_that_fires_while_a_run_that_was_asked_for_waits_has_both(self, stores, make_job, requests):
+        stores[0].add_job(make_job("a"))
+        stores[0].add_run(asked_for(make_job("a"), "asked-for", NOW))
+        (fired,) = requests.fire(stores[0]).runs
+        assert not requests.claim(stores[1]).runs, "one instance is live, and more may not be"
+        assert stores[0].live_runs("a") == [fired]
+        assert [run.id for run in stores[0].pending_runs("a")] == ["asked-for"]
+        assert not stores[0].settle([succeeded(fired)])
+        assert [run.id for run in requests.claim(stores[1]).runs] == ["asked-for"]
+        assert not requests.fire(stores[0], NOW + timedelta(minutes=1)).runs
+
     def test_what_an_earlier_version_has_written_is_read_and_one_of_that_version_is_not_started_beside_us(
         self, stores, make_job, requests, scheduler, url, monkeypatch
     ):
