@@ -102,9 +102,10 @@ class Desk:
             seen = batch.seen
             if not batch.taken:
                 break
-            done, seen, refused = self._fire(batch, request, room)
+            done, seen, left = self._fire(batch, request, room)
             fired += done
-            if done or not (refused or batch.foreseen) or not seen.is_due(room):
+            # What was foreseen, and could not be fired as it was, is taken in the same round if it is still due.
+            if not left or (done and not batch.foreseen) or not seen.is_due(room):
                 break
         self._last = (request, seen)
         return Fired(
@@ -115,16 +116,14 @@ class Desk:
             seen.next_of(seen.due, room), seen.is_crowded(seen.due, room), None, seen.now,
         )  # fmt: skip
 
-    def _fire(
-        self, batch: Batch, request: FireRequest, room: dict[str, int]
-    ) -> tuple[list[_Firing], Seen, Sequence[str]]:
+    def _fire(self, batch: Batch, request: FireRequest, room: dict[str, int]) -> tuple[list[_Firing], Seen, bool]:
+        """Return what was fired of a batch, what there is to do after that, and whether some of it is left."""
         with self._undecided_if_it_fails(Doubt("due", batch.taken)):
             ledger = batch.ledger()
-            firings = [self._plan(job, request, ledger, batch.seen.now) for job in batch.taken if job.head is not None]
-            if batch.foreseen:
-                firings = _that_fit(firings, room)
-                if not firings:  # then they are taken: all of them are due still
-                    return [], batch.seen._replace(due=dict.fromkeys(room, 0)), []
+            planned = [self._plan(job, request, ledger, batch.seen.now) for job in batch.taken if job.head is not None]
+            firings = _that_fit(planned, room) if batch.foreseen else planned
+            if batch.foreseen and not firings:  # then they are taken: all of them are due still
+                return [], batch.seen._replace(due=dict.fromkeys(room, 0)), True
             self._put_aside([job.id for job in batch.taken if job.head is None])
             lists, items = self._rows_of(firings)
             answer = Answer.read(self._link.say(
@@ -138,7 +137,7 @@ class Desk:
             room[firing.job.executor] = room.get(firing.job.executor, 0) - len(firing.plan.start)
             if firing.plan.suspended is None:
                 firing.job.next_run_time = firing.plan.next_run_time
-        return done, answer.seen, list(refused)
+        return done, answer.seen, len(done) < len(planned)
 
     def _take_due(self, request: FireRequest, room: Mapping[str, int]) -> Batch:
         answer = Answer.read(self._take("take_due", request, room))

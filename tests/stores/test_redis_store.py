@@ -253,6 +253,19 @@ class TestForesight:
         assert not fired.runs
         assert [record.outcome.kind for record in fired.records] == [OutcomeKind.SKIPPED]
 
+    @pytest.mark.usefixtures("foreseen")
+    @pytest.mark.parametrize("late", [SECOND, timedelta(minutes=2)], ids=["in time", "so late that it coalesces"])
+    def test_a_job_of_which_a_run_goes_on_is_dealt_with_in_the_round_that_fires_others(
+        self, stores, make_job, requests, late
+    ):
+        stores[1].add_run(asked_for(make_job("a"), "asked", NOW - SECOND))
+        stores[1].add_job(make_job("b", trigger=DateTrigger(NOW)))
+        assert len(requests.claim(stores[1]).runs) == 1
+        assert not requests.fire(stores[0], now=NOW - SECOND / 2).runs, "both are foreseen"
+        fired = requests.fire(stores[0], now=NOW + late)
+        assert [run.job.id for run in fired.runs] == ["b"]
+        assert [(record.run.job.id, record.outcome.kind) for record in fired.records] == [("a", OutcomeKind.SKIPPED)]
+
     def test_what_is_known_is_not_told_again_although_the_first_of_it_cannot_be_foreseen(
         self, stores, make_job, requests, monkeypatch
     ):
