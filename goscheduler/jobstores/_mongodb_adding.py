@@ -30,7 +30,6 @@ class Adding:
         """
         new = self._new(job)
         with deadline():
-            self._work.flights.land_jobs([job.id])
             if not self._work.writer.add(new):
                 self._add_anew(job)
 
@@ -43,7 +42,6 @@ class Adding:
         for start in range(0, len(new), AT_ONCE):
             batch = new[start : start + AT_ONCE]
             with deadline():
-                self._work.flights.land_jobs([document["_id"] for document in batch])
                 taken = self._work.writer.add_all(batch)
             if taken:
                 self._add_all_anew([job for job in jobs if job.id in taken], new)

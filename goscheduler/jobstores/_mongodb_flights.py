@@ -5,6 +5,9 @@ transaction. That costs half of what it does to write each run into the document
 document. Whatever else is to happen to it, be it cancelled, tried again or recovered, happens in the document of its
 job: before that it **lands** there. So a flight holds live runs of one owner, and nothing else.
 
+A document of a job that has none is added in a transaction, too, which asks for flights first: else a job that is
+added, or asked to run, in the moment in which another process fires it for the last time would not know of that run.
+
 A server that is no member of a replica set has no transactions, and no flights.
 
 A process that is killed in the middle of a transaction leaves it open, and the server keeps everybody from what it has
@@ -15,7 +18,7 @@ others: whoever is alive only has to try again.
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,6 +53,10 @@ _NO_TRANSACTIONS = (20, 263)
 
 class _Changed(Exception):
     """Nothing was written: somebody else was quicker, or it cannot be done in this way."""
+
+
+class _Flying(Exception):
+    """Nothing was written: there are runs in flights."""
 
 
 def can_fly(document: Document, plan: FiringPlan) -> bool:
@@ -110,6 +117,45 @@ class Flights:
             self._jobs.insert_many(flights, session=session)
         for flight in flights:
             self._writer.known.update((entry["id"], flight) for entry in flight["runs"])
+
+    def insert(self, document: Document) -> bool:
+        """Add the document of a job of which there is none; false if there is one, or a flight had a run of it."""
+        return self._insert([document]) or (not self.possible and self._writer.insert_plainly(document))
+
+    def insert_all(self, documents: Sequence[Document]) -> Iterable[str]:
+        """Add documents of jobs, all or none; return the ids of jobs that there are, or all if something else is."""
+        if self._insert(documents):
+            return ()
+        if not self.possible:
+            return self._writer.insert_all_plainly(documents)
+        ids = [document["_id"] for document in documents]
+        there = self._jobs.find({"_id": {"$in": ids}, "here": True}, {"_id": 1})
+        return [row["_id"] for row in there] or ids
+
+    def _insert(self, documents: Sequence[Document]) -> bool:
+        """Add documents, unless there are some by their ids, or flights have runs of these jobs; such runs land.
+
+        Nobody can fire one of these jobs for the last time in between: either we see its flight, or the server sees
+        that both of us write the same document.
+        """
+        if not self.possible:
+            return False
+        ids = [document["_id"] for document in documents]
+        try:
+            with self._transaction() as session:
+                flying: Document = {"marks": FLIGHT, "runs.job": {"$in": ids}}
+                if self._jobs.find_one(flying, {"_id": 1}, session=session) is not None:
+                    raise _Flying
+                self._jobs.insert_many(documents, session=session)
+        except _Flying:
+            self.land_jobs(ids)
+            return False
+        except BulkWriteError as error:
+            duplicates(error)
+            return False
+        except _Changed:
+            return False
+        return True
 
     def land(self, condition: Document, jobs: Collection[str] | None = None) -> None:
         """Move runs out of the flights that a condition finds; all, or those of some jobs."""

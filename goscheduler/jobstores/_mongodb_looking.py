@@ -40,6 +40,8 @@ BELIEVED = 0.25
 START_BELIEVED = 1.0
 #: How many times as many documents as are taken in one round are read at most.
 FARTHEST = 4
+#: In how many seconds a round has to be read for that: large documents would be too old before they are taken.
+QUICKLY = 0.05
 _LONG_AGO = -(1 << 62)
 
 
@@ -76,7 +78,16 @@ class _Rest(NamedTuple):
     documents: Sequence[Document]
     tasks: Sequence[str]
     changes: int
+    """How much had changed before they were read."""
     read_at: float
+
+    def is_for(self, request: FireRequest, changes: int) -> bool:
+        """Tell whether a request would find the same, as far as is known."""
+        return self.tasks == request.tasks and self.changes == changes and self.is_fresh()
+
+    def is_fresh(self) -> bool:
+        """Tell whether it was read a moment ago."""
+        return SYSTEM_CLOCK.monotonic() - self.read_at <= BELIEVED
 
 
 class Looking:
@@ -88,7 +99,7 @@ class Looking:
         self._server_time = server_time
         self._hears = hears
         self._spread = 1
-        self._alone = False
+        self._alone = self._reads_quickly = False
         self._rests: dict[str, _Rest] = {}
         """What was read for the next rounds, by executor."""
         self._changes = 0
@@ -124,6 +135,7 @@ class Looking:
         at = instant(now)
         self._looked_at, self._server_now, self._more = SYSTEM_CLOCK.monotonic(), now, False
         self._alone = "others" not in found
+        self._rests = {executor: rest for executor, rest in self._rests.items() if rest.is_fresh()}
         if request.room:
             times = [found[what] for what in ("due True", "due False") if what in found]
             self._start = start._replace(since=min(times, default=at))
@@ -185,17 +197,22 @@ class Looking:
 
     def _first_of_many(self, executor: str, count: int, request: FireRequest, now: datetime) -> Sequence[Document]:
         """Return documents with due jobs; if it can be believed, of what was read for an earlier round."""
-        moment = SYSTEM_CLOCK.monotonic()
         rest = self._rests.pop(executor, None)
-        if rest is None or rest[1:3] != (request.tasks, self._changes) or moment - rest.read_at > BELIEVED:
-            limit = count * self._spread
-            if self._alone and self._hears():
-                limit = max(limit, min(count * FARTHEST, request.room[executor]))
-            rest = _Rest(self._ranked("due", executor, limit, request, now), request.tasks, self._changes, moment)
+        if rest is None or not rest.is_for(request, self._changes):
+            rest = self._read(executor, count, request, now)
         if not self._alone or len(rest.documents) <= count:
             return self._some(rest.documents, count)
         self._rests[executor] = rest._replace(documents=rest.documents[count:])
         return rest.documents[:count]
+
+    def _read(self, executor: str, count: int, request: FireRequest, now: datetime) -> _Rest:
+        """Read documents with due jobs: for several rounds, if nobody else is there and it does not take long."""
+        begun, changes, limit = SYSTEM_CLOCK.monotonic(), self._changes, count * self._spread
+        if self._alone and self._reads_quickly and self._hears():
+            limit = max(limit, min(count * FARTHEST, request.room[executor]))
+        documents = self._ranked("due", executor, limit, request, now)
+        self._reads_quickly = SYSTEM_CLOCK.monotonic() - begun < QUICKLY
+        return _Rest(documents, request.tasks, changes, begun)
 
     def _ranked(self, place: str, executor: str, limit: int, request: FireRequest, now: datetime) -> list[Document]:
         """Return the first in line: by time, and of more urgent priorities what time alone has hidden."""

@@ -109,7 +109,6 @@ class Runs:
 
     def add(self, run: Run) -> None:
         """Add a pending run to the document of its job; there need not be such a job."""
-        self._work.flights.land_jobs([run.job.id])
 
         def edit(document: Document | None) -> Document:
             before: Document = {"_id": run.job.id, "here": False} if document is None else document

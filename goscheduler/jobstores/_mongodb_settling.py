@@ -20,6 +20,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from goscheduler.codec import CodecError
@@ -213,7 +214,7 @@ class Ends:
         }
         over = set(self._work.collections.history.distinct("_id", {"_id": {"$in": list(claims)}}))
         for job_id in set(claims.values()):
-            self._work.writer.edit(job_id, lambda document: _put_back(document, owner, over))
+            self._work.writer.edit(job_id, partial(_put_back, job_id, owner, over))
         entries = [entry for document in documents for entry in document["runs"]]
         leave_places(
             self._work, [(entry["id"], entry.get("limits", ())) for entry in entries if entry.get("owner") == owner]
@@ -230,7 +231,8 @@ class Ends:
 
     def _set_aside(self, job_id: str, run_id: str, reason: str) -> None:
         def edit(document: Document | None) -> Document:
-            assert document is not None
+            if document is None or "runs" not in document:  # it has ended meanwhile
+                return {"_id": job_id, "here": False} if document is None else document
             runs = [set_aside(entry, reason) if entry["id"] == run_id else entry for entry in document["runs"]]
             return with_runs(document, runs)
 
@@ -357,9 +359,10 @@ def _following(entry: Document, record: Document) -> Document | None:
     return {**without(entry, "owner"), "text": text, "due": what["due"], "firing": what["source"] == "schedule"}
 
 
-def _put_back(document: Document | None, owner: str, over: set[str]) -> Document:
+def _put_back(job_id: str, owner: str, over: set[str], document: Document | None) -> Document:
     """Return a document in which what an owner had is pending again; nothing follows a run that was revoked."""
-    assert document is not None, "a document with live runs is not deleted"
+    if document is None or "runs" not in document:  # they have ended meanwhile
+        return {"_id": job_id, "here": False} if document is None else document
     runs: list[Document] = []
     for entry in document["runs"]:
         if entry.get("owner") != owner:

@@ -61,6 +61,10 @@ class Writer:
         self._numbers = itertools.count(1)
         self.known: dict[str, Document] = {}
         """Run id → the document that it is in as we wrote it last, of runs of ours: it is not read when these end."""
+        self.insert: Callable[[Document], bool] = self.insert_plainly
+        """Adds a document; false if there is one by its id, or something else is known of its job by now."""
+        self.insert_all: Callable[[Sequence[Document]], Iterable[str]] = self.insert_all_plainly
+        """Adds documents, and returns the ids of those of which the same is true."""
 
     def mark(self) -> str:
         """Return a word that nobody has used."""
@@ -78,16 +82,14 @@ class Writer:
         """Return when everything that was written so far can be read, or is gone with the server that had it."""
         self._meta.update_one({"_id": "reader"}, {"$set": {"by": self.mark()}}, upsert=True)
 
-    def add_all(self, documents: Sequence[Document]) -> list[str]:
-        """Add documents, and return the ids of those that could not be added because there is one."""
+    def add_all(self, documents: Sequence[Document]) -> set[str]:
+        """Add documents, and return the ids of those that could not be added: something is known of their jobs."""
         for document in documents:
             document["v"] = self.mark()
-        try:
-            self._jobs.insert_many([indexed(document) for document in documents], ordered=False)
-        except BulkWriteError as error:
-            return [documents[index]["_id"] for index in duplicates(error)]
-        self.call()
-        return []
+        taken = set(self.insert_all([indexed(document) for document in documents]))
+        if not taken:
+            self.call()
+        return taken
 
     def edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
         """Change one document as ``edit``, a pure function, says, however many others change it too."""
@@ -116,17 +118,26 @@ class Writer:
 
     def _replace(self, job_id: str, before: Document | None, after: Document) -> bool:
         if before is None:
-            return is_empty(after) or self._insert(after)
+            return is_empty(after) or self.insert(after)
         if is_empty(after):
             return self._jobs.delete_one({"_id": job_id, "v": before["v"]}).deleted_count == 1
         return self._jobs.replace_one({"_id": job_id, "v": before["v"]}, after).matched_count == 1
 
-    def _insert(self, document: Document) -> bool:
+    def insert_plainly(self, document: Document) -> bool:
+        """Add a document; false if there is one by its id."""
         try:
             self._jobs.insert_one(document)
         except DuplicateKeyError:
             return False
         return True
+
+    def insert_all_plainly(self, documents: Sequence[Document]) -> list[str]:
+        """Add documents, and return the ids of those of which there is one already."""
+        try:
+            self._jobs.insert_many(documents, ordered=False)
+        except BulkWriteError as error:
+            return [documents[index]["_id"] for index in duplicates(error)]
+        return []
 
     def write(self, changes: Sequence[Change], owner: str | None = None) -> list[Change]:
         """Write changes of different documents, and return those that were made.

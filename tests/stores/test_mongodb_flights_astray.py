@@ -14,9 +14,10 @@ from pymongo.errors import AutoReconnect
 from goscheduler.jobstores import _mongodb_connecting as connecting
 from goscheduler.jobstores import _mongodb_firing as firing
 from goscheduler.jobstores import _mongodb_flights as flights
+from goscheduler.jobstores._mongodb_documents import indexed
 from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.runs.model import Owner
-from goscheduler.runs.transitions import called_off, crashed
+from goscheduler.runs.transitions import asked_for, called_off, crashed
 from goscheduler.testing.contract import MINUTE, NOW, Requests, failed, succeeded
 from goscheduler.triggers.date import DateTrigger
 
@@ -62,6 +63,48 @@ def test_the_end_of_a_run_that_landed_is_applied_whatever_else_ends_with_it(stor
     assert store.settle([succeeded(runs[1])]) == []
     assert store.settle([succeeded(runs[n]) for n in order]) == []
     assert store.live_runs() == []
+
+
+ADDING = {
+    "add_job": lambda store, job: store.add_job(job),
+    "add_jobs": lambda store, job: store.add_jobs([job]),
+    "run_now": lambda store, job: store.add_run(asked_for(job, "asked", NOW)),
+}
+
+
+@pytest.mark.parametrize("moment", ["before it is asked for flights", "after that"])
+@pytest.mark.parametrize("add", ADDING.values(), ids=ADDING)
+def test_who_adds_a_job_in_the_moment_in_which_another_fires_it_for_the_last_time_knows_of_its_run(
+    store, peer, make_job, requests, monkeypatch, add, moment
+):
+    job = make_job("a", due=NOW, trigger=DateTrigger(NOW))
+    peer.add_job(job)
+    step = "find_one" if moment == "before it is asked for flights" else "insert_many"
+    take, others = getattr(Collection, step), [peer]
+
+    def fire_first(self, *args, session=None, **options):
+        if session is not None and others:
+            assert requests.fire(others.pop()).runs
+        return take(self, *args, session=session, **options)
+
+    if add is ADDING["run_now"]:  # which finds no job: it was removed a moment ago, and added again by the other
+        monkeypatch.setattr(store._work.writer, "edit", with_nothing_read_first(store._work.writer))
+    monkeypatch.setattr(Collection, step, fire_first)
+    add(store, make_job("a", due=NOW, trigger=DateTrigger(NOW)))
+    requests.fire(store, owner="owner-2")
+    requests.claim(store, owner="owner-2")
+    assert len(store.live_runs("a")) == 1, "no more than may be live at once"
+
+
+def with_nothing_read_first(writer):
+    """Return ``writer.edit`` that takes a job at first for one that there is not."""
+    edit = writer.edit
+
+    def edit_blindly(job_id, change, call=True):
+        after = change(None)
+        return after if writer._write_one(job_id, None, indexed(after), call) else edit(job_id, change, call)
+
+    return edit_blindly
 
 
 def test_a_retry_of_a_run_that_landed_is_not_lost(store, peer, fly, make_job):

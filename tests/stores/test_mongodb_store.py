@@ -182,6 +182,23 @@ class TestMongoDB(StoreContract):
         (again,) = requests.claim(store).runs
         assert again.fence > run.fence
 
+    def test_an_owner_whose_run_ends_while_it_retires_puts_back_all_the_others(
+        self, store, make_job, requests, monkeypatch
+    ):
+        store.add_jobs([make_job("a", trigger=DateTrigger(NOW)), make_job("b")])
+        first, second = sorted(requests.fire(store).runs, key=lambda run: run.job.id)
+        read = store._ends._documents_of
+
+        def read_early(owners):
+            documents = read(owners)
+            assert not store.settle([succeeded(first)])
+            return documents
+
+        monkeypatch.setattr(store._ends, "_documents_of", read_early)
+        store.retire_owner("owner-1")
+        assert [run.id for run in store.pending_runs()] == [second.id]
+        assert store.live_runs() == []
+
     # Looks
 
     def test_it_is_not_looked_again_while_there_is_more_than_is_taken_at_once(
@@ -237,9 +254,11 @@ class TestMongoDB(StoreContract):
         """25 due jobs for a store that takes ten at once and hears of changes; how many it reads, each time it does."""
         monkeypatch.setattr(looking, "MOST", 10)
         monkeypatch.setattr(looking, "BELIEVED", 600.0)  # however slow this machine is
+        monkeypatch.setattr(looking, "QUICKLY", 600.0)
         store.subscribe(lambda: None)
         assert store._waking.listening.wait(10)
         store.add_jobs([make_job(f"job-{number:02}", due=NOW, trigger=DateTrigger(NOW)) for number in range(25)])
+        store._looking._reads_quickly = True
         counts = []
         ranked = store._looking._ranked
 
@@ -267,6 +286,28 @@ class TestMongoDB(StoreContract):
         fired = [requests.fire(store, room={"default": 100}).runs for _ in range(4)]
         assert [len(runs) for runs in fired] == [10, 10, 5, 0]
         assert read == [10, 10, 5]
+
+    def test_who_reads_slowly_reads_what_it_takes(self, store, requests, read, monkeypatch):
+        monkeypatch.setattr(looking, "QUICKLY", 0.0)
+        store._looking._reads_quickly = False
+        fired = [requests.fire(store, room={"default": 100}).runs for _ in range(4)]
+        assert [len(runs) for runs in fired] == [10, 10, 5, 0]
+        assert read == [10, 10, 5]
+
+    def test_a_word_that_comes_while_documents_are_read_lets_them_be_read_again(
+        self, store, peer, make_job, requests, read, monkeypatch
+    ):
+        ranked = store._looking._ranked
+
+        def hear_meanwhile(*args):
+            documents = ranked(*args)
+            monkeypatch.setattr(store._looking, "_ranked", ranked)
+            store.add_job(make_job("urgent", due=NOW, trigger=DateTrigger(NOW), priority=0))
+            return documents
+
+        monkeypatch.setattr(store._looking, "_ranked", hear_meanwhile)
+        assert len(requests.fire(store, room={"default": 100}).runs) == 10
+        assert "urgent" in {run.job.id for run in requests.fire(store, room={"default": 100}).runs}
 
     def test_what_was_read_and_changed_since_is_not_fired_as_it_was_read(
         self, store, peer, make_job, requests, read, monkeypatch
