@@ -28,7 +28,12 @@ class Pace:
         self._finished = 0
         self._seconds = 0.0
         self._moved_at = now
-        self._was_idle = True
+        self.idle = True
+        """Whether there was nothing to do when somebody looked last."""
+
+    def begin(self, now: float) -> None:
+        """Take in that there is something to do again."""
+        self.idle, self._moved_at = False, now
 
     def observe(self, finished: int, seconds: float, live: int, now: float) -> None:
         """Take in that since the start ``finished`` runs took ``seconds`` altogether, and that ``live`` go on."""
@@ -38,9 +43,9 @@ class Pace:
             weight = min(_HALF_WEIGHT, 1 + self._finished)
             self.average_seconds += (latest - self.average_seconds) * new / (new + weight)
             self._finished, self._seconds = finished, seconds
-        if new or not live or self._was_idle:  # who was idle when last seen may have been given work just now
+        if new or not live:
             self._moved_at = now
-        else:
+        elif now - self._moved_at > AHEAD_SECONDS:  # for longer than the queue should last
             # Nothing has come to an end for a while: the runs at work are at least as long as that.
             self.average_seconds = max(self.average_seconds, now - self._moved_at)
-        self._was_idle = not live
+        self.idle = not live

@@ -24,7 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import WeakSet
 
-from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.executors._pace import Pace, depth
 from goscheduler.executors.call import failed
 from goscheduler.executors.context import mark_given_up, tell_to_end, unmark_given_up, untell
@@ -102,6 +102,7 @@ class WorkerPool:
         report: Callable[[Run, Outcome], None],
         put_back: Callable[[Run, str], None],
         thread_name: str,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._size = size
         self._new_worker = new_worker
@@ -116,13 +117,16 @@ class WorkerPool:
         self._submitted = 0
         self._closing = threading.Lock()
         self._closed = False
-        self._pace = Pace(SYSTEM_CLOCK.monotonic())
+        self._clock = clock
+        self._pace = Pace(clock.monotonic())
 
     def submit(self, run: Run) -> None:
         """Queue a run. Called by one thread only."""
         if self._closing.locked():
             self._put_back(run, SHUT_DOWN)
             return
+        if self._pace.idle:
+            self._pace.begin(self._clock.monotonic())
         self._submitted += 1
         self._queue.put(run)
         if len(self._staff.slots) < self._size and self._is_short_of_workers():
@@ -135,13 +139,13 @@ class WorkerPool:
         staff = self._staff
         return self._submitted - staff.finished - sum(slot.finished for slot in staff.slots)
 
-    def room(self, now: float) -> int:
-        """Return how many more runs should be submitted at the monotonic time ``now``; negative when overfull."""
+    def room(self) -> int:
+        """Return how many more runs should be submitted now; negative when overfull."""
         staff = self._staff
         finished = staff.finished + sum(slot.finished for slot in staff.slots)
         seconds = staff.seconds + sum(slot.seconds for slot in staff.slots)
         live = self._submitted - finished
-        self._pace.observe(finished, seconds, live, now)
+        self._pace.observe(finished, seconds, live, self._clock.monotonic())
         return depth(self._size, self._pace.average_seconds) - live
 
     def cancel(self, run: Run, reason: str) -> bool:

@@ -34,13 +34,15 @@ class _WorkersExecutor(BaseExecutor):
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
         super().start(scheduler, alias)
         prefix = self._options.get("thread_name_prefix") or f"goscheduler-{alias}"
-        self._workers = WorkerPool(self.max_workers, self._new_worker, self._report, self._put_back, prefix)
+        self._workers = WorkerPool(
+            self.max_workers, self._new_worker, self._report, self._put_back, prefix, scheduler.clock
+        )
 
     def submit(self, run: Run) -> None:
         self._pool.submit(run)
 
     def room(self) -> int:
-        return max(0, self._pool.room(self._host.clock.monotonic()))
+        return max(0, self._pool.room())
 
     def cancel(self, run: Run, reason: str) -> bool:
         return self._workers is not None and self._workers.cancel(run, reason)

@@ -496,7 +496,8 @@ local function ranked(kind, lanes, room, ageing)
   return ids, keys
 end
 
--- Return ids and lanes of what is due, no more than there is room for. In one lane, it stands in order already.
+-- Return ids and lanes of what is due, no more than there is room for, of the executors in the order in which they are
+-- named. In one lane, it stands in order already.
 local function pick(kind, request, most, ageing)
   local by_executor, ids, keys = {}, {}, {}
   for _, lane in ipairs(lanes_for(kind, request)) do
@@ -506,8 +507,9 @@ local function pick(kind, request, most, ageing)
       lanes[#lanes + 1] = lane
     end
   end
-  for executor, lanes in pairs(by_executor) do
-    local room = math.min(request.room[executor], most - #ids)
+  for _, executor in ipairs(request.executors) do
+    local lanes = by_executor[executor] or {}
+    local room = #lanes > 0 and math.min(request.room[executor], most - #ids) or 0
     if room > 0 and #lanes == 1 then
       local key = lanes[1].key
       local due = call('ZRANGEBYSCORE', P .. kind .. ':' .. key, '-inf', text(now), 'LIMIT', 0, room)

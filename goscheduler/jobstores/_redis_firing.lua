@@ -304,7 +304,7 @@ local function fire_group(group, request, in_vain, refused)
       if head then give_back('due', job_id, head) end
     end
   end
-  local lane, zone, before, after = ',' .. encode(group.lane) .. ',"', ',' .. encode(group.zone), unpack(group.started)
+  local lane, zone, opening, closing = ',' .. encode(group.lane) .. ',"', ',' .. encode(group.zone), unpack(group.started)
   local ending = '",' .. encode(owner) .. ',"' .. group.fence .. UNTOUCHED
   local run_heads, texts, ours, lone = {}, {}, {}, {}
   for row, run_id in ipairs(runs) do
@@ -313,7 +313,7 @@ local function fire_group(group, request, in_vain, refused)
       local time = ',' .. due .. zone
       run_heads[place + 1], run_heads[place + 2] = run_id, '[' .. job_id .. lane .. due .. ending
       texts[place + 1] = run_id
-      texts[place + 2] = before .. job_id .. time .. time .. after .. group.definitions[tonumber(numbers[row])]
+      texts[place + 2] = opening .. job_id .. time .. time .. closing .. group.definitions[tonumber(numbers[row])]
       ours[#ours + 1] = run_id
       if standing_of[row] then
         note_state(jobs[row], run_id, 'L')

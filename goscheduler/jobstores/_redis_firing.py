@@ -261,7 +261,7 @@ class Desk:
     def _asked(self, request: FireRequest, room: Mapping[str, int], from_foresight: bool = False) -> str:
         bounded = {alias: max(0, min(free, MOST)) for alias, free in room.items()}
         return dumps({
-            "owner": request.owner, "room": bounded, "tasks": list(request.tasks),
+            "owner": request.owner, "room": bounded, "executors": list(bounded), "tasks": list(request.tasks),
             "edition": self._foresight.edition, "foreseen": self._foresight.next_due, "from_foresight": from_foresight,
         })  # fmt: skip
 

@@ -33,6 +33,7 @@ DIGEST = hashlib.sha1(SCRIPT.encode("utf-8"), usedforsecurity=False).hexdigest()
 #: Errors of a connection, after which nobody knows whether a step was done.
 LOST = (redis.ConnectionError, redis.TimeoutError)
 
+
 def check_prefix(value: Any) -> str:
     """Return what all keys begin with, or raise."""
     if not isinstance(value, str) or not value or len(value) > LONGEST_PREFIX:
@@ -128,10 +129,14 @@ class Link:
             self._server = self._who_answers()
             for warning in unsafe_settings(facts):
                 logger.warning("The Redis server at %s %s", self.address, warning)
-            schema = int(as_text(self.client.hget(self.key("meta"), "schema")) or SCHEMA)
-            if schema > SCHEMA:
-                raise RuntimeError(f"What is under {self.keys} was written by a newer goscheduler (schema {schema})")
-            self.client.hset(self.key("meta"), "schema", SCHEMA)
+            answer = self.say("adopt", None, SCHEMA)
+        if answer == "newer":
+            raise RuntimeError(f"What is under {self.keys} was written by a newer goscheduler than this one")
+        if answer == "in use":
+            raise StoreUnavailable(
+                f"What is under {self.keys} at {self.address} is in use by schedulers of an earlier goscheduler, which "
+                "would not understand what this one writes. Stop them first; this one waits for that"
+            )
 
     def _require_usable(self, facts: Mapping[str, Any]) -> None:
         version = tuple(int(part) for part in str(facts.get("redis_version", "0.0")).split(".")[:2])

@@ -1,8 +1,8 @@
 -- The ends of runs, owners, history and dead letters. One script with _redis.lua and _redis_firing.lua before it.
 
--- settle owners owner groups table... items. Groups are explained below. An item is [record, follow-up, dead letter, change of the job's
--- life, whether it may have been written before]. A follow-up is [text, lane, due, whether it is a fire time, limits], a
--- dead letter [run, reason].
+-- settle owners owner groups table... items. Groups are explained below. An item is [record, follow-up, dead letter, change
+-- of the job's life, whether it may have been written before]. A follow-up is [text, lane, due, whether it is a fire time,
+-- limits], a dead letter [run, reason].
 
 local function follow(run_id, job_id, fence, next)
   put('HSET', 'runs', run_id, next[1])
@@ -65,12 +65,12 @@ local function end_group(owner, group, packed, touched_runs)
   put_all('ZADD', 'history:good', good)
   put_all('HSET', 'records', places)
   put_all('ZADD', 'history:jobs', in_jobs)
-  local known, any = values('heads', jobs), call('EXISTS', P .. 'held') == 1
+  local known, are_held = values('heads', jobs), call('EXISTS', P .. 'held') == 1
   for row, job_id in ipairs(jobs) do
     if not crossed[row] then
       counted[job_id] = (counted[job_id] or 0) + 1
       if known[row] then live_on(job_id, {'1', starts[row], group.ended, '', 'succeeded'}) end
-      if any then let_try('job:' .. job_id) end
+      if are_held then let_try('job:' .. job_id) end
     end
   end
 end
@@ -166,7 +166,7 @@ end
 
 -- discard job: its pending runs, or all; revoke job: and nothing follows its live ones
 
-local function pending_ids(job_id)
+local function ids_of(job_id)
   if job_id == '' then return call('HKEYS', P .. 'run_heads') end
   local ids, states = {}, states_of(job_id)
   for index = 1, #states, 2 do ids[#ids + 1] = states[index] end
@@ -175,7 +175,7 @@ end
 
 function steps.discard()
   local gone = 0
-  for _, run_id in ipairs(pending_ids(ARGV[5])) do
+  for _, run_id in ipairs(ids_of(ARGV[5])) do
     local head = run_head(run_id)  -- read one by one: each that goes may let another one try
     if head and head[OWNER] == '' then
       drop(run_id, head)
@@ -198,7 +198,7 @@ function steps.runs()
       for _, run_id in ipairs(call('SMEMBERS', P .. 'owned:' .. owner)) do ids[#ids + 1] = run_id end
     end
   else
-    ids = pending_ids(job_id)
+    ids = ids_of(job_id)
   end
   local found, heads = {}, values('run_heads', ids)
   for index, run_id in ipairs(ids) do
@@ -215,6 +215,21 @@ function steps.ending()
     if heads[index] then found[#found + 1] = {run_id, heads[index], texts[index] or ''} end
   end
   return encode(found)
+end
+
+-- adopt schema: write in this version from now on, unless there is a newer one, or owners of an older one that live
+
+function steps.adopt()
+  local ours, stored = tonumber(ARGV[5]), tonumber(call('HGET', P .. 'meta', 'schema') or ARGV[5])
+  if stored > ours then return 'newer' end
+  if stored < ours then
+    for _, account in ipairs(call('HVALS', P .. 'owners')) do
+      local fine, value = pcall(decode, account)
+      if fine and tonumber(value[1]) > now then return 'in use' end
+    end
+  end
+  call('HSET', P .. 'meta', 'schema', ours)
+  return 'done'
 end
 
 -- Owners

@@ -148,7 +148,7 @@ class Looking:
 
     def question(self, request: FireRequest) -> Question:
         """Return what is to be asked."""
-        executors, tasks = tuple(request.room), tuple(request.tasks)
+        executors, tasks = tuple(sorted(request.room)), tuple(request.tasks)
         lanes = [tuple(_lanes_of(self._lanes[kind], executors)) for kind in ("jobs", "runs")]
         key = executors, tasks, *lanes
         question = self._questions.get(key)

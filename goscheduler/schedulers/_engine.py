@@ -84,6 +84,7 @@ class Engine:
         """Become somebody new: what an earlier start of this scheduler has claimed is not ours."""
         self.owner = uuid4().hex
         self._run_numbers = itertools.count(1)
+        self._rounds = itertools.count()
         self._run_prefix = f"{self.owner[:16]}-"
         self.outages = Outages()
         self.left_waiting: set[str] = set()
@@ -172,8 +173,13 @@ class Engine:
         return self.endings.begin(run)
 
     def room(self) -> dict[str, int]:
-        """Return executor alias → how many runs it can take now."""
-        return {alias: self._room_of(alias, executor) for alias, executor in self.executors.items()}
+        """Return executor alias → how many runs it can take now.
+
+        Each time another one comes first: a store that cannot serve all of them in one round begins with that.
+        """
+        executors = list(self.executors.items())
+        first = next(self._rounds) % max(1, len(executors))
+        return {alias: self._room_of(alias, executor) for alias, executor in executors[first:] + executors[:first]}
 
     def _room_of(self, alias: str, executor: BaseExecutor) -> int:
         try:

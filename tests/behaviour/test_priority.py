@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from datetime import timedelta
 
 import pytest
 from behaviour_doubles import START, HoldingExecutor, PickledStore, note
 
+from goscheduler.executors.debug import DebugExecutor
+from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.testing import ManualScheduler
 
@@ -153,3 +156,19 @@ def test_the_order_holds_in_a_store_that_has_only_the_simple_methods(schedulers,
         scheduler.add_job(note, "date", run_date=START + timedelta(seconds=1), id=str(priority), priority=priority)
     scheduler.clock.advance(1)
     assert run_one_by_one(scheduler, executor) == ["0", "5", "9"]
+
+
+def test_each_round_asks_for_another_executor_first_so_that_a_store_with_much_to_do_serves_all_of_them():
+    asked = []
+
+    class Store(MemoryJobStore):
+        def fire_due(self, request):
+            asked.append(next(iter(request.room)))
+            return super().fire_due(request)
+
+    executors = {name: DebugExecutor() for name in ("default", "mail", "reports")}
+    with ManualScheduler(jobstores={"default": Store()}, executors=executors) as scheduler:
+        asked.clear()
+        for _ in range(6):
+            scheduler.run_due()
+    assert Counter(asked) == dict.fromkeys(executors, 2)

@@ -84,8 +84,19 @@ def test_runs_that_came_a_moment_ago_are_not_as_long_as_what_the_pool_has_waited
     pace.observe(finished=1000, seconds=0.1, live=0, now=1.0)
     before = pace.average_seconds
 
-    pace.observe(finished=1000, seconds=0.1, live=500, now=1.2)  # it took a slow store so long to give them
+    pace.begin(1.19)  # it took a slow store so long to give them
+    pace.observe(finished=1000, seconds=0.1, live=500, now=1.2)
     assert pace.average_seconds == before
 
-    pace.observe(finished=1000, seconds=0.1, live=500, now=1.7)
+    pace.observe(finished=1000, seconds=0.1, live=500, now=1.69)
     assert pace.average_seconds == pytest.approx(0.5)
+
+
+def test_runs_that_began_long_ago_count_as_long_although_nobody_has_looked_since():
+    pace = Pace(0.0)
+    pace.observe(finished=1000, seconds=0.1, live=0, now=1.0)
+
+    pace.begin(1.0)
+    pace.observe(finished=1000, seconds=0.1, live=200, now=11.0)
+
+    assert depth(10, pace.average_seconds) == 10

@@ -249,6 +249,15 @@ class TestMongoDB(StoreContract):
         assert len(requests.fire(store).runs) == 50
         assert store._looking._started(requests._request(NOW)).since == instant(NOW + MINUTE)
 
+    def test_the_executor_that_is_named_first_is_served_first(self, store, make_job, requests, monkeypatch):
+        monkeypatch.setattr(looking, "MOST", 5)
+        store.add_jobs([make_job(f"job-{n}", trigger=DateTrigger(NOW)) for n in range(20)])
+        store.add_job(make_job("single", trigger=DateTrigger(NOW), executor="other"))
+        runs = requests.fire(store, room={"default": 100, "other": 10}).runs
+        assert {run.job.executor for run in runs} == {"default"}
+        runs = requests.fire(store, room={"other": 10, "default": 100}).runs
+        assert [run.job.executor for run in runs].count("other") == 1
+
     @pytest.fixture
     def read(self, store, make_job, monkeypatch):
         """25 due jobs for a store that takes ten at once and hears of changes; how many it reads, each time it does."""

@@ -18,7 +18,7 @@ from redis_jobs import NOTES
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
-from goscheduler.jobstores import _redis_link
+from goscheduler.jobstores import _redis_firing, _redis_link
 from goscheduler.jobstores._records import history_record
 from goscheduler.jobstores._redis_due import Answer
 from goscheduler.jobstores._redis_link import unsafe_settings
@@ -120,6 +120,15 @@ class TestSharing:
         assert sum(len(each.runs) for each in in_threads(actions)) == 1
         assert len(stores[0].live_runs("a")) == 1
 
+    @pytest.mark.parametrize(("many", "few"), [("default", "other"), ("other", "default")])
+    def test_the_executor_that_is_named_first_is_served_first(self, stores, make_job, requests, monkeypatch, many, few):
+        monkeypatch.setattr(_redis_firing, "MOST", 5)
+        stores[0].add_jobs([make_job(f"job-{n}", trigger=DateTrigger(NOW), executor=many) for n in range(20)])
+        stores[0].add_job(make_job("single", trigger=DateTrigger(NOW), executor=few))
+        assert {run.job.executor for run in requests.fire(stores[0], room={many: 100, few: 10}).runs} == {many}
+        runs = requests.fire(stores[0], room={few: 10, many: 100}).runs
+        assert [run.job.executor for run in runs].count(few) == 1
+
     def test_a_job_that_fires_while_a_run_that_was_asked_for_waits_has_both(self, stores, make_job, requests):
         stores[0].add_job(make_job("a"))
         stores[0].add_run(asked_for(make_job("a"), "asked-for", NOW))
@@ -140,6 +149,11 @@ class TestSharing:
         link.client.hset(link.key("meta"), "schema", 1)  # it did not know of jobs with a lone run
         link.client.delete(link.key("lone"))
         link.client.hset(link.key("of:a"), run.id, "L")
+        owner = Owner("of an earlier version")
+        stores[0].renew_owner(owner, SYSTEM_CLOCK.now(), LEASE)
+        with pytest.raises(StoreUnavailable, match="Stop them first"):
+            RedisJobStore(url=url, server_time=False).start(scheduler, "default")
+        stores[0].retire_owner(owner.id)
         newer = started(RedisJobStore(url=url, server_time=False), scheduler)
         assert not requests.fire(newer, NOW + timedelta(minutes=1)).runs, "an instance is live"
         assert not newer.settle([succeeded(run)])
