@@ -16,6 +16,7 @@
 --   lone              hash   job id → id of its run, of a job that has one run, which is live; most jobs that have any
 --   of:<job id>       hash   of every other job that has runs: run id → L (live), W (pending, a fire time) or P (pending,
 --                            anything else)
+--   several           set    ids of these other jobs
 --   ready             zset   lane → the earliest time in it
 --   ready:<lane>      zset   id of a pending run → when it can be claimed, or until when somebody decides about it
 --   held              set    keys under which runs are held
@@ -267,29 +268,26 @@ local function states_of(job_id)
   return lone and {lone, 'L'} or call('HGETALL', P .. 'of:' .. job_id)
 end
 
--- How many runs of a job are live and how many wait, and whether it has any.
+-- How many runs of a job are live, and how many wait.
 local function standing(job_id)
   local live, waiting, states = 0, 0, states_of(job_id)
   for index = 2, #states, 2 do
     if states[index] == 'L' then live = live + 1 elseif states[index] == 'W' then waiting = waiting + 1 end
   end
-  return live, waiting, #states > 0
+  return live, waiting
 end
 
 -- Index → {live, waiting} of the jobs that have runs. Most have none, which one look tells of many.
 local function standings(job_ids)
-  local found, lone = {}, values('lone', job_ids)
-  for first = 1, #job_ids, 100 do
-    local last, keys = math.min(first + 99, #job_ids), {}
-    for index = first, last do
-      keys[#keys + 1] = P .. 'of:' .. job_ids[index]
-      if lone[index] then found[index] = {1, 0} end
-    end
-    if call('EXISTS', unpack(keys)) > 0 then
-      for index = first, last do
-        local live, waiting, any = standing(job_ids[index])
-        if any then found[index] = {live, waiting} end
-      end
+  local found = {}
+  for index, lone in ipairs(values('lone', job_ids)) do
+    if lone then found[index] = {1, 0} end
+  end
+  if #job_ids == 0 or call('EXISTS', P .. 'several') == 0 then return found end
+  for first = 1, #job_ids, CHUNK do
+    local part = call('SMISMEMBER', P .. 'several', unpack(job_ids, first, math.min(first + CHUNK - 1, #job_ids)))
+    for index, has_several in ipairs(part) do
+      if has_several == 1 then found[first + index - 1] = {standing(job_ids[first + index - 1])} end
     end
   end
   return found
@@ -302,11 +300,15 @@ local function note_state(job_id, run_id, state)
     call('HSET', P .. 'of:' .. job_id, lone, 'L')
   end
   call('HSET', P .. 'of:' .. job_id, run_id, state)
+  call('SADD', P .. 'several', job_id)
 end
 
 local function forget_state(job_id, run_id)
-  local known = call('HDEL', P .. 'of:' .. job_id, run_id) == 1
-  if not known and call('HGET', P .. 'lone', job_id) == run_id then call('HDEL', P .. 'lone', job_id) end
+  if call('HDEL', P .. 'of:' .. job_id, run_id) == 1 then
+    if call('EXISTS', P .. 'of:' .. job_id) == 0 then call('SREM', P .. 'several', job_id) end
+  elseif call('HGET', P .. 'lone', job_id) == run_id then
+    call('HDEL', P .. 'lone', job_id)
+  end
 end
 
 local function write_head(run_id, head)

@@ -227,6 +227,10 @@ function steps.adopt()
       local fine, value = pcall(decode, account)
       if fine and tonumber(value[1]) > now then return 'in use' end
     end
+    for _, stored_head in ipairs(call('HVALS', P .. 'run_heads')) do
+      local head = read_head(stored_head, RUN_HEAD)
+      if head then call('SADD', P .. 'several', head[JOB]) end
+    end
   end
   call('HSET', P .. 'meta', 'schema', ours)
   return 'done'

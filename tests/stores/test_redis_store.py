@@ -64,6 +64,7 @@ class RedisMachine(StoreMachine):
             job = as_text(key).removeprefix(link.key("of:"))
             assert job not in lone
             found |= {(job, as_text(run), as_text(state)) for run, state in link.client.hgetall(key).items()}
+        assert set(map(as_text, link.client.smembers(link.key("several")))) == {job for job, *_ in found} - lone.keys()
         live = {(run.job.id, run.id, "L") for run in self.store.live_runs()}
         pending = {
             (run.job.id, run.id, "W" if run.source is Source.SCHEDULE else "P") for run in self.store.pending_runs()
@@ -147,7 +148,7 @@ class TestSharing:
         stores[0].add_job(make_job("a"))
         (run,) = requests.fire(stores[0]).runs
         link.client.hset(link.key("meta"), "schema", 1)  # it did not know of jobs with a lone run
-        link.client.delete(link.key("lone"))
+        link.client.delete(link.key("lone"), link.key("several"))
         link.client.hset(link.key("of:a"), run.id, "L")
         owner = Owner("of an earlier version")
         stores[0].renew_owner(owner, SYSTEM_CLOCK.now(), LEASE)
