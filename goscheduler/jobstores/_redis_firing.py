@@ -31,7 +31,7 @@ from goscheduler.jobstores._redis_lists import Firings
 from goscheduler.jobstores._redis_rows import Items, JobHead, Rows, RunHead, dumps, quoted, record_row
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.model import make
+from goscheduler.runs.model import Run, make
 from goscheduler.runs.plan import AGEING, FiringPlan, Standing
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
@@ -39,7 +39,6 @@ from goscheduler.times import SECOND, instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Run
     from goscheduler.runs.plan import Refusal
 
 #: How many jobs or runs are taken at once, at most.
@@ -96,7 +95,7 @@ class Desk:
         """Fire what is due."""
         self.settle_doubts()
         room = dict(request.room)
-        fired: list[_Firing] = []
+        fired: list[Run | _Firing] = []
         for _ in range(TRIES):
             batch = self._foresight.take(request.now) or self._take_due(request, room)
             seen = batch.seen
@@ -108,36 +107,39 @@ class Desk:
             if not left or (done and not batch.foreseen) or not seen.is_due(room):
                 break
         self._last = (request, seen)
+        firings = [each for each in fired if isinstance(each, _Firing)]
         return Fired(
-            [run for each in fired for run in each.plan.start],
-            [record for each in fired for record in each.plan.records],
-            [each.job for each in fired if _fate(each.plan) == "gone"],
-            [Suspended(each.job, each.plan.suspended) for each in fired if each.plan.suspended is not None],
+            [run for each in fired for run in _runs_of(each)],
+            [record for each in firings for record in each.plan.records],
+            [each.job for each in fired if _is_gone(each)],
+            [Suspended(each.job, each.plan.suspended) for each in firings if each.plan.suspended is not None],
             seen.next_of(seen.due, room), seen.is_crowded(seen.due, room), None, seen.now,
         )  # fmt: skip
 
-    def _fire(self, batch: Batch, request: FireRequest, room: dict[str, int]) -> tuple[list[_Firing], Seen, bool]:
+    def _fire(
+        self, batch: Batch, request: FireRequest, room: dict[str, int]
+    ) -> tuple[list[Run | _Firing], Seen, bool]:
         """Return what was fired of a batch, what there is to do after that, and whether some of it is left."""
         with self._undecided_if_it_fails(Doubt("due", batch.taken)):
-            ledger = batch.ledger()
-            planned = [self._plan(job, request, ledger, batch.seen.now) for job in batch.taken if job.head is not None]
-            firings = _that_fit(planned, room) if batch.foreseen else planned
-            if batch.foreseen and not firings:  # then they are taken: all of them are due still
-                return [], batch.seen._replace(due=dict.fromkeys(room, 0)), True
+            ledger, now = batch.ledger(), batch.seen.now
+            readable = [job for job in batch.taken if job.head is not None]
+            firings: Iterable[_Firing] = (self._plan(job, request, ledger, now) for job in readable)
+            if batch.foreseen:
+                firings = _that_fit(list(firings), room)
+                if not firings:  # then they are taken: all of them are due still
+                    return [], batch.seen._replace(due=dict.fromkeys(room, 0)), True
             self._put_aside([job.id for job in batch.taken if job.head is None])
-            lists, items = self._rows_of(firings)
+            lists, items, planned = self._rows_of(firings)
             answer = Answer.read(self._link.say(
                 "write_due", request.now, self._asked(request, room, from_foresight=batch.foreseen),
                 dumps(batch.limits), _rates(ledger), DISPLACED, *lists.arguments(), *items.arguments(),
             ))  # fmt: skip
         self._foresight.learn(request.now, answer)
         refused = set(answer.facts["refused"])
-        done = [firing for firing in firings if firing.job.id not in refused]
-        for firing in done:
-            room[firing.job.executor] = room.get(firing.job.executor, 0) - len(firing.plan.start)
-            if firing.plan.suspended is None:
-                firing.job.next_run_time = firing.plan.next_run_time
-        return done, answer.seen, len(done) < len(planned)
+        done = [each for each in planned if each.job.id not in refused] if refused else planned
+        for each in done:
+            room[each.job.executor] = room.get(each.job.executor, 0) - len(_runs_of(each))
+        return done, answer.seen, len(done) < len(readable)
 
     def _take_due(self, request: FireRequest, room: Mapping[str, int]) -> Batch:
         answer = Answer.read(self._take("take_due", request, room))
@@ -160,14 +162,24 @@ class Desk:
         if job_ids:
             self._link.step("put_jobs_aside", None, *job_ids)
 
-    def _rows_of(self, firings: Sequence[_Firing]) -> tuple[Firings, Items]:
-        lists, items = Firings(), Items()
+    def _rows_of(self, firings: Iterable[_Firing]) -> tuple[Firings, Items, list[Run | _Firing]]:
+        """Return firings as they are written, and what is to be known of them afterwards.
+
+        Of a plain one, as nearly all are, that is its run: what else was made for it is let go at once, because the
+        garbage collector takes longer for a thousand objects that stay than it takes to make them.
+        """
+        lists, items, kept = Firings(), Items(), list[Run | _Firing]()
         for firing in firings:
+            job, head, plan, _, due = firing
             if firing.is_plain():
-                lists.add(firing.due.head_text, firing.head, firing.plan, firing.due.definition)
+                lists.add(due.head_text, head, plan, due.definition)
+                kept.append(plan.start[0])
             else:
                 items.add(self._item(firing, items))
-        return lists, items
+                kept.append(firing)
+            if plan.suspended is None:
+                job.next_run_time = plan.next_run_time
+        return lists, items, kept
 
     def _item(self, firing: _Firing, items: Items) -> list[Any]:
         job, head, plan, fence, due = firing
@@ -309,6 +321,16 @@ def _that_fit(firings: Iterable[_Firing], room: Mapping[str, int]) -> list[_Firi
     plain = [firing for firing in firings if firing.is_plain()]
     wanted = Counter(firing.job.executor for firing in plain)
     return [firing for firing in plain if wanted[firing.job.executor] <= room.get(firing.job.executor, 0)]
+
+
+def _runs_of(fired: Run | _Firing) -> Sequence[Run]:
+    """Return the runs that start."""
+    return (fired,) if isinstance(fired, Run) else fired.plan.start
+
+
+def _is_gone(fired: Run | _Firing) -> bool:
+    """Tell whether the job was removed by having fired."""
+    return fired.job.next_run_time is None if isinstance(fired, Run) else _fate(fired.plan) == "gone"
 
 
 def _fate(plan: FiringPlan) -> str:
