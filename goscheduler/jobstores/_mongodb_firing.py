@@ -72,6 +72,10 @@ class _Planned(NamedTuple):
     """The run as it is to be in a flight, if it flies."""
 
 
+#: The document of a job whose run flies is deleted.
+_NOWHERE: Document = {}
+
+
 class Firing:
     """One round of ``fire_due``."""
 
@@ -143,14 +147,14 @@ class Firing:
             plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self._now)
             job.next_run_time = plan.next_run_time
         if self._flying and can_fly(document, plan):
-            return _Planned(document, job, plan, {}, self._work.documents.flight_entry(plan.start[0], document))
+            return _Planned(document, job, plan, _NOWHERE, self._work.documents.flight_entry(plan.start[0], document))
         return _Planned(document, job, plan, self._after(document, plan, fence))
 
     def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
         """Write plans, and return those of documents that nobody else has changed meanwhile."""
         work = self._work
-        flying = [(each.document, each.entry) for each in planned if each.entry is not None]
-        flown = work.flights.take_off(flying)
+        flying = [each for each in planned if each.entry is not None]
+        flown = work.flights.take_off([each.document for each in flying], [each.entry or {} for each in flying])
         changes: list[Change] = []
         for document, _, plan, after, entry in planned:
             if entry is None:

@@ -96,12 +96,12 @@ class Flights:
         self._resting = max(0, self._resting - 1)
         return not self._resting
 
-    def take_off(self, flying: Sequence[tuple[Document, Document]]) -> bool:
-        """Delete documents of jobs, and write the entries of their runs that come with them; false if that failed."""
-        if not flying:
+    def take_off(self, documents: Sequence[Document], entries: Sequence[Document]) -> bool:
+        """Delete documents of jobs, and write the entries of their runs; false if that failed."""
+        if not documents:
             return False
         try:
-            self._fly([document for document, _ in flying], [entry for _, entry in flying])
+            self._fly(documents, entries)
         except _Changed:
             self._rest = min(2 * self._rest + 1, LONGEST_REST)
             self._resting = self._rest + 1
@@ -109,8 +109,8 @@ class Flights:
         self._rest = 0
         return True
 
-    def _fly(self, documents: Sequence[Document], entries: list[Document]) -> None:
-        flights = [self._marked(_flight(entries[start : start + MOST])) for start in range(0, len(entries), MOST)]
+    def _fly(self, documents: Sequence[Document], entries: Sequence[Document]) -> None:
+        flights = [self._marked(_flight([*entries[start : start + MOST]])) for start in range(0, len(entries), MOST)]
         with self._transaction() as session:
             if self._jobs.delete_many(as_read(documents), session=session).deleted_count < len(documents):
                 raise _Changed

@@ -15,6 +15,7 @@ import math
 import random
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pymongo.errors import BulkWriteError
@@ -271,9 +272,15 @@ class Looking:
 def _whole(document: Document) -> Document:
     """Return a document with what was left out, because ``due`` says it, too: that takes less time than reading it."""
     due = document["due"]
-    document["lane"] = {"executor": due["executor"], "priority": due["priority"], "task": due["task"]}
+    document["lane"] = _lane(due["executor"], due["priority"], due["task"])
     document["next"] = due["at"]
     return document
+
+
+@lru_cache(maxsize=256)
+def _lane(executor: str, priority: int, task: str) -> Document:
+    """Return a lane; the same for all documents in it, because nobody changes one."""
+    return {"executor": executor, "priority": priority, "task": task}
 
 
 class _Rank:
