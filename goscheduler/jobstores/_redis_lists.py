@@ -99,10 +99,15 @@ class Ends:
         self._owner: str | None = None
         self._groups: dict[tuple[int, datetime], list[str]] = {}
         """Fence and end → the cells of runs that have both in common: those that were fired and have ended together."""
+        self._fence = 0
+        self._finished: datetime | None = None
+        self._cells: list[str] = []
+        """The group of the end that was added last."""
 
     def has_room_for(self, settlement: Settlement) -> bool:
         """Tell whether an end is plain, and of the owner that the others are of."""
-        (run, outcome, *_), follow_up, dead = settlement
+        attempt, follow_up, dead = settlement
+        run, outcome = attempt[:2]
         return (
             outcome.kind is _SUCCEEDED
             and follow_up is None
@@ -121,8 +126,10 @@ class Ends:
         self._owner = run.owner
         finished = record.finished_at
         started = finished if record.started_at is None else record.started_at
-        cells = self._groups.setdefault((run.fence, finished), [])
-        cells.extend((run.id, run.job.id, str(instant(started)), history_text(record)))
+        if run.fence != self._fence or finished is not self._finished:  # else as the one before
+            self._fence, self._finished = run.fence, finished
+            self._cells = self._groups.setdefault((run.fence, finished), [])
+        self._cells.extend((run.id, run.job.id, str(instant(started)), history_text(record)))
 
     def arguments(self) -> list[str]:
         """Return all of it as the script takes it."""

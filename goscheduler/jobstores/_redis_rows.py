@@ -17,7 +17,7 @@ from goscheduler.jobstores._records import Records, history_text, read_zone, zon
 from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source, make
 from goscheduler.runs.records import DEFAULT_EXECUTOR, Record, record_of
 from goscheduler.runs.transitions import lived
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import EPOCH, UTC, from_instant, instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -120,6 +120,8 @@ class Rows:
 
     def __init__(self, records: Records) -> None:
         self.records = records
+        self._last = "", "", EPOCH
+        """Time and zone of the job that was read last, and what they mean: many jobs have the same."""
 
     def job_head(self, job: Job, stamp: str) -> JobHead:
         """Return the head of a job."""
@@ -136,12 +138,19 @@ class Rows:
             if head is None:
                 raise CodecError(_BROKEN)
             lived_through = _life(life, head)
-            next_run_time = None if head.next_run == "" else from_instant(int(head.next_run), read_zone(head.zone))
+            next_run_time = None if head.next_run == "" else self._next_time(head)
             suspended = unquoted(head.suspended)
         except Exception as error:  # whatever somebody has written there
             reason = f"its record cannot be read: {described(error)}"
             return self.records.job(job_id, definition, None, NEWBORN, reason)
         return self.records.job(job_id, definition, next_run_time, lived_through, suspended)
+
+    def _next_time(self, head: JobHead) -> datetime:
+        last_run, last_zone, time = self._last
+        if head.next_run != last_run or head.zone != last_zone:
+            time = from_instant(int(head.next_run), read_zone(head.zone))
+            self._last = head.next_run, head.zone, time
+        return time
 
     def run(self, run_id: str, head: str, text: str) -> tuple[Run, RunHead]:
         """Return a run and its head.
