@@ -21,7 +21,8 @@ class FireRequest(NamedTuple):
     owner: str
     room: Mapping[str, int]
     """Executor alias → how many runs it can take. Jobs of an executor without room are left alone. So are, in a shared
-    store, those of an executor that is not named here: another process may have it."""
+    store, those of an executor that is not named here: another process may have it. Who cannot serve all of them
+    serves those that are named first."""
     plan: Callable[[Job, Standing, datetime], FiringPlan]
     """``plan(job, standing, now)`` says what to write for a due job; ``now`` by the store's clock."""
     admit: Callable[[Run, Standing, datetime], Refusal | None]
