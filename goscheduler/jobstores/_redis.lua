@@ -70,23 +70,17 @@ end
 
 -- Reading and writing many at once
 
-local buckets, in_order = {}, {}
-
--- Write at the end of the step, together with what else goes the same way.
-local function put(command, key, first, second)
-  local by_key = buckets[command]
-  if not by_key then
-    by_key = {}
-    buckets[command] = by_key
+-- Write at the end of the step, together with what else goes there. Only for what nothing else in the step removes or looks
+-- at: a job or a run may leave a list, come back and be looked for in one step, so these lists are written at once.
+local gathered = {HSET = {}, ZADD = {}}
+local function gather(command, key, first, second)
+  local list = gathered[command][key]
+  if not list then
+    list = {}
+    gathered[command][key] = list
   end
-  local bucket = by_key[key]
-  if not bucket then
-    bucket = {command = command, key = P .. key}
-    by_key[key] = bucket
-    in_order[#in_order + 1] = bucket
-  end
-  bucket[#bucket + 1] = first
-  if second then bucket[#bucket + 1] = second end
+  list[#list + 1] = first
+  list[#list + 1] = second
 end
 
 -- Write a list that stands as the command takes it. CHUNK is even, so that pairs stay together.
@@ -126,12 +120,10 @@ local function count_successes()
 end
 
 local function finish()
-  for _, bucket in ipairs(in_order) do
-    for first = 1, #bucket, CHUNK do
-      call(bucket.command, bucket.key, unpack(bucket, first, math.min(first + CHUNK - 1, #bucket)))
-    end
+  for command, by_key in pairs(gathered) do
+    for key, list in pairs(by_key) do put_all(command, key, list) end
+    gathered[command] = {}
   end
-  buckets, in_order = {}, {}
   for kind, lanes in pairs(touched) do
     for lane in pairs(lanes) do
       local first = call('ZRANGE', P .. kind .. ':' .. lane, 0, 0, 'WITHSCORES')
@@ -312,19 +304,19 @@ local function forget_state(job_id, run_id)
 end
 
 local function write_head(run_id, head)
-  put('HSET', 'run_heads', run_id, encode(head))
+  call('HSET', P .. 'run_heads', run_id, encode(head))
 end
 
 local function wait_in_line(run_id, head)
-  put('ZADD', 'ready:' .. head[LANE], head[DUE], run_id)
+  call('ZADD', P .. 'ready:' .. head[LANE], head[DUE], run_id)
   touched.ready[head[LANE]] = true
 end
 
 local function become_live(run_id, head)
   note_state(head[JOB], run_id, 'L')
-  put('SADD', 'owned:' .. head[OWNER], run_id)
-  for _, name in ipairs(names_of(head[R_LIMITS])) do put('SADD', 'under:' .. name, run_id) end
-  if head[CANCEL] ~= '' then put('SADD', 'ending:' .. head[OWNER], run_id) end
+  call('SADD', P .. 'owned:' .. head[OWNER], run_id)
+  for _, name in ipairs(names_of(head[R_LIMITS])) do call('SADD', P .. 'under:' .. name, run_id) end
+  if head[CANCEL] ~= '' then call('SADD', P .. 'ending:' .. head[OWNER], run_id) end
   write_head(run_id, head)
 end
 
@@ -374,15 +366,15 @@ end
 
 -- Take a live run from its owner.
 local function let_go(run_id, head)
-  put('SREM', 'owned:' .. head[OWNER], run_id)
+  call('SREM', P .. 'owned:' .. head[OWNER], run_id)
   for _, name in ipairs(names_of(head[R_LIMITS])) do call('SREM', P .. 'under:' .. name, run_id) end
-  if head[CANCEL] ~= '' then put('SREM', 'ending:' .. head[OWNER], run_id) end
+  if head[CANCEL] ~= '' then call('SREM', P .. 'ending:' .. head[OWNER], run_id) end
 end
 
 local function erase(run_id, head)
   forget_state(head[JOB], run_id)
-  put('HDEL', 'run_heads', run_id)
-  put('HDEL', 'runs', run_id)
+  call('HDEL', P .. 'run_heads', run_id)
+  call('HDEL', P .. 'runs', run_id)
 end
 
 -- Drop a pending run; its turn, if it had one, goes to the next.
@@ -427,9 +419,9 @@ local function remember(job_id, record)
       place = place_of(record[1], record[2], record[4])
     end
   end
-  put('ZADD', record[5] == 1 and 'history:good' or 'history:other', record[3], place)
-  put('HSET', 'records', place, text_of(record[6]))
-  put('ZADD', 'history:jobs', '0', place_in_job(job_id, place, record[4]))
+  gather('ZADD', record[5] == 1 and 'history:good' or 'history:other', record[3], place)
+  gather('HSET', 'records', place, text_of(record[6]))
+  gather('ZADD', 'history:jobs', '0', place_in_job(job_id, place, record[4]))
   if record[5] == 1 then counted[job_id] = (counted[job_id] or 0) + 1 end
 end
 
@@ -573,7 +565,7 @@ local function write_rates(compared, rates)
 end
 
 local function give_back(kind, id, head)
-  put('ZADD', kind .. ':' .. head[LANE], head[DUE], id)
+  call('ZADD', P .. kind .. ':' .. head[LANE], head[DUE], id)
   touched[kind][head[LANE]] = true
 end
 

@@ -192,7 +192,7 @@ function steps.take_due()
     local head = not plain and read_head(stored, JOB_HEAD)
     if (plain or (head and head[LANE] == lane and head[DUE] ~= '')) and not has_nul(job_id) then
       if hides then
-        put('ZADD', 'due:' .. lane, hidden_until, job_id)
+        gather('ZADD', 'due:' .. lane, hidden_until, job_id)
         touched.due[lane] = true
       end
       if head then
@@ -237,13 +237,13 @@ end
 -- are told to end, what this is based on: stamp, fence and due time]; a run is [id, number of its text, due].
 
 local function move_on(job_id, head, item)
-  local fate = item[3]
-  put('ZREM', 'due:' .. head[LANE], job_id)
+  local fate, list = item[3], P .. 'due:' .. head[LANE]
   touched.due[head[LANE]] = true
+  if fate ~= 'moved' then call('ZREM', list, job_id) end
   if fate == 'gone' then
-    put('HDEL', 'heads', job_id)
-    put('HDEL', 'jobs', job_id)
-    put('HDEL', 'lives', job_id)
+    call('HDEL', P .. 'heads', job_id)
+    call('HDEL', P .. 'jobs', job_id)
+    call('HDEL', P .. 'lives', job_id)
     if head[FINISHED] ~= '' then call('ZREM', P .. 'finished', job_id) end
     return
   end
@@ -256,10 +256,10 @@ local function move_on(job_id, head, item)
       head[FINISHED] = text(now)
       call('ZADD', P .. 'finished', head[FINISHED], job_id)
     else
-      put('ZADD', 'due:' .. head[LANE], head[DUE], job_id)
+      call('ZADD', list, head[DUE], job_id)
     end
   end
-  put('HSET', 'heads', job_id, encode(head))
+  call('HSET', P .. 'heads', job_id, encode(head))
 end
 
 local function displace(job_id, reason)
@@ -273,11 +273,11 @@ end
 local function fire(job_id, head, item, owner, reason)
   if item[11] == 1 then displace(job_id, reason) end
   for _, run in ipairs(item[8]) do
-    put('HSET', 'runs', run[1], text_of(run[2]))
+    call('HSET', P .. 'runs', run[1], text_of(run[2]))
     become_live(run[1], {job_id, head[LANE], run[3], owner, item[6], '', '', '', '1', '', head[LIMITS]})
   end
   for _, run in ipairs(item[9]) do
-    put('HSET', 'runs', run[1], text_of(run[2]))
+    call('HSET', P .. 'runs', run[1], text_of(run[2]))
     become_pending(run[1], {job_id, head[LANE], run[3], '', '0', '', '', '', '1', '', head[LIMITS]})
   end
   for _, record in ipairs(item[10]) do remember(job_id, record) end
@@ -387,7 +387,7 @@ function steps.take_ready()
       touched.ready[lane] = true
     else
       if hides then
-        put('ZADD', 'ready:' .. lane, hidden_until, run_id)
+        gather('ZADD', 'ready:' .. lane, hidden_until, run_id)
         touched.ready[lane] = true
       end
       for _, name in ipairs(names_of(head[R_LIMITS])) do names[name] = true end
@@ -407,8 +407,8 @@ local function decide(run_id, head, item, owner)
   local fate = item[3]
   local turn = head[FREED]
   head[FREED] = ''
-  put('ZREM', 'ready:' .. head[LANE], run_id)
   touched.ready[head[LANE]] = true
+  if fate ~= 'later' then call('ZREM', P .. 'ready:' .. head[LANE], run_id) end
   if fate == 'start' then
     head[OWNER], head[R_FENCE] = owner, item[4]
     become_live(run_id, head)

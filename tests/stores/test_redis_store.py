@@ -15,6 +15,7 @@ import redis_jobs
 import warm
 from hypothesis.stateful import invariant
 from redis_jobs import NOTES
+from redis_lists import astray
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
@@ -70,6 +71,10 @@ class RedisMachine(StoreMachine):
             (run.job.id, run.id, "W" if run.source is Source.SCHEDULE else "P") for run in self.store.pending_runs()
         }
         assert found == live | pending
+
+    @invariant()
+    def every_job_and_run_is_where_somebody_finds_it(self):
+        assert not astray(self.store)
 
 
 class TestRedisAgainstTheModel(against_the_model(RedisMachine, examples=8, steps=40)):
