@@ -75,3 +75,12 @@ class Claimed(NamedTuple):
     """Live runs of this owner that are to be ended, and why; the same ones each time until they have ended."""
     error: Exception | None = None
     """What stopped the store halfway. What was claimed until then is in ``runs``."""
+
+
+class PutBack(NamedTuple):
+    """What ``put_back_strays`` has written."""
+
+    ids: Sequence[str] = ()
+    """Of the jobs and runs that nobody would have found any more."""
+    more: bool = False
+    """Whether there are jobs or runs that were not looked at; the next call goes on with them."""

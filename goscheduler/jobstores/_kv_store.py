@@ -23,9 +23,10 @@ from goscheduler.jobstores._kv_owners import Owners, TimedHeartbeats
 from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, unique, word
 from goscheduler.jobstores._kv_rows import Rows, RunRow, group_of, lane_of
 from goscheduler.jobstores._kv_settling import End, Settling, drop_pending, groups_of, rows_named
+from goscheduler.jobstores._kv_strays import Strays
 from goscheduler.jobstores._polling import LONGEST, Poll
 from goscheduler.jobstores._records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.times import UTC, from_instant, instant
@@ -59,6 +60,7 @@ class KeyValueJobStore(BaseJobStore):
         self._looking.forget()
         self._jobs = Jobs(self._work, self._looking)
         self._owners = Owners(self._work, self._hearts, self._need_lane, self._logger)
+        self._strays = Strays(self._work)
 
     def shutdown(self) -> None:
         self._listening = False
@@ -299,6 +301,12 @@ class KeyValueJobStore(BaseJobStore):
         if settlements:
             self._ring()
         return settlements
+
+    def put_back_strays(self, limit: int) -> PutBack:
+        put_back = self._strays.put_back(limit)
+        if put_back.ids:
+            self._ring()
+        return put_back
 
     # History
 

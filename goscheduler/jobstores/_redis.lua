@@ -1,5 +1,5 @@
 -- Every step of the Redis store that has to be atomic. One call is one step, named by ARGV[1]. This file has the keys and
--- what the steps share; _redis_firing.lua and _redis_settling.lua, which are read after it, have the steps.
+-- what the steps share; _redis_firing.lua, _redis_strays.lua and _redis_settling.lua, read after it, have the steps.
 --
 -- KEYS[1] is the prefix of all keys, "{name}:", so that all of them live in one slot of a cluster. Below it:
 --

@@ -26,7 +26,7 @@ LONGEST_PREFIX = 200
 
 SCRIPT = "\n".join(
     files("goscheduler.jobstores").joinpath(name).read_text(encoding="utf-8")
-    for name in ("_redis.lua", "_redis_firing.lua", "_redis_settling.lua")
+    for name in ("_redis.lua", "_redis_firing.lua", "_redis_strays.lua", "_redis_settling.lua")
 )
 DIGEST = hashlib.sha1(SCRIPT.encode("utf-8"), usedforsecurity=False).hexdigest()
 

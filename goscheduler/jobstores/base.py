@@ -21,6 +21,7 @@ method             what it writes                                               
 ``cancel_run``     the end of a pending run, or a wish to the owner of a live one        nothing
 ``take_back_...``  such a wish, forgotten                                                nothing
 ``recover_runs``   the end of the runs of lapsed owners, and what follows them           nothing
+``put_back_...``   entries of jobs and runs in the lists in which they were missing      nothing
 =================  ====================================================================  ============================
 
 No policy is decided in a store: what to do with a due job is answered by the plan that comes with the request, a pure
@@ -38,7 +39,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, TransientJobError
-from goscheduler.jobstores._answers import Claimed, Fired, FireRequest, Suspended
+from goscheduler.jobstores._answers import Claimed, Fired, FireRequest, PutBack, Suspended
 from goscheduler.jobstores._finished import note_whether_finished, prune
 from goscheduler.jobstores._runs import LocalRuns
 from goscheduler.runs.plan import rank_of
@@ -57,6 +58,7 @@ __all__ = [
     "FireRequest",
     "Fired",
     "JobLookupError",
+    "PutBack",
     "Suspended",
     "TransientJobError",
 ]
@@ -256,6 +258,14 @@ class BaseJobStore(ABC):
         no lease at all, though it has runs, counts as lapsed.
         """
         return self._runs.recover(now, decide)
+
+    def put_back_strays(self, limit: int) -> PutBack:
+        """Look at about ``limit`` jobs and runs, and put back in line those that nobody would find any more.
+
+        Each call goes on where the last one has stopped. Nothing to do for a store in which a job and its time, a run
+        and its owner are one thing. One that keeps lists of them beside finds what is in none.
+        """
+        return PutBack()
 
     def suspensions(self) -> Mapping[str, str]:
         """Return job id → reason for every suspended job."""

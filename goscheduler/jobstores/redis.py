@@ -38,7 +38,8 @@ from goscheduler.jobstores._redis_rows import (
     unquoted,
 )
 from goscheduler.jobstores._redis_settling import Settling
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
+from goscheduler.jobstores._redis_strays import Strays
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.times import UTC, duration, from_instant, instant
@@ -106,6 +107,7 @@ class RedisJobStore(BaseJobStore):
         self._desk = Desk(self._link, self._rows)
         self._settling = Settling(self._link, self._rows, self._logger)
         self._history = History(self._link, self._rows, self._logger)
+        self._strays = Strays(self._link)
         self._link.begin(self._logger)
 
     def shutdown(self) -> None:
@@ -324,6 +326,12 @@ class RedisJobStore(BaseJobStore):
         settlements = self._settling.recover(now, decide)
         self._desk.forget_what_was_seen()
         return settlements
+
+    def put_back_strays(self, limit: int) -> PutBack:
+        put_back = self._strays.put_back(limit)
+        if put_back.ids:
+            self._desk.forget_what_was_seen()
+        return put_back
 
     # History
 

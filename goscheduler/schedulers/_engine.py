@@ -95,6 +95,7 @@ class Engine:
         self.chores_due_at: float | None = None
         """When the loop looks after the stores again (monotonic), None if it never did; see ``_housekeeping``."""
         self.prune_due_at = 0.0
+        self.strays_due_at = 0.0
         self._clocks: tuple[datetime, float] | None = None
         self._tasks_at_start = self.tasks.edition
         self._tasks_seen: dict[str, tuple[object, ...]] = {}

@@ -1,13 +1,14 @@
 """What a scheduler does now and then beside firing: it looks after the stores.
 
-It settles the runs of owners that were lost, and forgets records that nobody wants any more.
+It settles the runs of owners that were lost, forgets records that nobody wants any more, and puts jobs and runs back in
+line that a store would not find any more.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goscheduler.errors import survivable
+from goscheduler.errors import shown, survivable
 from goscheduler.events import EventCode, JobEvent
 from goscheduler.runs.transitions import crashed
 from goscheduler.schedulers._announce import announce_settlements
@@ -25,6 +26,13 @@ BATCH = 500
 #: A store with more to forget is asked again, for at most so many seconds; the rest waits for a while, not for long.
 LONGEST = 0.05
 PRUNE_AGAIN = 1.0
+#: How often strays are looked for among all jobs and runs, in seconds; how many are looked at in one go; and the pause
+#: before the next ones are.
+STRAYS_INTERVAL = 300.0
+STRAYS_AT_ONCE = 500
+STRAYS_AGAIN = 1.0
+#: At most so many are named in the log.
+NAMED = 10
 #: While there is work, all this is put off for so many seconds.
 PUT_OFF = 2.0
 
@@ -33,16 +41,18 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     """Do what is due, and return the seconds until the next time. Who is ``busy`` does it somewhat later."""
     now = engine.clock.monotonic()
     if engine.chores_due_at is None:
-        engine.chores_due_at = engine.prune_due_at = now
+        engine.chores_due_at = engine.prune_due_at = engine.strays_due_at = now
     wait = engine.chores_due_at + (PUT_OFF if busy else 0.0) - now
     if wait > 0:
         return wait
     recover(engine)
     if engine.prune_due_at <= now:
         engine.prune_due_at = now + (PRUNE_AGAIN if prune(engine) else PRUNE_INTERVAL)
+    if engine.strays_due_at <= now:
+        engine.strays_due_at = now + (STRAYS_AGAIN if put_back_strays(engine) else STRAYS_INTERVAL)
     shared = any(store.shared for store in engine.stores.values())
     interval = engine.leases.length * RENEW_AFTER if shared else PRUNE_INTERVAL
-    interval = min(interval, engine.prune_due_at - now)
+    interval = min(interval, engine.prune_due_at - now, engine.strays_due_at - now)
     engine.chores_due_at = now + interval
     return interval
 
@@ -106,3 +116,30 @@ def _prune_store(engine: Engine, store: BaseJobStore) -> bool:
         if engine.clock.monotonic() >= end:
             return True
     return False
+
+
+def put_back_strays(engine: Engine) -> bool:
+    """Put some jobs and runs back in line that nobody would find any more, in every shared store that answers.
+
+    True if there are others to be looked at.
+    """
+    more = False
+    for alias, store in engine.stores.items():
+        if not store.shared or alias in engine.outages:
+            continue
+        try:
+            put_back = store.put_back_strays(STRAYS_AT_ONCE)
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            engine.logger.warning('Job store "%s" could not look for stray jobs: %s', alias, error, exc_info=error)
+            continue
+        more = more or put_back.more
+        if put_back.ids:
+            named = ", ".join(map(shown, put_back.ids[:NAMED])) + (", ..." if len(put_back.ids) > NAMED else "")
+            engine.logger.warning(
+                'Job store "%s" had %d jobs or runs in none of its lists, so that nobody would have run them; they are '
+                "put back: %s", alias, len(put_back.ids), named,
+            )  # fmt: skip
+            engine.wake()
+    return more

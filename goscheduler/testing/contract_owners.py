@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from goscheduler.runs.model import Outcome, OutcomeKind, Owner, Run, Settlement, Source
 from goscheduler.runs.records import HistoryQuery, Retention
-from goscheduler.runs.transitions import called_off, crashed, settle
+from goscheduler.runs.transitions import asked_for, called_off, crashed, settle
 from goscheduler.triggers.date import DateTrigger
 
 if TYPE_CHECKING:
@@ -36,6 +36,23 @@ class OwnerContract:
         assert store.prune_finished_jobs(Retention(), NOW + 6 * DAY, 10) == []
         assert store.prune_finished_jobs(Retention(), NOW + 8 * DAY, 10) == ["a"]
         assert [job.id for job in store.get_all_jobs()] == ["b"]
+
+    def test_what_is_where_it_belongs_is_not_put_back(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("later", due=NOW + DAY))
+        store.add_job(make_job("paused", due=None))
+        store.add_job(make_job("broken", due=NOW))
+        requests.fire(store, obstacles={"broken": "it cannot be run"})
+        store.add_job(make_job("over", due=NOW, trigger=DateTrigger(NOW, timezone=timezone.utc), auto_remove=False))
+        store.add_job(make_job("queued", due=NOW, max_instances=1, overlap="queue"))
+        for now in (NOW, NOW + timedelta(minutes=1)):
+            requests.fire(store, now=now)
+            requests.claim(store, now=now)
+        store.add_run(asked_for(make_job("asked"), "asked", NOW))
+        looks = [store.put_back_strays(3) for _ in range(10)]
+        assert not [put_back.ids for put_back in looks if put_back.ids]
+        assert not all(put_back.more for put_back in looks), "it comes to an end, and begins again"
 
     def test_different_counts_of_runs_that_end_together_are_told_of_their_jobs(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests

@@ -214,6 +214,34 @@ def requests():
     return Requests()
 
 
+# Strays
+
+
+def test_a_job_or_run_that_is_moved_while_strays_are_looked_for_is_none(server, started, store, make_job, requests):
+    peer = started()
+    store.add_job(make_job("a", due=NOW))
+    (place,) = [key for key in server.values if key[0] == "due"]
+    server.before_read = (place, lambda: requests.fire(peer, now=NOW))
+    assert not store.put_back_strays(100).ids
+    (place,) = [key for key in server.values if key[0] == "owned"]
+    server.before_read = (place, lambda: peer.retire_owner("owner-1"))
+    assert not store.put_back_strays(100).ids
+    assert len([key for key in server.values if key[0] == "due"]) == 1
+    assert len([key for key in server.values if key[0] == "ready"]) == 1
+
+
+def test_of_two_who_put_the_same_job_back_one_does(server, started, store, make_job):
+    peer = started()
+    store.add_job(make_job("a", due=NOW))
+    (place,) = [key for key in server.values if key[0] == "due"]
+    del server.values[place]
+    found = []
+    server.before_commit = lambda: found.append(peer.put_back_strays(100))
+    assert not store.put_back_strays(100).ids
+    assert [put_back.ids for put_back in found] == [["a"]]
+    assert len([key for key in server.values if key[0] == "due"]) == 1
+
+
 # What is left behind
 
 
