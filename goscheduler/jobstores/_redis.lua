@@ -70,9 +70,9 @@ end
 
 -- Reading and writing many at once
 
--- Write at the end of the step, together with what else goes there. Only for what nothing else in the step removes or looks
--- at: a job or a run may leave a list, come back and be looked for in one step, so these lists are written at once.
-local gathered = {HSET = {}, ZADD = {}}
+-- Add at the end of the step, together with what else goes there. All that is removed is removed at once, so whatever the
+-- order in a step, what was added stays. Not for what is looked at later in the same step: the heads of runs that wait.
+local gathered = {HSET = {}, SADD = {}, ZADD = {}}
 local function gather(command, key, first, second)
   local list = gathered[command][key]
   if not list then
@@ -314,7 +314,7 @@ end
 
 local function become_live(run_id, head)
   note_state(head[JOB], run_id, 'L')
-  call('SADD', P .. 'owned:' .. head[OWNER], run_id)
+  gather('SADD', 'owned:' .. head[OWNER], run_id)
   for _, name in ipairs(names_of(head[R_LIMITS])) do call('SADD', P .. 'under:' .. name, run_id) end
   if head[CANCEL] ~= '' then call('SADD', P .. 'ending:' .. head[OWNER], run_id) end
   write_head(run_id, head)
@@ -565,7 +565,7 @@ local function write_rates(compared, rates)
 end
 
 local function give_back(kind, id, head)
-  call('ZADD', P .. kind .. ':' .. head[LANE], head[DUE], id)
+  gather('ZADD', kind .. ':' .. head[LANE], head[DUE], id)
   touched[kind][head[LANE]] = true
 end
 

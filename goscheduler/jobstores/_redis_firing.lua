@@ -237,9 +237,9 @@ end
 -- are told to end, what this is based on: stamp, fence and due time]; a run is [id, number of its text, due].
 
 local function move_on(job_id, head, item)
-  local fate, list = item[3], P .. 'due:' .. head[LANE]
+  local fate = item[3]
   touched.due[head[LANE]] = true
-  if fate ~= 'moved' then call('ZREM', list, job_id) end
+  if fate ~= 'moved' then call('ZREM', P .. 'due:' .. head[LANE], job_id) end
   if fate == 'gone' then
     call('HDEL', P .. 'heads', job_id)
     call('HDEL', P .. 'jobs', job_id)
@@ -256,10 +256,10 @@ local function move_on(job_id, head, item)
       head[FINISHED] = text(now)
       call('ZADD', P .. 'finished', head[FINISHED], job_id)
     else
-      call('ZADD', list, head[DUE], job_id)
+      gather('ZADD', 'due:' .. head[LANE], head[DUE], job_id)
     end
   end
-  call('HSET', P .. 'heads', job_id, encode(head))
+  gather('HSET', 'heads', job_id, encode(head))
 end
 
 local function displace(job_id, reason)
@@ -273,11 +273,11 @@ end
 local function fire(job_id, head, item, owner, reason)
   if item[11] == 1 then displace(job_id, reason) end
   for _, run in ipairs(item[8]) do
-    call('HSET', P .. 'runs', run[1], text_of(run[2]))
+    gather('HSET', 'runs', run[1], text_of(run[2]))
     become_live(run[1], {job_id, head[LANE], run[3], owner, item[6], '', '', '', '1', '', head[LIMITS]})
   end
   for _, run in ipairs(item[9]) do
-    call('HSET', P .. 'runs', run[1], text_of(run[2]))
+    gather('HSET', 'runs', run[1], text_of(run[2]))
     become_pending(run[1], {job_id, head[LANE], run[3], '', '0', '', '', '', '1', '', head[LIMITS]})
   end
   for _, record in ipairs(item[10]) do remember(job_id, record) end
