@@ -70,9 +70,11 @@ end
 
 -- Reading and writing many at once
 
--- Add at the end of the step, together with what else goes there. All that is removed is removed at once, so whatever the
--- order in a step, what was added stays. Not for what is looked at later in the same step: the heads of runs that wait.
-local gathered = {HSET = {}, SADD = {}, ZADD = {}}
+-- Write at the end of the step, together with what else goes there: first all that is removed, then all that is added. So
+-- whatever the order in a step, what was added stays. Not for what is looked at later in the same step, such as the heads
+-- of runs; and what is removed so must not be added at once.
+local REMOVALS_FIRST = {'HDEL', 'SREM', 'HSET', 'SADD', 'ZADD'}
+local gathered = {HDEL = {}, SREM = {}, HSET = {}, SADD = {}, ZADD = {}}
 local function gather(command, key, first, second)
   local list = gathered[command][key]
   if not list then
@@ -120,8 +122,8 @@ local function count_successes()
 end
 
 local function finish()
-  for command, by_key in pairs(gathered) do
-    for key, list in pairs(by_key) do put_all(command, key, list) end
+  for _, command in ipairs(REMOVALS_FIRST) do
+    for key, list in pairs(gathered[command]) do put_all(command, key, list) end
     gathered[command] = {}
   end
   for kind, lanes in pairs(touched) do
@@ -366,7 +368,7 @@ end
 
 -- Take a live run from its owner.
 local function let_go(run_id, head)
-  call('SREM', P .. 'owned:' .. head[OWNER], run_id)
+  gather('SREM', 'owned:' .. head[OWNER], run_id)
   for _, name in ipairs(names_of(head[R_LIMITS])) do call('SREM', P .. 'under:' .. name, run_id) end
   if head[CANCEL] ~= '' then call('SREM', P .. 'ending:' .. head[OWNER], run_id) end
 end
@@ -374,7 +376,7 @@ end
 local function erase(run_id, head)
   forget_state(head[JOB], run_id)
   call('HDEL', P .. 'run_heads', run_id)
-  call('HDEL', P .. 'runs', run_id)
+  gather('HDEL', 'runs', run_id)
 end
 
 -- Drop a pending run; its turn, if it had one, goes to the next.

@@ -5,7 +5,7 @@
 -- limits], a dead letter [run, reason].
 
 local function follow(run_id, job_id, fence, next)
-  call('HSET', P .. 'runs', run_id, next[1])
+  gather('HSET', 'runs', run_id, next[1])
   become_pending(run_id, {job_id, next[2], next[3], '', fence, '', '', '', next[4], '', next[5]})
 end
 
