@@ -25,7 +25,7 @@ from goscheduler.jobstores._mongodb_documents import (
     without_job,
 )
 from goscheduler.jobstores._mongodb_flights import Flights, can_fly
-from goscheduler.jobstores._mongodb_limits import Places, give_back
+from goscheduler.jobstores._mongodb_limits import Place, Places, give_back
 from goscheduler.jobstores._mongodb_looking import Looking
 from goscheduler.jobstores._mongodb_writing import Change, Collections, Writer
 from goscheduler.jobstores._records import zone_text
@@ -113,13 +113,13 @@ class Firing:
         for _ in range(MOST_PLANS):
             places = Places(work.collections, work.writer, _names(documents))
             planned = self._planned(documents, places.ledger)
-            runs = [(run.id, each.job.id, _limit_names(run)) for each in planned for run in each.plan.start]
-            if not places.take(runs, self._now):
-                leave_places(work, [(run, places.taken) for run, _, _ in runs])
+            wanted = [_place(run) for each in planned for run in each.plan.start]
+            if not places.take(wanted, self._now):
+                leave_places(work, [place._replace(names=places.taken) for place in wanted])
                 continue
             done = self._write(planned)
             written = {run.id for each in done for run in each.plan.start}
-            leave_places(work, [(run, names) for run, _, names in runs if run not in written])
+            leave_places(work, [place for place in wanted if place.run not in written])
             return done
         return []
 
@@ -237,16 +237,18 @@ class Claiming:
         for _ in range(MOST_PLANS):
             room, places = dict(self._room), Places(work.collections, work.writer, names)
             attempts = [self._attempt_safely(document, places.ledger, room) for document in documents]
-            runs = [(run.id, run.job.id, _limit_names(run)) for attempt in attempts for run in attempt.runs]
-            if not places.take([run for run in runs if run[2]], self._now):
-                leave_places(work, [(run, places.taken) for run, _, _ in runs])
+            wanted = [place for attempt in attempts for place in attempt.places]
+            if not places.take(wanted, self._now):
+                leave_places(work, [place._replace(names=places.taken) for place in wanted])
                 continue
             self._room = room
             changes = work.writer.write([attempt.change for attempt in attempts], self._request.owner)
             made = {change.before["_id"] for change in changes}
             done = [attempt for attempt in attempts if attempt.change.before["_id"] in made]
-            written = {run.id for attempt in done for run in attempt.runs}
-            leave_places(work, [(run, limits) for run, _, limits in runs if run not in written])
+            leave_places(
+                work,
+                [place for each in attempts if each.change.before["_id"] not in made for place in each.places],
+            )
             # What ended between the reading and the holding has found nobody to let try.
             eased = places.eased({key.removeprefix("limit:") for attempt in done for key in attempt.held})
             free_held(work, [*(key for attempt in done for key in attempt.keys), *(f"limit:{name}" for name in eased)])
@@ -257,10 +259,10 @@ class Claiming:
         try:
             return self._attempt(document, ledger, room)
         except BROKEN as error:
-            return _Attempt(Change(document, broken(document, error)), [], [], [])
+            return _Attempt(Change(document, broken(document, error)), [], [], [], [])
 
     def _attempt(self, document: Document, ledger: Ledger, room: dict[str, int]) -> _Attempt:
-        attempt = _Attempt(Change(document, {}), [], [], [])
+        attempt = _Attempt(Change(document, {}), [], [], [], [])
         entries = list(document["runs"])
         live = sum("owner" in entry for entry in entries)
         fence = max(document.get("fence", 0), self._at - 1)
@@ -295,6 +297,8 @@ class Claiming:
         if refusal is None:
             attempt.runs.append(claimed(run, self._request.owner, standing.fence))
             mark = self._work.writer.mark()
+            if run.job.options.limits:
+                attempt.places.append(_place(run, mark))
             return {**without(entry, "freed"), "owner": self._request.owner, "fence": standing.fence, "by": mark}
         if entry.get("freed", refusal.key) != refusal.key:
             attempt.keys.append(entry["freed"])
@@ -309,6 +313,8 @@ class _Attempt(NamedTuple):
 
     change: Change
     runs: list[Run]
+    places: list[Place]
+    """What these runs need under their limits."""
     keys: list[str]
     """Keys under which another run may try in the stead of one that was let try, and was refused for another reason."""
     held: list[str]
@@ -320,14 +326,13 @@ def set_aside(entry: Document, reason: str) -> Document:
     return {**without(entry, "owner", "freed"), "held": UNREADABLE, "unreadable": quoted(reason)}
 
 
-def leave_places(work: Work, runs: Sequence[tuple[str, Sequence[str]]]) -> None:
-    """Give back the places of runs (id, names of limits), and let as many try that are held under these names.
+def leave_places(work: Work, places: Sequence[Place], ended: bool = False) -> None:
+    """Give back places, and let as many runs try that are held under the same limits; for ``ended`` see ``give_back``.
 
     Also those of runs that were never written: somebody may have found the limit full because of them.
     """
-    names = [name for _, names in runs for name in names]
-    give_back(work.collections.limits, [run for run, _ in runs], names)
-    free_held(work, [f"limit:{name}" for name in names])
+    give_back(work.collections.limits, places, ended)
+    free_held(work, [f"limit:{name}" for place in places for name in place.names])
 
 
 def free_held(work: Work, keys: Iterable[str]) -> None:
@@ -368,8 +373,8 @@ def _names(documents: Iterable[Document]) -> set[str]:
     return {name for document in documents for name in document.get("limits", ())}
 
 
-def _limit_names(run: Run) -> list[str]:
-    return [limit.name for limit in run.job.options.limits]
+def _place(run: Run, by: str | None = None) -> Place:
+    return Place(run.id, [limit.name for limit in run.job.options.limits], by, run.job.id)
 
 
 def _rank(entry: Document) -> tuple[int, int]:

@@ -1,8 +1,14 @@
-"""Limits in the MongoDB store: which runs have a place under which name.
+"""Limits in the MongoDB store: which claims have a place under which name.
 
 A place is taken in the document of the limit before the run is written, and given back after it has ended, so that a
-limit is never exceeded, whatever ends in between. A place whose run was never written, or has ended, is given back by
-:func:`tidy`: it first changes the document of the job, so that who has stopped halfway cannot write the run any more.
+limit is never exceeded, whatever ends in between. **A place belongs to one claim.** Several processes may take places
+for the same waiting run, of which one gets the run; and a process may be late with a place of a run that has been
+claimed again since. So a place bears the word of its claim as ``by``, as the run does once it is claimed, and is given
+back by that word. The firing that makes a run needs no such word, because nobody else knows the id of that run; places
+that an earlier version has taken have none either.
+
+A place whose claim was never written, or has ended, is given back by :func:`tidy`: it first changes the document of the
+job, so that a process that has stopped halfway cannot write the run any more.
 """
 
 from __future__ import annotations
@@ -10,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pymongo.errors import DuplicateKeyError
 
@@ -21,6 +27,27 @@ from goscheduler.times import instant
 
 #: A place is looked at again when it has been taken for so long, in microseconds.
 SETTLED = 10_000_000
+
+
+class Place(NamedTuple):
+    """What a claim takes under each limit of its run."""
+
+    run: str
+    names: Sequence[str]
+    """The limits."""
+    by: str | None = None
+    """The word of the claim; None if it is the firing that makes the run."""
+    job: str = ""
+
+    @classmethod
+    def of(cls, entry: Document) -> Place:
+        """Return the place of a run that is or was live."""
+        return cls(entry["id"], entry.get("limits", ()), entry.get("by"))
+
+    def document(self, now: datetime) -> Document:
+        """Return it as it is written."""
+        place: Document = {"run": self.run, "job": self.job, "at": instant(now)}
+        return place if self.by is None else {**place, "by": self.by}
 
 
 class Places:
@@ -38,11 +65,11 @@ class Places:
         self.taken: list[str] = []
         """Under which names :meth:`take` has taken places."""
 
-    def take(self, runs: Sequence[tuple[str, str, Sequence[str]]], now: datetime) -> bool:
-        """Take places for runs (id, job id, names of limits); false if somebody was quicker under one of the names."""
+    def take(self, wanted: Sequence[Place], now: datetime) -> bool:
+        """Take places; false if somebody was quicker under one of the names."""
         starts = self.ledger.changed
         for name, before in self._before.items():
-            places = [{"run": run, "job": job, "at": instant(now)} for run, job, names in runs if name in names]
+            places = [place.document(now) for place in wanted if name in place.names]
             if not places:
                 continue
             values = {"v": self._writer.mark()}
@@ -71,30 +98,45 @@ class Places:
         return True
 
 
-def give_back(limits: Any, runs: Sequence[str], names: Iterable[str]) -> None:
-    """Give back the places of runs under some limits. Who has read them meanwhile counts too many, never too few."""
-    wanted = sorted(set(names))
-    if wanted and runs:
-        change = {"$pull": {"places": {"run": {"$in": list(runs)}}}}
-        limits.update_many({"_id": {"$in": wanted}, "places.run": {"$in": list(runs)}}, change)
+def give_back(limits: Any, places: Sequence[Place], ended: bool = False) -> None:
+    """Give back places. Who has read them meanwhile counts too many, never too few.
+
+    With ``ended`` they are of runs that were live: then one of such a run that bears no word is of no use either.
+    """
+    names = sorted({name for place in places for name in place.names})
+    if not names:
+        return
+    words = [place.by for place in places if place.by is not None]
+    runs = [place.run for place in places if ended or place.by is None]
+    these: Document = {"$or": [{"by": {"$in": words}}, {"by": None, "run": {"$in": runs}}]}
+    limits.update_many({"_id": {"$in": names}, "places": {"$elemMatch": these}}, {"$pull": {"places": these}})
 
 
 def tidy(collections: Collections, writer: Writer, now: datetime) -> list[str]:
-    """Give back places that belong to no live run, and return the names of the limits that had some."""
+    """Give back places that belong to no live run, and return the name of the limit for each of them."""
     before = instant(now) - SETTLED
     rows = list(collections.limits.find({"places.at": {"$lt": before}}, {"places": 1}))
-    old = {(place["run"], place["job"]) for row in rows for place in row["places"] if place["at"] < before}
-    live = _live(collections, {job for _, job in old})
-    lost = [(run, job) for run, job in old if run not in live]
-    for job in {job for _, job in lost}:
+    old = [
+        Place(place["run"], (row["_id"],), place.get("by"), place["job"])
+        for row in rows
+        for place in row["places"]
+        if place["at"] < before
+    ]
+    lost = _unused(collections, old)
+    for job in {place.job for place in lost}:
         collections.jobs.update_one({"_id": job}, {"$set": {"v": writer.mark()}})
-    live = _live(collections, {job for _, job in lost})  # again: now nobody can write one of these any more
-    runs = {run for run, _ in lost if run not in live}
-    names = [row["_id"] for row in rows if any(place["run"] in runs for place in row["places"])]
-    give_back(collections.limits, sorted(runs), names)
-    return names
+    lost = _unused(collections, lost)  # again: now nobody can write one of these any more
+    give_back(collections.limits, lost)
+    return [name for place in lost for name in place.names]
 
 
-def _live(collections: Collections, job_ids: Iterable[str]) -> set[str]:
-    documents = collections.jobs.find({"_id": {"$in": list(job_ids)}}, {"runs.id": 1, "runs.owner": 1})
-    return {entry["id"] for document in documents for entry in document.get("runs", ()) if "owner" in entry}
+def _unused(collections: Collections, places: Sequence[Place]) -> list[Place]:
+    """Return the places that belong to no live run."""
+    if not places:
+        return []
+    parts = {"runs.id": 1, "runs.owner": 1, "runs.by": 1}
+    documents = collections.jobs.find({"_id": {"$in": list({place.job for place in places})}}, parts)
+    live = {
+        entry["id"]: entry.get("by") for document in documents for entry in document.get("runs", ()) if "owner" in entry
+    }
+    return [place for place in places if place.run not in live or place.by not in (None, live[place.run])]

@@ -40,7 +40,7 @@ from goscheduler.jobstores._mongodb_documents import (
     without,
 )
 from goscheduler.jobstores._mongodb_firing import Work, free_held, leave_places, set_aside
-from goscheduler.jobstores._mongodb_limits import tidy
+from goscheduler.jobstores._mongodb_limits import Place, tidy
 from goscheduler.jobstores._mongodb_writing import MOST_TRIES, Change
 from goscheduler.jobstores._records import changed_head, history_record
 from goscheduler.runs.model import Outcome, Run, Settlement
@@ -161,7 +161,7 @@ class Ends:
 
     def _ease(self, ends: Sequence[_End]) -> None:
         """Give back places under limits, and let runs try that are held under them."""
-        leave_places(self._work, [(end.run_id, end.entry.get("limits", ())) for end in ends if end.entry is not None])
+        leave_places(self._work, [Place.of(end.entry) for end in ends if end.entry is not None], ended=True)
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
         """Give up owners whose lease has lapsed, and settle what they had."""
@@ -215,10 +215,8 @@ class Ends:
         over = set(self._work.collections.history.distinct("_id", {"_id": {"$in": list(claims)}}))
         for job_id in set(claims.values()):
             self._work.writer.edit(job_id, partial(_put_back, job_id, owner, over))
-        entries = [entry for document in documents for entry in document["runs"]]
-        leave_places(
-            self._work, [(entry["id"], entry.get("limits", ())) for entry in entries if entry.get("owner") == owner]
-        )
+        entries = [entry for document in documents for entry in document["runs"] if entry.get("owner") == owner]
+        leave_places(self._work, [Place.of(entry) for entry in entries], ended=True)
         self._work.writer.known.clear()
 
     def _documents_of(self, owners: Sequence[str]) -> list[Document]:
