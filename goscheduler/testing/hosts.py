@@ -69,6 +69,7 @@ class Host:
     """A scheduler that uses a store, as a process would."""
 
     name: str
+    store: BaseJobStore
     scheduler: ManualScheduler
     executor: HeldRuns
     heard: EventRecorder
@@ -93,4 +94,4 @@ def start_host(name: str, store: BaseJobStore, clock: ManualClock, troubles: Tro
     )
     heard = EventRecorder(scheduler, EVENT_LEASE_LOST | EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
     scheduler.start()
-    return Host(name, scheduler, executor, heard)
+    return Host(name, store, scheduler, executor, heard)

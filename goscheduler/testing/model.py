@@ -75,6 +75,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     durable = True
     """Whether jobs and pending runs outlive the shutdown of the scheduler."""
+    decides_apart = False
+    """Whether others can use the store while it asks what may start; see :mod:`goscheduler.testing.model_limits`."""
 
     def make_store(self) -> BaseJobStore:
         """Return a new, empty store, not started."""
@@ -422,7 +424,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert places[run_id] == expected, f"run {run_id} is in {places[run_id]} places"
 
 
-def against_the_model(machine: type[StoreMachine], examples: int = 100, steps: int = 50) -> Any:
+def against_the_model(machine: type[RuleBasedStateMachine], examples: int = 100, steps: int = 50) -> Any:
     """Return a test case that tries ``machine`` with so many random examples of so many steps."""
     case = machine.TestCase
     case.settings = settings(

@@ -11,6 +11,7 @@ NUMBERS = itertools.count()
 
 
 class MongoDBMachine(StoreMachine):
+    decides_apart = True
     url = ""
 
     def make_store(self):

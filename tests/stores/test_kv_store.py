@@ -34,6 +34,7 @@ from goscheduler.runs.transitions import asked_for
 from goscheduler.testing import ManualScheduler
 from goscheduler.testing.contract import JobMaker, Requests, StoreContract, in_threads, succeeded
 from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.triggers.date import DateTrigger
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
@@ -166,6 +167,8 @@ class TestContractOfASmallServer(TestContract):
 
 
 class Machine(StoreMachine):
+    decides_apart = True
+
     def make_store(self):
         self.server = MemoryKeyValue()
         return store_on(self.server)
@@ -175,6 +178,7 @@ class Machine(StoreMachine):
 
 
 TestAgainstTheModel = against_the_model(Machine, examples=10)
+TestLimitsAgainstTheModel = limits_against_the_model(Machine, examples=20)
 
 
 @pytest.fixture

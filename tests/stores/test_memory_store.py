@@ -8,6 +8,7 @@ from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing.contract import NOW, SECOND, JobMaker, Requests, StoreContract, succeeded
 from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.model_limits import limits_against_the_model
 
 
 class TestMemoryStore(StoreContract):
@@ -74,3 +75,4 @@ class MemoryStoreMachine(StoreMachine):
 
 
 TestMemoryStoreAgainstTheModel = against_the_model(MemoryStoreMachine, examples=20)
+TestLimitsInAMemoryStore = limits_against_the_model(MemoryStoreMachine)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pymongo
 import pytest
+from mongodb_machine import MongoDBMachine
 
 from goscheduler.jobstores import _mongodb_limits as limits
 from goscheduler.jobstores import _mongodb_settling as settling
@@ -15,6 +16,7 @@ from goscheduler.runs.model import Outcome, OutcomeKind, Owner
 from goscheduler.runs.transitions import asked_for, crashed, settle
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract import MINUTE, NOW, JobMaker, Requests, succeeded
+from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.triggers.date import DateTrigger
 
@@ -186,6 +188,13 @@ def test_a_place_that_an_earlier_version_has_taken_is_given_back(stores, make_jo
         store._collections.jobs.delete_one({"_id": "a"})
         peer.recover_runs(NOW + MINUTE, None)
     assert runs_of(places) == []
+
+
+@pytest.mark.timeout(300)
+class TestLimitsAgainstTheModel(limits_against_the_model(MongoDBMachine, examples=6)):
+    @pytest.fixture(autouse=True)
+    def _place(self, mongodb, fresh):
+        MongoDBMachine.url = fresh(mongodb).url
 
 
 def take_and_end(store, requests, monkeypatch):

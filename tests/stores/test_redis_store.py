@@ -33,6 +33,7 @@ from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract import NOW, SECOND, JobMaker, Requests, StoreContract, in_threads, succeeded
 from goscheduler.testing.contract_owners import LEASE, lost
 from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.triggers.date import DateTrigger
 
@@ -47,6 +48,7 @@ class TestRedis(StoreContract):
 
 
 class RedisMachine(StoreMachine):
+    decides_apart = True
     url = ""
 
     def make_store(self):
@@ -78,6 +80,13 @@ class RedisMachine(StoreMachine):
 
 
 class TestRedisAgainstTheModel(against_the_model(RedisMachine, examples=8, steps=40)):
+    @pytest.fixture(autouse=True)
+    def _place(self, redis_server, fresh):
+        RedisMachine.url = fresh(redis_server).url
+
+
+@pytest.mark.timeout(300)
+class TestLimitsAgainstTheModel(limits_against_the_model(RedisMachine, examples=30)):
     @pytest.fixture(autouse=True)
     def _place(self, redis_server, fresh):
         RedisMachine.url = fresh(redis_server).url

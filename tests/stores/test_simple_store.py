@@ -10,6 +10,7 @@ from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
 from goscheduler.testing.contract import StoreContract
 from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.times import instant
 
 
@@ -74,3 +75,4 @@ class SimpleStoreMachine(StoreMachine):
 
 
 TestSimpleStoreAgainstTheModel = against_the_model(SimpleStoreMachine, examples=20)
+TestLimitsInASimpleStore = limits_against_the_model(SimpleStoreMachine, examples=20)

@@ -22,6 +22,7 @@ from goscheduler.runs.limits import Limit
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing.contract import NOW, JobMaker, StoreContract, in_threads, succeeded
 from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
 
 #: ``GOSCHEDULER_FULL=1`` tries a database in memory too.
@@ -207,6 +208,11 @@ class MariaDBMachine(SQLMachine):
 TestSQLiteAgainstTheModel = against_the_model(SQLiteMachine, examples=8, steps=40)
 
 
+@pytest.mark.timeout(300)
+class TestLimitsInSQLite(limits_against_the_model(SQLiteMachine, examples=5)):
+    pass
+
+
 class TestPostgreSQLAgainstTheModel(against_the_model(PostgreSQLMachine, examples=6, steps=30)):
     @pytest.fixture(autouse=True)
     def _place(self, postgresql, fresh):
@@ -214,6 +220,20 @@ class TestPostgreSQLAgainstTheModel(against_the_model(PostgreSQLMachine, example
 
 
 class TestMariaDBAgainstTheModel(against_the_model(MariaDBMachine, examples=3, steps=25)):
+    @pytest.fixture(autouse=True)
+    def _place(self, mariadb, fresh):
+        MariaDBMachine.url = fresh(mariadb).url
+
+
+@pytest.mark.timeout(300)
+class TestLimitsInPostgreSQL(limits_against_the_model(PostgreSQLMachine, examples=4)):
+    @pytest.fixture(autouse=True)
+    def _place(self, postgresql, fresh):
+        PostgreSQLMachine.url = fresh(postgresql).url
+
+
+@pytest.mark.timeout(300)
+class TestLimitsInMariaDB(limits_against_the_model(MariaDBMachine, examples=3, steps=15)):
     @pytest.fixture(autouse=True)
     def _place(self, mariadb, fresh):
         MariaDBMachine.url = fresh(mariadb).url

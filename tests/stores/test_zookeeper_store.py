@@ -10,6 +10,7 @@ import pytest
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.testing.contract import StoreContract
 from goscheduler.testing.model import StoreMachine, against_the_model
+from goscheduler.testing.model_limits import limits_against_the_model
 
 
 class TestContract(StoreContract):
@@ -28,6 +29,7 @@ class TestContract(StoreContract):
 
 
 class Machine(StoreMachine):
+    decides_apart = True
     places: Iterator[str]
 
     def make_store(self):
@@ -39,6 +41,14 @@ class Machine(StoreMachine):
 
 
 class TestAgainstTheModel(against_the_model(Machine, examples=4, steps=30)):
+    @pytest.fixture(autouse=True)
+    def _places(self, zookeeper, fresh):
+        space = fresh(zookeeper)
+        Machine.places = (f"{space.url}/{space.name}/{number}" for number in count())
+
+
+@pytest.mark.timeout(300)
+class TestLimitsAgainstTheModel(limits_against_the_model(Machine, examples=4, steps=15)):
     @pytest.fixture(autouse=True)
     def _places(self, zookeeper, fresh):
         space = fresh(zookeeper)
