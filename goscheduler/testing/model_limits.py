@@ -173,6 +173,18 @@ class LimitsMachine(RuleBasedStateMachine):
         for each in (host, other):  # what one has left because the other was quicker
             self._round(each)
 
+    @rule(who=PICKS, limits=st.permutations([TWO, ONE, TWO]), call=st.integers(0, 2))
+    @precondition(lambda self: self.maker.decides_apart and len(self.hosts) > 1)
+    def refuse_some(self, who: int, limits: Sequence[Limit], call: int) -> None:
+        """Of jobs that are due together some are refused, because another scheduler has started a run meanwhile."""
+        for host, run in self._held():
+            self._end(host, run, Outcome(OutcomeKind.SUCCEEDED, started_at=self.clock.now()))
+        for job in self.store.get_all_jobs():
+            self.remove(who, job.id)
+        self.add_some(who, 5, [{"limits": limit, "max_instances": 2} for limit in limits])
+        self.come_between(who, call, False, [JOBS[limits.index(TWO)]])
+        self.let_time_pass(who, 5)
+
     def _round(self, host: Host) -> list[Run]:
         """Have a scheduler do everything that it may, and return what waits; only what has to."""
         self._do_round(host)
