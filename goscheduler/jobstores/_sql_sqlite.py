@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from sqlalchemy import Table, event, func, select
 from sqlalchemy.engine import URL, Connection, Engine
@@ -14,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql.elements import ColumnElement
 
+from goscheduler._files import create_private
 from goscheduler.errors import GoSchedulerError
 from goscheduler.jobstores._sql_batches import (
     OF_A_FIRING,
@@ -60,6 +62,12 @@ class SQLite(Dialect):
         self._lock = threading.Lock()
 
     def prepare(self, engine: Engine) -> None:
+        @event.listens_for(engine, "do_connect")
+        def connecting(_dialect: Any, _record: Any, arguments: Sequence[Any], options: dict[str, Any]) -> None:
+            path = _file_to_make(str(arguments[0]), bool(options.get("uri")))
+            if path:
+                create_private(path)
+
         @event.listens_for(engine, "connect")
         def connected(connection: Any, _record: Any) -> None:
             connection.isolation_level = None  # or the driver would begin transactions when it sees fit
@@ -125,6 +133,16 @@ class SQLite(Dialect):
             sets = assignments(connection, given, added, kept, f"{name}.")
             statement = f"UPDATE {name} SET {sets} FROM {given.source} WHERE {name}.id = {given.values['id']}"
             connection.exec_driver_sql(statement, given.parameters)
+
+
+def _file_to_make(place: str, is_uri: bool) -> str:
+    """Return the path of the file that SQLite would make if it were not there; nothing for a database without one."""
+    if not is_uri or not place.startswith("file:"):
+        return "" if place == ":memory:" else place
+    parts = urlsplit(place)
+    modes = parse_qs(parts.query).get("mode", ["rwc"])
+    path = unquote(parts.path)
+    return path if modes[-1] == "rwc" and path != ":memory:" else ""
 
 
 def _set(connection: Any, settings: Sequence[str]) -> None:

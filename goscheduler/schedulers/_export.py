@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
+from goscheduler._files import write_private
 from goscheduler.codec import CodecError, decode, encode
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.triggers.base import BaseTrigger
@@ -26,13 +27,16 @@ _REQUIRED = ("id", "func", "trigger", "args", "kwargs", "name", "next_run_time")
 def write_jobs(states: Iterable[Mapping[str, Any]], outfile: PathOrFile, scheduler_version: str) -> None:
     """Write the states of jobs to a path or a text file. Nothing is written if one of them cannot be.
 
+    A file at a path is for its owner alone, and replaces what was there at once.
+
     :raises InvalidArgument: naming the job and the argument that cannot be stored
+    :raises OSError: if the path cannot be written, is a symbolic link or no regular file
     """
     jobs = [_encode_state(state) for state in states]
     document = {"version": VERSION, "scheduler_version": scheduler_version, "jobs": jobs}
     text = json.dumps(document, allow_nan=False) + "\n"
     if isinstance(outfile, (str, PathLike)):
-        Path(outfile).write_text(text, encoding="utf-8")
+        write_private(outfile, text)
     else:
         outfile.write(text)
 
