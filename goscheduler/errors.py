@@ -34,13 +34,15 @@ import threading
 from collections.abc import Iterable
 from typing import Protocol
 
+from goscheduler._urls import masked, masked_text
+
 MAX_SHOWN = 80
 
 
 def shown(value: object) -> str:
-    """Return a value as an error message shows it: on one line, control characters escaped, not too long."""
+    """Return a value as an error message shows it: one line, no control characters, no passwords, not too long."""
     try:
-        text = repr(value)
+        text = repr(masked(value)) if type(value) is str else masked_text(repr(value))
     except Exception:
         text = f"<{type(value).__name__} whose repr() raises>"
     if not text.isprintable():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
 from difflib import get_close_matches
@@ -18,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from goscheduler._urls import has_clear_login, masked
 from goscheduler.errors import InvalidArgument, UnknownOption, shown
 from goscheduler.refs import maybe_ref
 
@@ -84,7 +84,6 @@ _BASES: Mapping[str, str] = {
     "executor": "goscheduler.executors.base:BaseExecutor",
     "jobstore": "goscheduler.jobstores.base:BaseJobStore",
 }
-_PASSWORD = re.compile(r"(://[^:/@]*:)[^/]*(?=@)|([?&]\w*password=)[^&]*", re.IGNORECASE)
 _NOUNS: Mapping[str, str] = {"trigger": "trigger", "executor": "executor", "jobstore": "job store"}
 
 
@@ -103,7 +102,7 @@ def read_plugin(kind: Kind, alias: str, value: Any) -> tuple[Callable[..., Any],
     A dict has ``type``, a plug-in name or the URL of a job store, or ``class``, a class or a reference to one; the rest
     are arguments. It is not changed.
     """
-    where = f"{kind}s[{masked(alias)!r}]"
+    where = f"{kind}s[{shown(alias)}]"
     if kind == "jobstore" and isinstance(value, str):
         value = {"type": value}
     if not isinstance(value, Mapping):
@@ -112,9 +111,7 @@ def read_plugin(kind: Kind, alias: str, value: Any) -> tuple[Callable[..., Any],
     name, cls = options.pop("type", None), options.pop("class", None)
     if not name and not cls:
         raise InvalidArgument(
-            f'Cannot create {_NOUNS[kind]} "{alias}" -- either "type" or "class" must be defined',
-            field=where,
-            value=value,
+            f'Cannot create {_NOUNS[kind]} "{alias}" -- either "type" or "class" must be defined', field=where
         )
     if kind == "jobstore" and isinstance(name, str) and "://" in name:
         found = _class_for_url(name)
@@ -132,16 +129,24 @@ def _class_for_url(url: str) -> type[Any]:
     if not plugin:
         known = ", ".join(f"{scheme}://" for scheme in STORE_URLS)
         raise InvalidArgument(
-            f"No job store is known for the URL {shown(masked(url))}; known are {known}", field="url", value=masked(url)
+            f"No job store is known for the URL {shown(url)}; known are {known}", field="url", value=masked(url)
         )
     if plugin in BUILT_IN["jobstore"]:
         return _load_built_in("jobstore", masked(url), BUILT_IN["jobstore"][plugin]._replace(extra=extra))
     return load_plugin("jobstore", plugin)
 
 
-def masked(url: str) -> str:
-    """Return a text in which the password of a URL is not to be read."""
-    return _PASSWORD.sub(r"\1\2***", url) if isinstance(url, str) else url
+def require_clear_login(url: str, *, first_at: bool = False) -> None:
+    """Refuse a URL in which it cannot be told where the password ends, as :func:`has_clear_login` tells it.
+
+    :raises InvalidArgument: without any part of the URL
+    """
+    if not has_clear_login(url, first_at=first_at):
+        raise InvalidArgument(
+            "url: it cannot be told where the password ends; write @ as %40, / as %2F, : as %3A, ? as %3F and # as %23 "
+            "in user, password and path",
+            field="url",
+        )
 
 
 def create_trigger(

@@ -71,6 +71,7 @@ LAYERS = {
     "goscheduler.codec": 0,
     "goscheduler._codec_types": 0,
     "goscheduler._files": 0,
+    "goscheduler._urls": 0,
     "goscheduler.serializers": 0,
     "goscheduler.util": 0,
     "goscheduler._version": 0,

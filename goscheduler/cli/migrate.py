@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from goscheduler._urls import masked
 from goscheduler.cli._options import Debug
 from goscheduler.cli._print import note
 from goscheduler.cli._refusal import FAILED, Refusal, errors_told
-from goscheduler.plugins import create_plugin, masked
+from goscheduler.plugins import create_plugin
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
@@ -64,7 +65,7 @@ def _store(url: str, tablename: str, tableschema: str | None) -> SQLAlchemyJobSt
     from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 
     if "://" not in url:
-        raise Refusal(f"expected the URL of a database such as sqlite:///jobs.db, got {url!r}")
+        raise Refusal("expected the URL of a database such as sqlite:///jobs.db, and this has no ://")
     options = {"tablename": tablename, "tableschema": tableschema}
     try:
         store = create_plugin("jobstore", "store", {"type": url, **options})

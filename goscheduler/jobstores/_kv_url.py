@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from goscheduler._urls import masked
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.plugins import require_clear_login
 
 DEFAULT_PATH = "/goscheduler"
 _SEGMENT = re.compile(r"[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]{1,255}")
@@ -33,27 +35,16 @@ def read_url(url: Any, schemes: tuple[str, ...], example: str) -> Place:
         raise TypeError(f"url must be a string such as {example}, got {type(url).__name__}")
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.lower() not in schemes:
-        raise InvalidArgument(f"url must look like {example}", field="url", value=without_password(url))
+        raise InvalidArgument(f"url must look like {example}", field="url", value=masked(url))
+    require_clear_login(url)
     address, _, path = rest.partition("/")
     credentials, _, hosts = address.rpartition("@")
     user, _, password = credentials.partition(":")
     if re.search(r"[\s?#]", hosts + path):
-        told = shown(without_password(url))
+        told = shown(url)
         raise InvalidArgument(f"url must look like {example}, without blanks and options, got {told}", field="url")
     path = unquote(f"/{path}") if path.strip("/") else ""
     return Place(scheme.lower(), hosts, unquote(user), unquote(password), path)
-
-
-def without_password(url: str) -> str:
-    """Return a URL as it may be shown."""
-    try:
-        parts = urlsplit(url)
-        netloc = parts.netloc
-    except ValueError:
-        return "(an unreadable URL)"
-    credentials, at, hosts = netloc.rpartition("@")
-    user = credentials.partition(":")[0]
-    return parts._replace(netloc=f"{user}:***@{hosts}" if at else hosts).geturl()
 
 
 def check_path(path: Any) -> str:

@@ -25,10 +25,12 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from goscheduler._urls import without_secrets
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable, shown
 from goscheduler.jobstores._mongodb_documents import Document
 from goscheduler.jobstores._mongodb_looking import META
 from goscheduler.jobstores._mongodb_writing import Collections
+from goscheduler.plugins import require_clear_login
 
 #: Seconds for one call of the store, however many messages it takes.
 CALL = 7.0
@@ -79,24 +81,18 @@ def create_client(url: str | None, options: Mapping[str, Any]) -> MongoClient[Do
         kept = {name: value for name, value in wanted.items() if name in options or name not in given}
         return MongoClient(url, **kept)
     except (PyMongoError, TypeError, ValueError) as error:
-        message = f"MongoDB cannot be used with these options: {masked(str(error), url)}"
+        message = f"MongoDB cannot be used with these options: {without_secrets(str(error), url)}"
         raise InvalidArgument(message, field="url") from None
 
 
 def database_of(url: str) -> str | None:
     """Return the database that a URL names."""
+    require_clear_login(url)
     try:
         name: str | None = pymongo.uri_parser.parse_uri(url, warn=False)["database"]
     except (PyMongoError, ValueError) as error:
-        raise InvalidArgument(f"This is no URL of a MongoDB: {masked(str(error), url)}", field="url") from None
+        raise InvalidArgument(f"This is no URL of a MongoDB: {without_secrets(str(error), url)}", field="url") from None
     return name
-
-
-def masked(text: str, url: str | None) -> str:
-    """Return a message without the password that may stand in the URL."""
-    found = re.search(r"//[^/@]*?:([^@/]*)@", url or "")
-    hidden = text.replace(found[1], "***") if found and found[1] else text
-    return re.sub(r"(//[^:/@\s]*):[^@/\s]*@", r"\1:***@", hidden)
 
 
 def collections_of(client: MongoClient[Document], database: str, prefix: str) -> Collections:

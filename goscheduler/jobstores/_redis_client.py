@@ -18,6 +18,7 @@ from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.plugins import require_clear_login
 
 CONNECT_WITHIN = 5.0
 ANSWER_WITHIN = 7.0
@@ -48,6 +49,7 @@ def make_client(url: str | None, options: Mapping[str, Any]) -> Any:
     if url is None:
         return _checked(redis.Redis(**settings))
     try:
+        require_clear_login(url)
         of_sentinel = url.partition("://")[0].lower() in ("redis+sentinel", "rediss+sentinel")
         return _checked((_from_sentinel_url if of_sentinel else redis.Redis.from_url)(url, **settings))
     except InvalidArgument:

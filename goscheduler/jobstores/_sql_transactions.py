@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import create_engine
-from sqlalchemy.engine import Connection, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from goscheduler._urls import masked
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores._sql_databases import dialect_of
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect
@@ -20,6 +21,7 @@ from goscheduler.jobstores._sql_messages import REFUSAL, Message
 from goscheduler.jobstores._sql_rows import Rows
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores._sql_watchdog import Watchdog
+from goscheduler.plugins import require_clear_login
 
 #: How often a transaction is tried that others are in the way of.
 TRIES = 5
@@ -188,20 +190,20 @@ def _unknown(error: BaseException) -> UnknownOutcome:
 
 
 def _dialect(url: Any) -> Dialect:
+    if isinstance(url, str):
+        require_clear_login(url, first_at=True)
     try:
         return dialect_of(url)
-    except (ArgumentError, NoSuchModuleError) as error:
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        reason = error if isinstance(error, SQLAlchemyError) else "its port is no number"
         raise InvalidArgument(
-            f"url must be a database URL such as sqlite:///jobs.db, got {_shown(url)}: {error}", field="url"
+            f"url must be a database URL such as sqlite:///jobs.db, got {_shown(url)}: {reason}", field="url"
         ) from None
 
 
 def _shown(url: Any) -> str:
-    """Return a URL without its password."""
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except SQLAlchemyError:
-        return "a URL that cannot be read"
+    """Return a URL without its secrets."""
+    return masked(url.render_as_string(hide_password=True) if isinstance(url, URL) else str(url))
 
 
 def _cause(error: BaseException) -> str:

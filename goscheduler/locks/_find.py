@@ -11,9 +11,9 @@ import threading
 from importlib import import_module
 from typing import Any
 
-from goscheduler.errors import InvalidArgument
+from goscheduler.errors import InvalidArgument, shown
 from goscheduler.locks.base import LockBackend
-from goscheduler.plugins import create_plugin, masked
+from goscheduler.plugins import create_plugin
 
 _STORES = {
     "goscheduler.jobstores.memory.MemoryJobStore": "memory",
@@ -90,7 +90,7 @@ def _connect(url: str) -> LockBackend:
         kind = _STORES.get(f"{cls.__module__}.{cls.__qualname__}")
         if kind is not None:
             return _made_by(kind, "of_url", store)
-    raise InvalidArgument(f"The job store for {masked(url)!r} keeps no locks", field="place")
+    raise InvalidArgument(f"The job store for {shown(url)} keeps no locks", field="place")
 
 
 def _made_by(kind: str, how: str, place: Any) -> LockBackend:

@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from goscheduler._urls import without_secrets
 from goscheduler.errors import InvalidArgument, described, shown
-from goscheduler.movein.passwords import SourceError, passwords_hidden, without_passwords
+from goscheduler.movein.passwords import SourceError, passwords_hidden
+from goscheduler.plugins import require_clear_login
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
@@ -55,6 +57,7 @@ def read_source(url: str, places: Mapping[str, str | None]) -> list[StoredJob]:
     """
     with passwords_hidden(url):
         kind = kind_of(url)
+        require_clear_login(url, first_at=kind.read is _read_sql)
         names = {**kind.places, **_fitting(places, kind)}
         try:
             return list(kind.read(url, **names))
@@ -66,7 +69,7 @@ def read_source(url: str, places: Mapping[str, str | None]) -> list[StoredJob]:
         except (InvalidArgument, SourceError):
             raise
         except Exception as error:  # each driver has errors of its own
-            text = without_passwords(described(error), url)
+            text = without_secrets(described(error), url)
             raise SourceError(f"{kind.name} cannot be read: {text}") from error
 
 

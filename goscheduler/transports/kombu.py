@@ -11,8 +11,10 @@ from typing import Any
 
 from kombu.connection import Connection
 
+from goscheduler._urls import masked
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, described, shown
+from goscheduler.plugins import require_clear_login
 from goscheduler.transports._checks import check_options, check_texts, count, flag, seconds, text
 from goscheduler.transports._kombu_link import ChannelClosed, ConnectionLost, Link, Links, Routing, Unroutable
 from goscheduler.transports.base import BaseTransport, Delivery
@@ -149,6 +151,8 @@ class KombuTransport(BaseTransport):
         limits = {"connect_timeout": self._timeout, "read_timeout": self._timeout, "write_timeout": self._timeout}
         amqp = isinstance(self._url, str) and self._url.lower().startswith(("amqp", "pyamqp"))
         options = {**(limits if amqp else {}), **self._options}
+        for each in str(self._url).split(";"):  # of several brokers
+            require_clear_login(each)
         try:
             settings = {"connect_timeout": self._timeout, "transport_options": options, **self._settings}
             connection = Connection(self._url, **settings)  # type: ignore[no-untyped-call]
@@ -164,7 +168,7 @@ class KombuTransport(BaseTransport):
 
     @property
     def _address(self) -> str:
-        return str(self._connection().as_uri(mask="***"))
+        return masked(str(self._connection().as_uri(mask="***")))
 
 
 def _refusal(message: Delivery) -> MessageRejected | None:

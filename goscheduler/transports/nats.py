@@ -17,8 +17,8 @@ import nats.js.errors
 from nats.aio.client import Client
 from nats.js.client import JetStreamContext
 
+from goscheduler._urls import masked
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, described, shown
-from goscheduler.plugins import masked
 from goscheduler.transports._checks import check_options, check_texts, flag, quoted, seconds, text
 from goscheduler.transports._loop import LoopTransport
 from goscheduler.transports.base import Delivery

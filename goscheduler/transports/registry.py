@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from goscheduler._urls import masked
 from goscheduler.errors import InvalidArgument, shown
-from goscheduler.plugins import BuiltIn, masked
+from goscheduler.plugins import BuiltIn
 from goscheduler.transports.base import Transport
 
 _KOMBU = BuiltIn("goscheduler.transports.kombu:KombuTransport", "kombu")
@@ -73,7 +74,7 @@ def _from_url(url: str, options: Mapping[str, Any]) -> Transport:
     else:
         known = ", ".join(f"{scheme}:" for scheme in (*TRANSPORTS, f"{BY_KOMBU}…"))
         raise InvalidArgument(
-            f"transport: no transport is known for the URL {shown(masked(url))}; known are {known}",
+            f"transport: no transport is known for the URL {shown(url)}; known are {known}",
             field="transport",
             value=masked(url),
         )

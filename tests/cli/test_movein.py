@@ -16,9 +16,10 @@ from apscheduler.triggers.cron import CronTrigger as TheirCron
 from apscheduler.triggers.interval import IntervalTrigger as TheirInterval
 
 from goscheduler._legacy import read_legacy_pickle
+from goscheduler._urls import secrets_of, without_secrets
 from goscheduler.codec import CodecError
 from goscheduler.movein.candidates import Candidate, notes_on
-from goscheduler.movein.passwords import SourceError, passwords_hidden, secrets_of, without_passwords
+from goscheduler.movein.passwords import SourceError, passwords_hidden
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.combining import OrTrigger
 from goscheduler.triggers.cron import CronTrigger
@@ -175,7 +176,7 @@ def test_an_error_that_shows_a_password_is_replaced_together_with_its_cause() ->
         raise LookupError("hidden in the cause") from ValueError(f"cannot read {url}")
     assert str(caught.value) == "LookupError: hidden in the cause"
     assert caught.value.__suppress_context__
-    assert without_passwords(f"cannot read {url}", url) == "cannot read mysql://me:***@host/x"
+    assert without_secrets(f"cannot read {url}", url) == "cannot read mysql://me:***@host/x"
 
 
 def test_an_error_without_a_password_stays_what_it_is() -> None:
