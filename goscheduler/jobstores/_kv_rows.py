@@ -215,7 +215,11 @@ class Rows:
     def job(self, row: JobRow, life: Found | None = None) -> Job:
         """Return the job of a row."""
         time = None if row.next_run is None else from_instant(row.next_run, read_zone(row.zone))
-        return self.records.job(row.id, row.definition, time, self.life(row, life), row.suspended)
+        job = self.records.job(row.id, row.definition, time, self.life(row, life), row.suspended)
+        if self.records.signs:
+            written = row.executor, row.priority, row.limits
+            return self.records.agreed(job, written, (job.executor, job.priority, [one.name for one in job.limits]))
+        return job
 
     def unreadable_job(self, name: str, found: Found) -> Job:
         """Return a job that stands for a row that cannot be read; it is suspended."""

@@ -40,6 +40,8 @@ class KeyValueJobStore(BaseJobStore):
     """Keeps jobs, runs and history under one prefix of a server."""
 
     shared = True
+    _path: str
+    """What every key begins with."""
 
     def __init__(
         self, server: KeyValue, hearts: Heartbeats, serializer: Serializer | None, server_time: bool
@@ -55,7 +57,7 @@ class KeyValueJobStore(BaseJobStore):
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
         self._server.open()
-        self._rows = Rows(Records(scheduler, alias, self._serializer))
+        self._rows = Rows(Records(scheduler, alias, self._serializer, self._path))
         self._work = Work(self._server, self._rows, Doubts(), self._who)
         self._looking.forget()
         self._jobs = Jobs(self._work, self._looking)

@@ -118,7 +118,12 @@ class Documents:
             life, reason = life_of(document), None if suspended is None else unquoted(suspended)
         except Exception as error:
             time, life, reason = None, NEWBORN, f"its record cannot be read: {described(error)}"
-        return self.records.job(document["_id"], document.get("definition", ""), time, life, reason)
+        job = self.records.job(document["_id"], document.get("definition", ""), time, life, reason)
+        if not self.records.signs:
+            return job
+        lane = document.get("lane", {})  # without the task, which depends on what this process has registered
+        written = lane.get("executor"), lane.get("priority"), document.get("limits", [])
+        return self.records.agreed(job, written, (job.executor, job.priority, [limit.name for limit in job.limits]))
 
     def _time(self, at: int, zone: str) -> datetime:
         last_at, last_zone, time = self._last

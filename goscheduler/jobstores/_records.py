@@ -24,7 +24,7 @@ from goscheduler.job import Job
 from goscheduler.options import DEFAULTS, OPTION_NAMES, JobOptions, parse_options
 from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Run, Source, make
 from goscheduler.runs.records import Record
-from goscheduler.serializers import JSONSerializer, Serializer
+from goscheduler.serializers import JSONSerializer, PickleSerializer, Serializer, bound
 from goscheduler.tasks import MissingFunction, Target, restore
 from goscheduler.times import UTC, from_instant, instant
 from goscheduler.triggers.base import BaseTrigger
@@ -56,10 +56,14 @@ class UnreadableJob(GoSchedulerError):
 class Records:
     """Writes and reads for one store."""
 
-    def __init__(self, host: JobHost, alias: str, serializer: Serializer | None = None) -> None:
+    def __init__(self, host: JobHost, alias: str, serializer: Serializer | None = None, place: str = "") -> None:
         self._host = host
         self._alias = alias
         self._serializer = JSONSerializer() if serializer is None else serializer
+        if isinstance(self._serializer, (JSONSerializer, PickleSerializer)):
+            self._serializer = bound(self._serializer, place)
+        self.signs = bool(getattr(self._serializer, "signs", False))
+        """Whether only what is signed is believed."""
 
     # Jobs
 
@@ -106,6 +110,12 @@ class Records:
             job.func, job.func_ref, job.task = self._function(ref)
         except Exception as error:
             _define_unreadable(job, f"its record cannot be read: {described(error)}")
+        return job
+
+    def agreed(self, job: Job, written: object, meant: object) -> Job:
+        """Return a job beside whose signed text stands what follows from it; it is suspended if that was changed."""
+        if written != meant and not (isinstance(job.func, MissingFunction) and job.func.unreadable):
+            _define_unreadable(job, "its executor, priority or limits are not those that were signed")
         return job
 
     def _definition(self, text: str, purpose: str) -> Definition:

@@ -143,7 +143,12 @@ class Rows:
         except Exception as error:  # whatever somebody has written there
             reason = f"its record cannot be read: {described(error)}"
             return self.records.job(job_id, definition, None, NEWBORN, reason)
-        return self.records.job(job_id, definition, next_run_time, lived_through, suspended)
+        job = self.records.job(job_id, definition, next_run_time, lived_through, suspended)
+        if not self.records.signs:
+            return job
+        lane = _lane(job.options.executor or DEFAULT_EXECUTOR, job.options.priority, None)[: -len('""]')]
+        # Which task it is depends on what this process has registered.
+        return self.records.agreed(job, (head.lane[: len(lane)], head.limits), (lane, limits_text(job)))
 
     def _next_time(self, head: JobHead) -> datetime:
         last_run, last_zone, time = self._last

@@ -133,18 +133,24 @@ class Rows:
     def job(self, row: Any) -> Job:
         """Return the job of a row."""
         # In the order of the columns: names would cost more than the rest.
-        job_id, _, _, _, _, next_run, zone, _, suspended, definition, _, *life = row
+        job_id, executor, _, priority, _, next_run, zone, _, suspended, definition, limits, *life = row
         next_run_time = None if next_run is None else from_instant(next_run, UTC if zone == "Z" else read_zone(zone))
-        return self.records.job(job_id, definition, next_run_time, _life(*life), unquoted(suspended))
+        job = self.records.job(job_id, definition, next_run_time, _life(*life), unquoted(suspended))
+        return self._agreed(job, executor, priority, limits) if self.records.signs else job
 
     def due_job(self, row: DueJob) -> Job:
         """Return a job that is due, without its life."""
-        _, _, due, job_id, zone, _, _, definition = row
+        executor, priority, due, job_id, zone, _, limits, definition = row
         last_due, last_zone, time = self._last
         if due != last_due or zone != last_zone:
             time = from_instant(due, UTC if zone == "Z" else read_zone(zone))
             self._last = due, zone, time
-        return self.records.job(job_id, definition, time)
+        job = self.records.job(job_id, definition, time)
+        return self._agreed(job, executor, priority, limits) if self.records.signs else job
+
+    def _agreed(self, job: Job, *written: Any) -> Job:
+        meant = job.options.executor or DEFAULT_EXECUTOR, job.priority, limits_text(job)
+        return self.records.agreed(job, written, meant)
 
     def run_row(self, run: Run) -> RunRow:
         """Return a run as a row."""

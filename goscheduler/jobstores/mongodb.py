@@ -127,7 +127,7 @@ class MongoDBJobStore(BaseJobStore):
         super().start(scheduler, alias)
         if self._process != os.getpid():
             self._leave_to_the_parent()
-        self._open(Records(scheduler, alias, self._serializer))
+        self._open(Records(scheduler, alias, self._serializer, f"{self._database}.{self._prefix}"))
         try:
             prepare(self.client, self._collections, self._logger)
         except BaseException:

@@ -103,7 +103,7 @@ class RedisJobStore(BaseJobStore):
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
-        self._rows = Rows(Records(scheduler, alias, self._serializer))
+        self._rows = Rows(Records(scheduler, alias, self._serializer, self._link.keys))
         self._desk = Desk(self._link, self._rows)
         self._settling = Settling(self._link, self._rows, self._logger)
         self._history = History(self._link, self._rows, self._logger)

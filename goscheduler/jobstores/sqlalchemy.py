@@ -108,7 +108,7 @@ class SQLAlchemyJobStore(StoredJobs):
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
         self._database.after_fork()
-        rows = Rows(Records(scheduler, alias, self._serializer))
+        rows = Rows(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
         self._database.open(rows)
         try:
             bring_up_to_date(self._tables, self._database.engine)

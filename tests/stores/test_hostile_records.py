@@ -10,12 +10,14 @@ import pickle
 import pytest
 from sqlalchemy import text as sql
 
-from goscheduler.jobstores._kv_rows import word
+from goscheduler.jobstores._kv_rows import JobRow, word
+from goscheduler.jobstores._redis_rows import JobHead
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.jobstores.redis import RedisJobStore
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
+from goscheduler.runs.limits import Limit
 from goscheduler.serializers import JSONSerializer, PickleSerializer
 from goscheduler.testing import ManualClock, ManualScheduler
 from goscheduler.testing.contract import NOW, nothing
@@ -93,15 +95,35 @@ class Place:
             store.redis.hset(store._link.key("jobs"), name, definition)
         elif self._kind == "mongodb":
             store._collections.jobs.update_one({"_id": name}, {"$set": {"definition": definition}})
-        elif self._kind == "etcd":
-            store._server.put(("jobs", word(name)), self._with_head(name, definition))
-        elif self._kind == "zookeeper":
-            client, path = store._server._connected, store._server.path(("jobs", word(name)))
-            client.set(path, self._with_head(name, definition).encode())
+        elif self._kind in ("etcd", "zookeeper"):
+            self._put(name, self._with_head(name, definition))
         else:
             with store._database.engine.begin() as connection:
                 change = "UPDATE goscheduler_jobs SET definition = :definition WHERE id = :id"
                 connection.execute(sql(change), {"definition": definition, "id": name})
+
+    def reprioritize(self, name, priority):
+        """Change what stands beside the definition."""
+        store = self._store
+        if self._kind == "redis":
+            heads = store._link.key("heads")
+            head = json.loads(store.redis.hget(heads, name))
+            lane = JobHead._fields.index("lane")
+            executor, _, task = json.loads(head[lane])
+            head[lane] = json.dumps([executor, priority, task], separators=(",", ":"))
+            store.redis.hset(heads, name, json.dumps(head, separators=(",", ":")))
+        elif self._kind == "mongodb":
+            places = dict.fromkeys(("lane.priority", "due.priority"), priority)
+            store._collections.jobs.update_one({"_id": name}, {"$set": places})
+        elif self._kind in ("etcd", "zookeeper"):
+            head, _, definition = self._found(name).partition("\n")
+            row = json.loads(head)
+            row[JobRow._fields.index("priority")] = priority
+            self._put(name, f"{json.dumps(row)}\n{definition}")
+        else:
+            with store._database.engine.begin() as connection:
+                change = "UPDATE goscheduler_jobs SET priority = :priority WHERE id = :id"
+                connection.execute(sql(change), {"priority": priority, "id": name})
 
     def read(self, name):
         store = self._store
@@ -114,6 +136,13 @@ class Place:
         with store._database.engine.connect() as connection:
             query = "SELECT definition FROM goscheduler_jobs WHERE id = :id"
             return connection.execute(sql(query), {"id": name}).scalar()
+
+    def _put(self, name, text):
+        server, key = self._store._server, ("jobs", word(name))
+        if self._kind == "etcd":
+            server.put(key, text)
+        else:
+            server._connected.set(server.path(key), text.encode())
 
     def _with_head(self, name, definition):
         return self._found(name).partition("\n")[0] + "\n" + definition
@@ -149,3 +178,25 @@ def test_a_function_that_is_not_registered_is_not_called_where_only_registered_o
     assert [record.job_id for record in scheduler.runs()] == ["good"]
     assert "registered" in scheduler.get_job("bad").suspended
     assert not mark.exists()
+
+
+def test_a_record_that_was_signed_for_another_store_is_suspended_and_the_others_go_on(open_scheduler):
+    scheduler, place = open_scheduler("bad", serializer=JSONSerializer(SECRET))
+    definition = place.read("bad").split(":", 3)[3]
+    place.overwrite("bad", JSONSerializer(SECRET, store="another").signed(definition, "job bad"))
+    scheduler.advance(60)
+    assert [record.job_id for record in scheduler.runs()] == ["good"]
+    assert "for another store" in scheduler.get_job("bad").suspended
+
+
+def test_a_priority_that_is_not_the_signed_one_suspends_the_job_and_the_others_go_on(open_scheduler):
+    scheduler, place = open_scheduler("bad", serializer=JSONSerializer(SECRET))
+    options = {"priority": 2, "limits": [Limit("few", concurrency=2)]}
+    scheduler.add_job("fine", "interval", minutes=1, id="special", **options)
+    place.reprioritize("bad", 9)
+    reason = "its executor, priority or limits are not those that were signed"
+    assert scheduler.get_job("bad").suspended == reason
+    scheduler.advance(60)
+    assert {record.job_id for record in scheduler.runs()} == {"good", "special"}
+    assert scheduler.get_job("bad").suspended == reason
+    assert scheduler.get_job("special").suspended is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
@@ -18,7 +20,7 @@ from goscheduler.jobstores._records import Records, UnreadableJob, history_recor
 from goscheduler.runs.model import Source
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import asked_for
-from goscheduler.serializers import JSONSerializer, PickleSerializer
+from goscheduler.serializers import JSONSerializer, PickleSerializer, bound
 from goscheduler.testing.contract import NOW, JobMaker, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.triggers.date import DateTrigger
@@ -176,6 +178,55 @@ def test_of_several_secrets_the_first_signs_and_all_are_believed(make):
 def test_a_secret_that_protects_nothing_is_refused(make, secret, error):
     with pytest.raises(error):
         make(secret)
+
+
+@pytest.mark.parametrize("make", [JSONSerializer, PickleSerializer])
+def test_a_record_names_its_key_so_that_keys_can_be_replaced(make):
+    old, both = make({"2025": SECRET}), make({"2026": OTHER, "2025": SECRET})
+    text = old.dumps(1, "job a")
+    assert text.startswith("signed2:2025:")
+    assert both.dumps(1, "job a").startswith("signed2:2026:")
+    assert both.loads(text, "job a") == 1
+    with pytest.raises(CodecError, match="has the key '2025', and only these are known here: 2026"):
+        make({"2026": OTHER}).loads(text, "job a")
+    with pytest.raises(CodecError, match="signature of the record is not right"):
+        make({"2025": OTHER}).loads(text, "job a")
+
+
+@pytest.mark.parametrize("make", [JSONSerializer, PickleSerializer])
+def test_a_record_of_another_store_is_not_believed(make):
+    text = make(SECRET, store="billing").dumps(1, "job a")
+    assert make(SECRET, store="billing").loads(text, "job a") == 1
+    for other in (make(SECRET, store="mail"), make(SECRET), make(SECRET, store="billing5:job a")):
+        with pytest.raises(CodecError, match="for another job or for another store"):
+            other.loads(text, "job a")
+
+
+@pytest.mark.parametrize("make", [JSONSerializer, PickleSerializer])
+def test_a_store_without_a_name_signs_for_the_place_that_it_is_at(make):
+    here, there = bound(make(SECRET), "jobs"), bound(make(SECRET), "other")
+    assert here.loads(here.dumps(1, "job a"), "job a") == 1
+    with pytest.raises(CodecError, match="for another store"):
+        there.loads(here.dumps(1, "job a"), "job a")
+    named = make(SECRET, store="billing")
+    assert bound(named, "jobs") is named
+
+
+def test_signatures_of_earlier_versions_are_believed_until_the_store_has_a_name():
+    mac = hmac.new(SECRET.encode(), b"job a\x001", hashlib.sha256).hexdigest()
+    text = f"signed:{mac}:1"
+    assert JSONSerializer([OTHER, SECRET]).loads(text, "job a") == 1
+    assert JSONSerializer(SECRET, store="billing", unbound=True).loads(text, "job a") == 1
+    with pytest.raises(CodecError, match="names no store: an earlier version wrote it; unbound=True would believe it"):
+        JSONSerializer(SECRET, store="billing").loads(text, "job a")
+    with pytest.raises(CodecError, match="signature"):
+        JSONSerializer(SECRET).loads(text, "job b")
+
+
+@pytest.mark.parametrize("bad", [{"secret": {}}, {"secret": {"a:b": SECRET}}, {"secret": SECRET, "store": ""}])
+def test_a_key_id_or_store_that_cannot_be_written_is_refused(bad):
+    with pytest.raises(InvalidArgument):
+        JSONSerializer(**bad)
 
 
 def test_secrets_are_not_shown():

@@ -531,3 +531,22 @@ def test_a_locked_file_is_an_error_after_the_deadline_and_not_a_hang(started, ma
     other.execute("ROLLBACK")
     other.close()
     store.add_job(make_job("a"))
+
+
+def test_a_record_of_before_is_refused_when_all_jobs_have_a_new_key_and_the_old_one_is_given_up(url):
+    def scheduler(**secrets):
+        store = SQLAlchemyJobStore(url, serializer=JSONSerializer(secrets))
+        return ManualScheduler(clock=ManualClock(NOW), jobstores={"default": store})
+
+    with scheduler(old=SECRET) as before:
+        before.add_job(nothing, "interval", minutes=1, id="job")
+    with create_engine(url).connect() as connection:
+        definition = connection.execute(text("SELECT definition FROM goscheduler_jobs")).scalar()
+    with scheduler(new=SECRET[::-1], old=SECRET) as both:
+        for job in both.get_jobs():
+            job.modify(name=job.name)
+    with scheduler(new=SECRET[::-1]) as after:
+        assert after.get_job("job").suspended is None
+        with create_engine(url).begin() as connection:
+            connection.execute(text("UPDATE goscheduler_jobs SET definition = :old"), {"old": definition})
+        assert "has the key 'old', and only these are known here: new" in after.get_job("job").suspended
