@@ -115,9 +115,6 @@ def _combination_state(trigger: Any) -> dict[str, Any]:
 
 
 def _combination(cls: type[Any], state: dict[str, Any]) -> Any:
-    children = state["triggers"]
-    if not children or not all(hasattr(child, "get_next_fire_time") for child in children):
-        raise InvalidArgument(f"Expected triggers, got {shown(children)}", field="triggers", value=children)
     trigger = object.__new__(cls)
-    trigger.triggers, trigger.jitter = children, state["jitter"]
+    trigger._set_up(state["triggers"], state["jitter"])
     return trigger

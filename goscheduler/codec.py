@@ -17,7 +17,10 @@ Plain JSON stays what it is. Everything else is an object with the key ``@type``
 ==================  ====================================================================================
 
 Decoding builds these and the registered types, looked up by name, and nothing else: it never imports what the data
-names. What is nested deeper than :data:`MAX_DEPTH` or longer than :data:`MAX_SIZE` is refused both ways.
+names. It takes time in proportion to the length of the record, whatever is in it. Refused both ways is therefore what
+is nested deeper than :data:`MAX_DEPTH` or longer than :data:`MAX_SIZE`, a number of more than :data:`MAX_DIGITS`
+digits, and a set or a dict of which more than :data:`MAX_ALIKE` members have the same hash: such members are found by
+comparing each with each.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -39,6 +43,8 @@ from goscheduler.times import astimezone
 
 MAX_DEPTH = 100
 MAX_SIZE = 16 * 1024 * 1024
+MAX_DIGITS = 4300
+MAX_ALIKE = 8
 
 _Moment = TypeVar("_Moment", datetime, time)
 
@@ -90,7 +96,9 @@ def loads(text: str | bytes, limit: int = MAX_SIZE) -> Any:
     if len(text) > limit:
         raise CodecError(f"The record has {len(text)} bytes, the limit is {limit}")
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
+        data = _read_json(text)
+    except CodecError:
+        raise
     except RecursionError:
         raise CodecError(f"The record is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
@@ -98,8 +106,24 @@ def loads(text: str | bytes, limit: int = MAX_SIZE) -> Any:
     return decode(data)
 
 
+def _read_json(text: str | bytes) -> Any:
+    text = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
+    return (_read if len(text) <= MAX_DIGITS else _read_long)(text)
+
+
 def _refuse_constant(name: str) -> float:
     raise CodecError(f"The record is no JSON: it contains a bare {name}")
+
+
+def _read_int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise CodecError(f"The record has a number of {len(digits)} digits, the limit is {MAX_DIGITS}")
+    return int(digits)
+
+
+_read = json.JSONDecoder(parse_constant=_refuse_constant).decode
+#: Not every version of Python limits the digits of a number, which are read in quadratic time.
+_read_long = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_read_int).decode
 
 
 def encode(value: Any, path: str = "value") -> Any:
@@ -148,8 +172,9 @@ def _encode_items(items: Iterable[Any], room: int) -> list[Any]:
     return encoded
 
 
-def _encode_members(name: str, members: Iterable[Any], room: int) -> dict[str, Any]:
+def _encode_members(name: str, members: Collection[Any], room: int) -> dict[str, Any]:
     """Sets have no order; theirs is made up, so that equal sets give equal records."""
+    _refuse_alike(members)
     return {_TAG: name, "value": sorted(_encode_items(members, room), key=json.dumps)}
 
 
@@ -163,7 +188,10 @@ def _encode_dict(mapping: dict[Any, Any], room: int, *, attributes: bool = False
             pairs.append((key if type(key) is str else _encode(key, room - 1), _encode(value, room - 1)))
         except _Refused as refused:
             raise refused.below(f".{key}" if attributes else f"[{shown(key)}]") from None
-    return dict(pairs) if plain else {_TAG: "dict", "value": [list(pair) for pair in pairs]}
+    if plain:
+        return dict(pairs)
+    _refuse_alike(mapping)
+    return {_TAG: "dict", "value": [list(pair) for pair in pairs]}
 
 
 def _encode_object(value: Any, room: int) -> dict[str, Any]:
@@ -181,8 +209,32 @@ def _check_room(value: object, room: int) -> None:
         raise _Refused(f"it is nested deeper than {MAX_DEPTH} levels, or contains itself", value)
 
 
+def _refuse_alike(members: Collection[Any]) -> None:
+    if _too_many_alike(members):
+        raise _Refused(f"more than {MAX_ALIKE} of its members have the same hash", members)
+
+
+def _too_many_alike(members: Collection[Any]) -> bool:
+    return len(members) > MAX_ALIKE and max(Counter(map(hash, members)).values()) > MAX_ALIKE
+
+
 def _encode_int(value: int, _room: int) -> Any:
-    return value if -_SMALL <= value < _SMALL else {_TAG: "int", "value": format(value, "x")}
+    if -_SMALL <= value < _SMALL:
+        return value
+    digits = format(value, "x")
+    _refuse_long(digits, value)
+    return {_TAG: "int", "value": digits}
+
+
+def _encode_decimal(value: Decimal, _room: int) -> dict[str, Any]:
+    text = str(value)
+    _refuse_long(text, value)
+    return {_TAG: "decimal", "value": text}
+
+
+def _refuse_long(digits: str, value: object) -> None:
+    if len(digits) > MAX_DIGITS:
+        raise _Refused(f"it is a number of {len(digits)} digits, the limit is {MAX_DIGITS}", value)
 
 
 def _encode_float(value: float, _room: int) -> Any:
@@ -232,7 +284,7 @@ _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
     timedelta: lambda value, _room: {_TAG: "timedelta", "value": [value.days, value.seconds, value.microseconds]},
     timezone: lambda value, _room: {_TAG: "zone", "value": zone_text(value)},
     ZoneInfo: lambda value, _room: {_TAG: "zone", "value": zone_text(value)},
-    Decimal: lambda value, _room: {_TAG: "decimal", "value": str(value)},
+    Decimal: _encode_decimal,
     UUID: lambda value, _room: {_TAG: "uuid", "value": str(value)},
     bytes: lambda value, _room: {_TAG: "bytes", "value": base64.b64encode(value).decode()},
     bytearray: lambda value, _room: {_TAG: "bytearray", "value": base64.b64encode(value).decode()},
@@ -284,7 +336,20 @@ def _decode_items(items: Any, room: int) -> list[Any]:
 
 def _decode_pairs(data: dict[str, Any], room: int) -> dict[Any, Any]:
     _check_depth(room)
-    return {_decode(key, room - 1): _decode(value, room - 1) for key, value in data["value"]}
+    pairs = [(_decode(key, room - 1), _decode(value, room - 1)) for key, value in data["value"]]
+    _check_alike([key for key, _ in pairs])
+    return dict(pairs)
+
+
+def _decode_members(data: dict[str, Any], room: int) -> list[Any]:
+    members = _decode_items(data["value"], room)
+    _check_alike(members)
+    return members
+
+
+def _check_alike(members: list[Any]) -> None:
+    if _too_many_alike(members):
+        raise CodecError(f"More than {MAX_ALIKE} members of a set or dict have the same hash")
 
 
 def _check_depth(room: int) -> None:
@@ -302,9 +367,20 @@ def _decode_object(data: dict[str, Any], room: int) -> Any:
 
 
 def _decode_int(data: dict[str, Any], _room: int) -> int:
-    if not _HEX.fullmatch(data["value"]):
+    if not _HEX.fullmatch(_checked_digits(data)):
         raise CodecError(f"Malformed int {shown(data['value'])}")
     return int(data["value"], 16)
+
+
+def _decode_decimal(data: dict[str, Any], _room: int) -> Decimal:
+    return Decimal(_checked_digits(data))
+
+
+def _checked_digits(data: dict[str, Any]) -> str:
+    digits = data["value"]
+    if not isinstance(digits, str) or len(digits) > MAX_DIGITS:
+        raise CodecError(f"Malformed {data[_TAG]} {shown(digits)}: expected at most {MAX_DIGITS} digits")
+    return digits
 
 
 def _decode_timedelta(data: dict[str, Any], _room: int) -> timedelta:
@@ -348,14 +424,14 @@ _DECODERS: Mapping[str, Callable[[dict[str, Any], int], Any]] = {
     "float": lambda data, _room: _FLOATS[data["value"]],
     "dict": _decode_pairs,
     "tuple": lambda data, room: tuple(_decode_items(data["value"], room)),
-    "set": lambda data, room: set(_decode_items(data["value"], room)),
-    "frozenset": lambda data, room: frozenset(_decode_items(data["value"], room)),
+    "set": lambda data, room: set(_decode_members(data, room)),
+    "frozenset": lambda data, room: frozenset(_decode_members(data, room)),
     "datetime": _decode_datetime,
     "time": _decode_time,
     "date": lambda data, _room: date.fromisoformat(data["value"]),
     "timedelta": _decode_timedelta,
     "zone": lambda data, _room: read_zone(data["value"]),
-    "decimal": lambda data, _room: Decimal(data["value"]),
+    "decimal": _decode_decimal,
     "uuid": lambda data, _room: UUID(data["value"]),
     "bytes": lambda data, _room: base64.b64decode(data["value"], validate=True),
     "bytearray": lambda data, _room: bytearray(base64.b64decode(data["value"], validate=True)),

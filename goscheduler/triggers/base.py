@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.times import SECOND, datetime_utc_add, from_instant, instant, parse_number
+from goscheduler.triggers._steps import TooManySteps, bounded, half_spent, step
 
 #: How many fire times the default :meth:`BaseTrigger.backlog` looks at before it settles for a lower bound.
 BACKLOG_STEPS = 10_000
@@ -61,11 +62,12 @@ class BaseTrigger(ABC):
         """
         latest = deque([first], maxlen=max(keep, 0))
         count = 1
-        for fire_time in self._due(first, now):
-            count += 1
-            latest.append(fire_time)
-            if count >= BACKLOG_STEPS:
-                return Backlog(count, self._newest(now, keep) or tuple(latest), exact=False)
+        with bounded():
+            for fire_time in self._due(first, now):
+                count += 1
+                latest.append(fire_time)
+                if count >= BACKLOG_STEPS or half_spent():
+                    return Backlog(count, self._newest(now, keep) or tuple(latest), exact=False)
         return Backlog(count, tuple(latest))
 
     def anchored(self, now: datetime) -> BaseTrigger:
@@ -94,7 +96,8 @@ class BaseTrigger(ABC):
     def preview(self, n: int = 10, after: datetime | None = None) -> list[datetime]:
         """Return the next ``n`` fire times from ``after`` (default: now) on, without jitter; fewer if it ends."""
         now = after if after is not None else SYSTEM_CLOCK.now()
-        first = self._nominal_fire_time(None, now)
+        with bounded():
+            first = self._nominal_fire_time(None, now)
         if first is None or n < 1:
             return []
         times = [first]
@@ -126,7 +129,9 @@ class BaseTrigger(ABC):
     def _walk(self, previous: datetime, now: datetime) -> Iterator[datetime]:
         """Yield the fire times after ``previous``; stops where the trigger ends or does not move forward."""
         while True:
-            following = self._nominal_fire_time(previous, max(now, previous, key=instant))
+            with bounded():
+                step()
+                following = self._nominal_fire_time(previous, max(now, previous, key=instant))
             if following is None or instant(following) <= instant(previous):
                 return
             yield following
@@ -140,6 +145,12 @@ class BaseTrigger(ABC):
 
     def _newest(self, now: datetime, keep: int) -> tuple[datetime, ...]:
         """Return the ``keep`` newest fire times up to ``now`` by looking back ever further; () if none is seen."""
+        try:
+            return self._looked_back(now, keep)
+        except TooManySteps:
+            return ()
+
+    def _looked_back(self, now: datetime, keep: int) -> tuple[datetime, ...]:
         reach = timedelta(seconds=1)
         while keep > 0 and reach < timedelta(days=1000):
             first = self._first_from(datetime_utc_add(now, -reach))
@@ -187,6 +198,20 @@ def parse_jitter(value: float | str | None) -> float | None:
             value=value,
         )
     return jitter
+
+
+def stored_moment(value: Any, field: str) -> datetime:
+    """Return a moment of stored trigger state; refuses what no trigger would have written."""
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise InvalidArgument(f"{field} must be a datetime with a zone, got {shown(value)}", field=field, value=value)
+    return value
+
+
+def stored_flag(value: Any, field: str) -> bool:
+    """Return a flag of stored trigger state; refuses what no trigger would have written."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{field} must be true or false, got {shown(value)}", field=field, value=value)
+    return value
 
 
 def current_state(cls: type, state: Any, version: int) -> Mapping[str, Any]:

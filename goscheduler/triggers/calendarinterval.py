@@ -11,7 +11,7 @@ happens twice, at the first. A date that a zone left out altogether is skipped.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Any
 
@@ -27,8 +27,10 @@ from goscheduler.times import (
     timezone_repr,
     zone_name,
 )
-from goscheduler.triggers.base import BaseTrigger, current_state, parse_jitter, postpone
+from goscheduler.triggers._steps import bounded, step
+from goscheduler.triggers.base import BaseTrigger, current_state, parse_jitter, postpone, stored_flag
 
+_UNITS = ("years", "months", "weeks", "days")
 _DAY = timedelta(days=1)
 _LAST_MONTH = date.max.year * 12 + 11
 
@@ -69,25 +71,39 @@ class CalendarIntervalTrigger(BaseTrigger):
         timezone: str | tzinfo | None = None,
         jitter: float | str | None = None,
     ) -> None:
-        self.years, self.months = _whole(years, "years"), _whole(months, "months")
-        self.weeks, self.days = _whole(weeks, "weeks"), _whole(days, "days")
+        interval, at = (years, months, weeks, days), (hour, minute, second)
+        self._set_up(interval, at, timezone, start_date, end_date, jitter, floating=start_date is None)
+
+    def _set_up(
+        self,
+        interval: Sequence[int | str],
+        at: Sequence[int | str],
+        timezone: str | tzinfo | None,
+        start_date: date | str | None,
+        end_date: date | str | None,
+        jitter: float | str | None,
+        floating: bool,
+    ) -> None:
+        self.years, self.months, self.weeks, self.days = map(_whole, interval, _UNITS)
         if not (self.years or self.months or self.weeks or self.days):
             raise InvalidArgument("interval must be at least 1 day long", field="days", value=0)
         self.timezone = astimezone(timezone) or local_timezone()
+        hour, minute, second = at
         self._time = time(_whole(hour, "hour", 23), _whole(minute, "minute", 59), _whole(second, "second", 59))
         given = _date(start_date, "start_date", self.timezone)
-        self.floating = given is None
+        self.floating = floating
         self.start_date = given or SYSTEM_CLOCK.now().astimezone(self.timezone).date()
         self.end_date = _date(end_date, "end_date", self.timezone)
-        if given is not None and self.end_date is not None and self.end_date < given:
+        if not floating and self.end_date is not None and self.end_date < self.start_date:
             raise InvalidArgument("end_date cannot be earlier than start_date", field="end_date", value=end_date)
         self.jitter = parse_jitter(jitter)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
-        nominal = self._nominal_fire_time(previous_fire_time, now)
-        if nominal is None or not self.jitter:
-            return nominal
-        following = self._nominal_fire_time(nominal, nominal)
+        with bounded():
+            nominal = self._nominal_fire_time(previous_fire_time, now)
+            if nominal is None or not self.jitter:
+                return nominal
+            following = self._nominal_fire_time(nominal, nominal)
         return postpone(nominal, self.jitter, before=following or self._end())
 
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
@@ -128,6 +144,7 @@ class CalendarIntervalTrigger(BaseTrigger):
         """Yield the dates of the sequence that are not before ``earliest``, up to the end."""
         day = self._fast_forward(earliest)
         while day is not None and (self.end_date is None or day <= self.end_date):
+            step()
             if day >= earliest:
                 yield day
             day = self._step(day)
@@ -140,8 +157,8 @@ class CalendarIntervalTrigger(BaseTrigger):
         if stride:
             return self.start_date + timedelta(days=(earliest - self.start_date).days // stride * stride)
         steps = (_month_number(earliest) - _month_number(self.start_date)) // months
-        for step in range(steps, 0, -1):
-            if (day := _in_month(_month_number(self.start_date) + step * months, self.start_date.day)) is not None:
+        for count in range(steps, 0, -1):
+            if (day := _in_month(_month_number(self.start_date) + count * months, self.start_date.day)) is not None:
                 return day
         return self.start_date
 
@@ -190,16 +207,16 @@ class CalendarIntervalTrigger(BaseTrigger):
 
     def __setstate__(self, state: Any) -> None:
         state = current_state(type(self), state, 1)
-        self.years, self.months, self.weeks, self.days = state["interval"]
-        self._time = time(*state["time"])
-        self.start_date = state["start_date"]
-        self.end_date = state["end_date"]
-        self.timezone = astimezone(state["timezone"]) or local_timezone()
-        self.jitter = state["jitter"]
-        self.floating = state.get("floating", False)
+        start = state["start_date"]
+        if start is None:
+            raise InvalidArgument("start_date must be a date, got None", field="start_date")
+        floating = stored_flag(state.get("floating", False), "floating")
+        self._set_up(
+            state["interval"], state["time"], state["timezone"], start, state["end_date"], state["jitter"], floating
+        )
 
     def __repr__(self) -> str:
-        distance = [(unit, getattr(self, unit)) for unit in ("years", "months", "weeks", "days")]
+        distance = [(unit, getattr(self, unit)) for unit in _UNITS]
         options = [f"{unit}={count}" for unit, count in distance if count]
         options += [f"time='{self._time.isoformat()}'", f"start_date='{self.start_date}'"]
         if self.end_date is not None:

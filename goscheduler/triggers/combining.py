@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, tzinfo
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, NeverFires, shown
 from goscheduler.times import UTC, duration, from_instant, instant
+from goscheduler.triggers._steps import bounded, step
 from goscheduler.triggers.base import BaseTrigger, current_state, parse_jitter, postpone
 from goscheduler.triggers.date import DateTrigger
 from goscheduler.triggers.interval import IntervalTrigger
@@ -44,15 +45,20 @@ class BaseCombiningTrigger(BaseTrigger):
         *,
         timezone: tzinfo | str | None = None,
     ) -> None:
+        self._set_up(triggers, jitter)
+
+    def _set_up(self, triggers: Iterable[BaseTrigger], jitter: float | str | None) -> None:
+        """Take over what defines a combination, given by a user or stored, if it makes sense."""
         self.triggers = _children(triggers)
         self.jitter = parse_jitter(jitter)
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
-        nominal = self._nominal_fire_time(previous_fire_time, now)
-        delay = 0 if nominal is None else self._delay_at(nominal)
-        if nominal is None or not delay:
-            return nominal
-        return postpone(nominal, delay, before=self._nominal_fire_time(nominal, nominal))
+        with bounded():
+            nominal = self._nominal_fire_time(previous_fire_time, now)
+            delay = 0 if nominal is None else self._delay_at(nominal)
+            if nominal is None or not delay:
+                return nominal
+            return postpone(nominal, delay, before=self._nominal_fire_time(nominal, nominal))
 
     @abstractmethod
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None: ...
@@ -83,8 +89,7 @@ class BaseCombiningTrigger(BaseTrigger):
 
     def __setstate__(self, state: Any) -> None:
         state = current_state(type(self), state, 1)
-        self.jitter = state["jitter"]
-        self.triggers = [_unpacked(child) for child in state["triggers"]]
+        self._set_up([_unpacked(child) for child in state["triggers"]], state["jitter"])
 
     def __repr__(self) -> str:
         jitter = f", jitter={self.jitter}" if self.jitter else ""
@@ -131,8 +136,9 @@ class AndTrigger(BaseCombiningTrigger):
         if searches is None:
             return None
         moment, agreed = earliest, 0
-        for step in range(SEARCH_STEPS):
-            found = searches[step % len(searches)](moment)
+        for turn in range(SEARCH_STEPS):
+            step()
+            found = searches[turn % len(searches)](moment)
             if found is None or found - earliest > SEARCH_HORIZON:
                 return None
             agreed = agreed + 1 if found == moment else 1
@@ -164,15 +170,20 @@ class OrTrigger(BaseCombiningTrigger):
         if previous is None:
             return self._first(now)
         now = max(now, previous, key=instant)
-        times = [child._nominal_fire_time(previous, now) for child in self.triggers]
+        times = [child._nominal_fire_time(previous, now) for child in self._asked()]
         return min((time for time in times if time and instant(time) > instant(previous)), key=instant, default=None)
 
     def _first_from(self, moment: datetime) -> datetime | None:
-        times = [child._first_from(moment) for child in self.triggers]
+        times = [child._first_from(moment) for child in self._asked()]
         return min(filter(None, times), key=instant, default=None)
 
+    def _asked(self) -> Iterator[BaseTrigger]:
+        for child in self.triggers:
+            step()
+            yield child
+
     def _first(self, now: datetime) -> datetime | None:
-        times = [child._nominal_fire_time(None, now) for child in self.triggers]
+        times = [child._nominal_fire_time(None, now) for child in self._asked()]
         earliest = min(filter(None, times), key=instant, default=None)
         if earliest is None or instant(earliest) >= instant(now):
             return earliest

@@ -7,7 +7,7 @@ from typing import Any
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.times import astimezone, convert_to_datetime, datetime_repr, instant, local_timezone
-from goscheduler.triggers.base import Backlog, BaseTrigger, current_state
+from goscheduler.triggers.base import Backlog, BaseTrigger, current_state, stored_flag, stored_moment
 
 
 class DateTrigger(BaseTrigger):
@@ -56,8 +56,8 @@ class DateTrigger(BaseTrigger):
 
     def __setstate__(self, state: Any) -> None:
         state = current_state(type(self), state, 1)
-        self.run_date = state["run_date"]
-        self.floating = state.get("floating", False)
+        self.run_date = stored_moment(state["run_date"], "run_date")
+        self.floating = stored_flag(state.get("floating", False), "floating")
 
     def __str__(self) -> str:
         return f"date[{datetime_repr(self.run_date)}]"

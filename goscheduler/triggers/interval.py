@@ -28,7 +28,15 @@ from goscheduler.times import (
     parse_number,
     timezone_repr,
 )
-from goscheduler.triggers.base import Backlog, BaseTrigger, current_state, parse_jitter, postpone
+from goscheduler.triggers.base import (
+    Backlog,
+    BaseTrigger,
+    current_state,
+    parse_jitter,
+    postpone,
+    stored_flag,
+    stored_moment,
+)
 
 _UNITS = (("week", 604_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
@@ -64,8 +72,11 @@ class IntervalTrigger(BaseTrigger):
         given = convert_to_datetime(start_date, self.timezone, "start_date")
         self.floating = given is None
         self.start_date = given or self._one_interval_after(SYSTEM_CLOCK.now())
-        if given is not None and self.end_date is not None and instant(self.end_date) < instant(given):
-            raise InvalidArgument("end_date cannot be earlier than start_date", field="end_date", value=end_date)
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if not self.floating and self.end_date is not None and instant(self.end_date) < instant(self.start_date):
+            raise InvalidArgument("end_date cannot be earlier than start_date", field="end_date", value=self.end_date)
 
     @property
     def interval_length(self) -> float:
@@ -148,10 +159,12 @@ class IntervalTrigger(BaseTrigger):
         state = current_state(type(self), state, 2)
         self.interval = _shared(state["interval"])
         self.timezone = astimezone(state["timezone"]) or local_timezone()
-        self.start_date = state["start_date"]
-        self.end_date = state["end_date"]
-        self.jitter = state.get("jitter")
-        self.floating = state.get("floating", False)
+        end = state["end_date"]
+        self.start_date = stored_moment(state["start_date"], "start_date")
+        self.end_date = None if end is None else stored_moment(end, "end_date")
+        self.jitter = _jitter_within(self.interval, state.get("jitter"))
+        self.floating = stored_flag(state.get("floating", False), "floating")
+        self._check_end()
 
     def __str__(self) -> str:
         return f"interval[{self.interval}]"

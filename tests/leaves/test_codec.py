@@ -334,6 +334,46 @@ def test_malformed_records_give_one_kind_of_error(text: str | bytes) -> None:
         loads(text)
 
 
+PRIME = sys.hash_info.modulus
+#: Kind → many different values of it that have one hash, as records hold them.
+ALIKE: dict[str, list[Any]] = {
+    "ints": [{TAG: "int", "value": format(5 + number * PRIME, "x")} for number in range(5000)],
+    "decimals": [{TAG: "decimal", "value": str(5 + number * PRIME)} for number in range(5000)],
+    "uuids": [{TAG: "uuid", "value": str(UUID(int=5 + number * PRIME))} for number in range(5000)],
+    "tuples": [{TAG: "tuple", "value": [{TAG: "int", "value": format(number * PRIME, "x")}]} for number in range(5000)],
+    "frozensets": [
+        {TAG: "frozenset", "value": [{TAG: "int", "value": format(number * PRIME, "x")}]} for number in range(5000)
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", list(ALIKE))
+@pytest.mark.parametrize("container", ["set", "frozenset", "dict"])
+def test_a_set_or_dict_with_many_members_of_one_hash_is_refused(kind: str, container: str) -> None:
+    members = ALIKE[kind]
+    assert len({hash(decode(member)) for member in members}) == 1
+    record = {TAG: container, "value": [[member, 1] for member in members] if container == "dict" else members}
+    with pytest.raises(CodecError, match="the same hash"):
+        decode(record)
+
+
+def test_a_set_that_could_not_be_read_back_is_not_written() -> None:
+    alike = {5 + number * PRIME for number in range(20)}
+    for value in (alike, frozenset(alike), dict.fromkeys(alike)):
+        with pytest.raises(InvalidArgument, match="the same hash"):
+            dumps(value)
+    assert loads(dumps({2**number for number in range(400)})) == {2**number for number in range(400)}
+
+
+@pytest.mark.parametrize("value", [16**4300, -(16**4300), Decimal("9" * 4301)], ids=["int", "negative", "decimal"])
+def test_a_number_of_too_many_digits_is_refused_both_ways(value: Any) -> None:
+    with pytest.raises(InvalidArgument, match="digits"):
+        dumps(value)
+    kind, digits = ("decimal", str(value)) if isinstance(value, Decimal) else ("int", format(value, "x"))
+    with pytest.raises(CodecError, match="digits"):
+        decode({TAG: kind, "value": digits})
+
+
 def test_a_type_that_is_not_registered_here_is_named() -> None:
     with pytest.raises(CodecError, match="No type is registered under the name 'of_another_program'"):
         decode({TAG: "object", "name": "of_another_program", "value": 1})

@@ -6,10 +6,13 @@ import base64
 import json
 import os
 import pickle
+import sys
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import text as sql
 
+from goscheduler.codec import encode
 from goscheduler.jobstores._kv_rows import JobRow, word
 from goscheduler.jobstores._redis_rows import JobHead
 from goscheduler.jobstores.etcd import EtcdJobStore
@@ -21,6 +24,8 @@ from goscheduler.runs.limits import Limit
 from goscheduler.serializers import JSONSerializer, PickleSerializer
 from goscheduler.testing import ManualClock, ManualScheduler
 from goscheduler.testing.contract import NOW, nothing
+from goscheduler.triggers.combining import AndTrigger, OrTrigger
+from goscheduler.triggers.interval import IntervalTrigger
 
 STORES = {
     "sqlite": SQLAlchemyJobStore, "postgresql": SQLAlchemyJobStore, "mariadb": SQLAlchemyJobStore,
@@ -40,6 +45,27 @@ class Explosive:
         return exploded.append, ("it was unpickled",)
 
 
+CALENDAR_OF_ZEROS = {"@type": "object", "name": "calendarinterval", "value": {
+    "version": 1, "interval": [0, 0, 0, 0], "time": [0, 0, 0], "start_date": {"@type": "date", "value": "2020-01-01"},
+    "end_date": None, "timezone": {"@type": "zone", "value": "Z"}, "jitter": None,
+}}  # fmt: skip
+#: Numbers that have one hash: to tell 10,000 of them apart takes 50 million comparisons.
+ALIKE = {"@type": "set", "value": [
+    {"@type": "int", "value": format(5 + number * sys.hash_info.modulus, "x")} for number in range(10_000)
+]}  # fmt: skip
+
+
+def winding(*seconds):
+    """Return a trigger that takes as many steps as the product of ``seconds`` to find its next fire time."""
+    def wrapped(number):
+        return OrTrigger([IntervalTrigger(seconds=number, start_date=NOW + timedelta(seconds=number // 2))])
+
+    found = wrapped(seconds[0])
+    for number in seconds[1:]:
+        found = AndTrigger([found, wrapped(number)])
+    return encode(found)
+
+
 PICKLE = base64.b64encode(pickle.dumps(Explosive())).decode("ascii")
 UNREGISTERED = {"@type": "object", "name": "os.system", "value": "true"}
 #: ``GOSCHEDULER_FULL=1`` nests ten million times where the server takes as much.
@@ -49,7 +75,8 @@ NESTED = 10_000_000 if os.environ.get("GOSCHEDULER_FULL") else 900_000
 HOSTILE = {
     "plain": (None, {
         "pickle": PICKLE, "unregistered class": json.dumps({**DEFINITION, "trigger": UNREGISTERED}),
-        "nesting": "[" * NESTED,
+        "nesting": "[" * NESTED, "zeros": json.dumps({**DEFINITION, "trigger": CALENDAR_OF_ZEROS}),
+        "alike": json.dumps({**DEFINITION, "args": [ALIKE], "trigger": encode(IntervalTrigger(minutes=1))}),
     }),
     "signed JSON": (JSONSerializer(secret=SECRET), {"not signed": json.dumps(DEFINITION)}),
     "signed pickle": (PickleSerializer(secret=SECRET), {"not signed": PICKLE}),
@@ -167,6 +194,15 @@ def test_hostile_records_run_nothing_are_kept_and_suspended_and_the_others_go_on
         scheduler.remove_job(name)
     assert exploded == []
     assert [job.id for job in scheduler.get_jobs()] == ["good"]
+
+
+def test_a_trigger_that_searches_for_too_long_is_suspended_and_the_others_go_on(open_scheduler):
+    scheduler, place = open_scheduler("slow")
+    definition = json.loads(place.read("slow"))
+    place.overwrite("slow", json.dumps({**definition, "trigger": winding(97, 101, 103, 107, 109)}))
+    scheduler.advance(60)
+    assert [record.job_id for record in scheduler.runs()] == ["good"]
+    assert "steps" in scheduler.get_job("slow").suspended
 
 
 def test_a_function_that_is_not_registered_is_not_called_where_only_registered_ones_may(open_scheduler, tmp_path):

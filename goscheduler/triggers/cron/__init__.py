@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from goscheduler.errors import InvalidArgument, NeverFires
+from goscheduler.errors import InvalidArgument, NeverFires, shown
 from goscheduler.times import (
     UTC,
     astimezone,
@@ -18,7 +18,7 @@ from goscheduler.times import (
     timezone_repr,
     zone_name,
 )
-from goscheduler.triggers.base import Backlog, BaseTrigger, parse_jitter, postpone
+from goscheduler.triggers.base import Backlog, BaseTrigger, parse_jitter, postpone, stored_flag
 from goscheduler.triggers.cron._calendar import Calendar, Rule, calendar_of
 from goscheduler.triggers.cron._english import describe
 from goscheduler.triggers.cron._walk import FireTimes, fire_times_of
@@ -257,9 +257,12 @@ class CronTrigger(BaseTrigger):
         fields = state["fields"]
         if not isinstance(fields, Mapping):
             fields = {field.name: str(field) for field in fields if not field.is_default}
+        unknown = [name for name in fields if name not in self.FIELD_NAMES]
+        if unknown:
+            raise InvalidArgument(f"There is no field {shown(unknown[0])}", field="fields", value=unknown[0])
         self._set_up(
             tuple(fields.get(name) for name in self.FIELD_NAMES),
-            state.get("either_day", False),
+            stored_flag(state.get("either_day", False), "either_day"),
             astimezone(state["timezone"]) or local_timezone(),
             state["start_date"],
             state["end_date"],
