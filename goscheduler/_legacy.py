@@ -3,7 +3,8 @@
 In a store a job is one pickle. In a file that APScheduler 3.11 exports, objects that tell their state, such as
 triggers, are ``{"__apscheduler_class__": reference, "__apscheduler_state__": state}`` and all else that JSON lacks is
 ``{"__apscheduler_pickle__": base64}``. Here a reference is looked up in a table and never imported, and a pickle may
-build dates, times, zones, numbers, containers and, in a store, a trigger of APScheduler, and nothing else.
+build dates, times, zones, numbers, containers and, in a store, a trigger of APScheduler, and nothing else. What it
+builds can still take all time and memory there is, so this is called in a process of its own (``movein/_child.py``).
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def _load(pickled: bytes) -> Any:
     try:
         _check_opcodes(pickled)
         return _Unpickler(io.BytesIO(pickled)).load()
-    except CodecError:
+    except (CodecError, MemoryError):
         raise
     except Exception as error:  # a broken pickle can fail in any way
         raise CodecError(f"it contains a pickle that cannot be read ({error!r})") from error

@@ -10,9 +10,9 @@ from importlib.machinery import PathFinder
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from goscheduler._legacy import read_legacy_pickle
 from goscheduler.codec import CodecError
 from goscheduler.errors import described, shown
+from goscheduler.movein.reader import LegacyReader
 from goscheduler.movein.sources import StoredJob
 from goscheduler.options import OPTION_NAMES, check_job_id
 from goscheduler.refs import check_reference
@@ -52,21 +52,22 @@ def read_candidates(stored: Iterable[StoredJob]) -> tuple[list[Candidate], list[
     """Return the jobs that can be moved, and those that cannot."""
     candidates: list[Candidate] = []
     unreadable: list[Unreadable] = []
-    for job in stored:
-        try:
-            candidates.append(read_candidate(job))
-        except Exception as error:  # whatever is wrong with one job, the others are read
-            reason = str(error) if isinstance(error, ValueError) else described(error)
-            unreadable.append(Unreadable(job.id, reason))
+    with LegacyReader() as reader:
+        for job in stored:
+            try:
+                candidates.append(read_candidate(job, reader))
+            except Exception as error:  # whatever is wrong with one job, the others are read
+                reason = str(error) if isinstance(error, ValueError) else described(error)
+                unreadable.append(Unreadable(job.id, reason))
     return candidates, unreadable
 
 
-def read_candidate(stored: StoredJob) -> Candidate:
+def read_candidate(stored: StoredJob, reader: LegacyReader) -> Candidate:
     """Return a job as it is here.
 
     :raises ValueError: if it cannot be read, or contains what is not allowed
     """
-    state = read_legacy_pickle(stored.pickled)
+    state = reader.read_pickle(stored.pickled)
     if state["id"] != stored.id:
         raise CodecError(f"it calls itself {shown(state['id'])}")
     check_job_id(stored.id)

@@ -15,6 +15,7 @@ from typing import Any, TextIO, TypeAlias
 from goscheduler._files import write_private
 from goscheduler.codec import CodecError, decode, encode
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.movein.reader import LegacyReader
 from goscheduler.triggers.base import BaseTrigger
 
 PathOrFile: TypeAlias = str | PathLike[str] | TextIO
@@ -60,7 +61,8 @@ def read_jobs(infile: PathOrFile) -> list[dict[str, Any]]:
     jobs = document.get("jobs")
     if not isinstance(jobs, list):
         raise CodecError(f"Exported jobs must be a list, got {shown(jobs)}")
-    states = [_read_state(state, number) for number, state in enumerate(jobs, 1)]
+    with LegacyReader() as legacy:
+        states = [_read_state(state, number, legacy) for number, state in enumerate(jobs, 1)]
     _refuse_duplicates(states)
     return states
 
@@ -83,10 +85,10 @@ def _parse(text: str) -> dict[str, Any]:
     return document
 
 
-def _read_state(state: Any, number: int) -> dict[str, Any]:
+def _read_state(state: Any, number: int, legacy: LegacyReader) -> dict[str, Any]:
     name = shown(state["id"]) if isinstance(state, dict) and "id" in state else f"number {number}"
     try:
-        return _checked(_read_legacy(state) if _is_legacy(state) else decode(state))
+        return _checked(legacy.read_state(state) if _is_legacy(state) else decode(state))
     except Exception as error:  # whatever is wrong with one job, the reader must learn which one it is
         raise CodecError(f"Job {name} cannot be imported: {error}") from error
 
@@ -95,12 +97,6 @@ def _is_legacy(state: Mapping[str, Any]) -> bool:
     """Tell whether APScheduler wrote this job."""
     trigger = state.get("trigger")
     return isinstance(trigger, Mapping) and "__apscheduler_class__" in trigger
-
-
-def _read_legacy(state: Mapping[str, Any]) -> dict[str, Any]:
-    from goscheduler._legacy import read_legacy_state  # brings every trigger and pickle, which few programs need here
-
-    return read_legacy_state(state)
 
 
 def _checked(state: dict[str, Any]) -> dict[str, Any]:

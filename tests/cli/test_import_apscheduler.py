@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import sqlite3
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -30,6 +32,8 @@ from server_process import free_port
 
 from goscheduler.job import Job
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from goscheduler.movein import reader
+from goscheduler.movein.candidates import read_candidates
 from goscheduler.movein.sources import StoredJob, read_source
 from goscheduler.testing import ManualScheduler
 
@@ -478,6 +482,63 @@ def test_a_function_that_is_a_registered_task_is_moved_under_its_name(
     url = plant(tmp_path / "theirs.db", x=pickle.dumps(state(functions)))
     assert invoke("import-apscheduler", url, "--app", f"{target}:scheduler", "--apply").exit_code == 0
     assert moved()["x"].task == "the work"
+
+
+#: A set with one member, a pair of a pair of a pair …, whose hash takes 2⁶⁰ steps.
+ENDLESS = b"\x80\x04\x8f()" + b"2\x86" * 60 + b"\x90."
+#: One text of a megabyte, encoded again and again.
+TEXT = b"X" + (1024 * 1024).to_bytes(4, "little") + b"x" * 1024 * 1024 + b"\x94"
+HUGE = b"\x80\x04](c_codecs\nencode\n\x940" + TEXT + b"0" + b"h\x00h\x01X\x06\x00\x00\x00latin1\x86R" * 3000 + b"e."
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize(
+    ("hostile", "reason"), [(ENDLESS, "it was not read within 1 seconds"), (HUGE, "MiB that reading a job may take")]
+)
+def test_a_pickle_that_takes_all_time_or_memory_is_told_and_the_others_are_moved(
+    hostile: bytes,
+    reason: str,
+    target: str,
+    tmp_path: Path,
+    invoke: Callable[..., Any],
+    moved: Callable[[], dict[str, Job]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "READ_SECONDS", 1.0 if hostile is ENDLESS else 60.0)
+    jobs = {name: pickle.dumps(state(id=name)) for name in ("before", "until")}
+    url = plant(tmp_path / "theirs.db", bomb=hostile, **jobs)
+    done = invoke("import-apscheduler", url, "--app", target, "--apply", "--json")
+    assert done.exit_code == 1
+    unreadable = json.loads(done.stdout)["unreadable"]
+    assert [job["id"] for job in unreadable] == ["bomb"]
+    assert reason in unreadable[0]["reason"]
+    assert moved().keys() == {"before", "until"}
+
+
+@pytest.mark.serial
+def test_ctrl_c_ends_the_command_while_a_pickle_is_read_and_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children: list[Any] = []
+    asked = threading.Event()
+
+    class Watched(reader._Child):
+        def ask(self, *arguments: Any) -> Any:
+            children.append(self._process)
+            asked.set()
+            return super().ask(*arguments)
+
+    def interrupt() -> None:
+        assert asked.wait(30)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    monkeypatch.setattr(reader, "_Child", Watched)
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    with pytest.raises(KeyboardInterrupt):
+        read_candidates([StoredJob("x", ENDLESS)])
+    interrupter.join()
+    assert children[0].poll() is not None
 
 
 def test_control_characters_in_ids_do_not_reach_the_terminal(tmp_path: Path, invoke: Callable[..., Any]) -> None:

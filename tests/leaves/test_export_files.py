@@ -24,6 +24,7 @@ from apscheduler.triggers.interval import IntervalTrigger as TheirInterval
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument
+from goscheduler.movein import reader
 from goscheduler.schedulers._export import read_jobs, write_jobs
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.cron import CronTrigger
@@ -34,6 +35,12 @@ NOW = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 
 
 def job(*args: Any, **kwargs: Any) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a busy machine take its time."""
+    monkeypatch.setattr(reader, "READ_SECONDS", 60.0)
 
 
 def state(**changes: Any) -> dict[str, Any]:
@@ -255,6 +262,15 @@ def test_a_hostile_pickle_is_refused_by_name_of_its_job_and_does_nothing(value: 
     with pytest.raises(CodecError, match=f"Job 'x' cannot be imported: .*{reason}"):
         read_jobs(legacy_file(args=[pickled(value)]))
     assert "this" not in sys.modules
+
+
+@pytest.mark.serial
+def test_a_pickle_that_takes_for_ever_is_refused_by_name_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "READ_SECONDS", 1.0)
+    # A set with one member, a pair of a pair of a pair …, whose hash takes 2⁶⁰ steps.
+    hostile = base64.b64encode(b"\x80\x04\x8f()" + b"2\x86" * 60 + b"\x90.").decode()
+    with pytest.raises(CodecError, match="Job 'x' cannot be imported: it was not read within 1 seconds"):
+        read_jobs(legacy_file(args=[{"__apscheduler_pickle__": hostile}]))
 
 
 def test_a_pickle_cannot_change_a_class() -> None:
