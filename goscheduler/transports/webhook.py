@@ -1,5 +1,8 @@
 """Messages to an HTTP server, one POST for each, signed in the manner of Standard Webhooks.
 
+That signature covers id, timestamp and body. A second one, of our own, covers the headers too that say what the message
+is, such as the name of its event and its metadata.
+
 The address is resolved and checked before each request, and the connection goes to the address that was checked, so
 that a name that changes its mind in between does not lead into a private network.
 """
@@ -35,7 +38,14 @@ LONGEST_ANSWER = 64 * 1024
 #: A receiver cannot put a message off for longer than this.
 LONGEST_RETRY_AFTER = 3600.0
 EVENT_NAME = "{event_name}"
+#: The headers that the signature of our own covers, in the order in which they are signed.
+SIGNED_HEADERS = (
+    "content-type", "goscheduler-attempt", "goscheduler-event-name", "goscheduler-metadata", "goscheduler-occurrence",
+    "goscheduler-scheduled-at", "goscheduler-scheduled-message-id", "webhook-id", "webhook-timestamp",
+)  # fmt: skip
 
+#: What a message is, beside its metadata, which may have keys of the same names.
+_TOLD = ("scheduled_message_id", "scheduled_at", "event_name", "attempt", "occurrence")
 _SECRET_PREFIX = "whsec_"
 _NOT_YOURS = ("host", "content-length", "transfer-encoding", "connection")
 #: Answers of the class "your fault" that may still be different the next time.
@@ -218,13 +228,18 @@ class WebhookTransport(LoopTransport):
             "webhook-timestamp": sent,
             "goscheduler-metadata": json.dumps(dict(message.metadata), sort_keys=True),
         }
-        for name, value in message.headers().items():
-            if name not in message.metadata and name != "content_type":
-                headers[f"goscheduler-{name.replace('_', '-')}"] = quoted(value)
+        told = message.headers()
+        for name in _TOLD:
+            headers[f"goscheduler-{name.replace('_', '-')}"] = quoted(told[name])
         if self._keys:
             signed = f"{key}.{sent}.".encode() + message.payload
-            headers["webhook-signature"] = " ".join(_signature(secret, signed) for secret in self._keys)
+            headers["webhook-signature"] = self._signatures(signed)
+            lines = "".join(f"{name}: {headers[name]}\n" for name in SIGNED_HEADERS)
+            headers["goscheduler-signature"] = self._signatures(f"{lines}\n".encode() + message.payload)
         return headers
+
+    def _signatures(self, signed: bytes) -> str:
+        return " ".join(_signature(secret, signed) for secret in self._keys)
 
     def _redirected(self, headers: Mapping[str, str], url: httpx.URL, target: str) -> tuple[dict[str, str], httpx.URL]:
         """Return what to send to where an answer has pointed; headers of the user stay with whom they are meant for."""

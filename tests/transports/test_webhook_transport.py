@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import logging
+import re
 import socket
 import ssl
 import threading
@@ -17,7 +18,7 @@ from datetime import timezone
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pytest
@@ -28,7 +29,7 @@ from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavai
 from goscheduler.testing.clock import ManualClock
 from goscheduler.transports import _addresses
 from goscheduler.transports._addresses import is_public
-from goscheduler.transports.webhook import LONGEST_ANSWER, WebhookTransport
+from goscheduler.transports.webhook import LONGEST_ANSWER, SIGNED_HEADERS, WebhookTransport
 
 #: Of ``hooks.example``, signed by itself, with its key: known to everybody, and good for nothing else.
 CERTIFICATE = Path(__file__).with_name("hooks_example.pem")
@@ -154,9 +155,40 @@ def test_a_message_is_signed_with_every_secret(make, receiver) -> None:
     assert request.headers["webhook-id"] == delivery("a").key
 
 
+def verifier_of_the_page() -> Callable[..., bool]:
+    """Return the function by which the page about transports tells receivers to check the headers too."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "transports.md").read_text(encoding="utf-8")
+    [program] = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "SIGNED_HEADERS" in block]
+    namespace: dict[str, Any] = {}
+    exec(program, namespace)
+    return namespace["is_genuine"]
+
+
+def test_the_verifier_of_the_page_accepts_what_is_sent_and_notices_every_change(make, receiver) -> None:
+    is_genuine = verifier_of_the_page()
+    transport = make(secret=[SECRET, "an older one"], headers={"X-Mine": "x"})
+    transport.publish("ä b", delivery("ä b", payload=b"\xff\n\n", metadata={"tenant": "ü\n", "event_name": "forged"}))
+    [request] = receiver.requests
+    for key in (b"the key of the test", b"an older one"):
+        assert is_genuine(request.headers, request.body, key)
+    assert not is_genuine(request.headers, request.body, b"another")
+    assert not is_genuine(request.headers, request.body + b"x", b"an older one")
+    for name in SIGNED_HEADERS:
+        assert not is_genuine({**request.headers, name: "another"}, request.body, b"an older one"), name
+
+
+def test_every_header_that_says_what_a_message_is_is_signed(make, receiver) -> None:
+    make(secret=SECRET).publish("a", delivery("a", metadata={"tenant": "x"}))
+    sent = receiver.requests[0].headers
+    ours = {name for name in sent if name.startswith("goscheduler-")} - {"goscheduler-signature"}
+    assert ours <= set(SIGNED_HEADERS)
+    assert headers_of(receiver.requests[0])["event_name"] == "a"
+
+
 def test_without_a_secret_nothing_is_signed(make, receiver) -> None:
     make().publish("a", delivery("a"))
     assert "webhook-signature" not in receiver.requests[0].headers
+    assert "goscheduler-signature" not in receiver.requests[0].headers
 
 
 def test_attempts_have_the_same_id(make, receiver) -> None:
@@ -391,6 +423,16 @@ def test_the_next_address_is_tried_when_the_first_does_not_answer(receiver, make
         ("::1", False), ("::", False), ("fe80::1%eth0", False), ("fc00::1", False), ("ff02::1", False),
         ("::ffff:127.0.0.1", False), ("64:ff9b::7f00:1", False), ("64:ff9b::a9fe:a9fe", False),
         ("2002:7f00:1::", False), ("2001:0:4136:e378:8000:63bf:80ff:fffe", False), ("2001:db8::1", False),
+        ("fec0::1", False), ("feff::1", False), ("3fff::1", False), ("3fff:fff:ffff::1", False), ("4000::1", False),
+        ("192.88.99.1", False), ("168.63.129.16", False), ("168.63.129.17", True), ("::ffff:168.63.129.16", False),
+        ("64:ff9b::a83f:8110", False), ("64:ff9b::5db8:d822", True), ("64:ff9b:1::5db8:d822", False),
+        ("64:ff9b:1:0a00:0:100::", False), ("2002:5db8:d822::1", False), ("2001::1", False), ("2001:2::1", False),
+        ("2001:10::1", False), ("2001:20::1", False), ("2001:200::1", True), ("100::1", False), ("5f00::1", False),
+        ("::93.184.216.34", False), ("::ffff:0:10.0.0.1", False), ("fd00:ec2::254", False), ("fd20:ce::254", False),
+        ("100.100.100.200", False), ("192.0.0.192", False), ("192.0.0.9", False), ("198.18.0.1", False),
+        ("198.19.255.255", False), ("198.20.0.1", True), ("203.0.113.9", False), ("198.51.100.1", False),
+        ("172.31.255.255", False), ("172.32.0.1", True), ("100.128.0.1", True), ("192.31.196.1", False),
+        ("192.175.48.1", False), ("192.52.193.1", False), ("2620:4f:8000::1", False), ("2a00:1450::1", True),
     ],
 )  # fmt: skip
 def test_addresses_of_this_machine_and_of_private_networks_are_not_public(address, public) -> None:
