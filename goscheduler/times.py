@@ -8,7 +8,6 @@ where converting to UTC would overflow.
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from datetime import date, datetime, timedelta, timezone, tzinfo
@@ -16,6 +15,7 @@ from numbers import Real
 from zoneinfo import ZoneInfo
 
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.logs import guarded_logger
 
 UTC = timezone.utc
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ _DURATION_UNITS = {
     "us": timedelta(microseconds=1),
 }
 
-_logger = logging.getLogger("goscheduler.times")
+_logger = guarded_logger("goscheduler.times")
 
 
 def astimezone(obj: str | tzinfo | None) -> tzinfo | None:

@@ -60,6 +60,7 @@ LAYERS = {
     "goscheduler.triggers": 1,
     "goscheduler.runs": 1,
     "goscheduler._legacy": 1,
+    "goscheduler._text": 0,
     "goscheduler.errors": 0,
     "goscheduler.clock": 0,
     "goscheduler.events": 0,
@@ -430,3 +431,18 @@ def test_test_files_have_names_of_their_own() -> None:
     names = [path.name for path in TESTS.rglob("*.py") if path.name not in ("conftest.py", "__init__.py")]
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
     assert list(TESTS.rglob("__init__.py")) == []
+
+
+def test_every_logger_is_guarded() -> None:
+    # The guard itself, loggers of the user's, and the one that a scheduler guards with what a user gave instead.
+    allowed = {"goscheduler.logs", "goscheduler.config", "goscheduler.cli._logging", "goscheduler.schedulers._life"}
+    makers = [module for module in library() if "getLogger" in module.path.read_text(encoding="utf-8")]
+    unguarded = [module.name for module in makers if module.name not in allowed and _makes_bare_loggers(module.tree)]
+    assert unguarded == [], "use goscheduler.logs.guarded_logger, so that what is logged is escaped"
+
+
+def _makes_bare_loggers(tree: ast.AST) -> bool:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    guards = [call for call in calls if getattr(call.func, "id", "") == "GuardedLogger"]
+    guarded = [id(argument) for call in guards for argument in call.args]
+    return any(getattr(call.func, "attr", "") == "getLogger" and id(call) not in guarded for call in calls)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from rich.text import Text
 
 from goscheduler.cli._refusal import one_line
 from goscheduler.events import EventCode, SchedulerEvent
+from goscheduler.logs import guarded_logger
 from goscheduler.schedulers.base import BaseScheduler
 from goscheduler.times import EPOCH, local_timezone
 
@@ -27,7 +27,7 @@ COUNTED = {
 }
 REFRESH_SECONDS = 0.5
 
-_logger = logging.getLogger("goscheduler.worker")
+_logger = guarded_logger("goscheduler.worker")
 
 
 class Board:

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.highlighter import NullHighlighter
 from rich.logging import RichHandler
 
+from goscheduler._text import printable_lines
 from goscheduler.cli._refusal import Refusal
-from goscheduler.cli._text import printable_lines
 from goscheduler.errors import shown
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")

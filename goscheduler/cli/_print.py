@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from goscheduler.cli._text import cell, plain, printable_lines
+from goscheduler._text import printable_lines
+from goscheduler.cli._text import cell, plain
 from goscheduler.times import local_timezone
 
 View = Mapping[str, object]

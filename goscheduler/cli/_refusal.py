@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import typer
 
-from goscheduler.cli._text import printable, printable_lines
+from goscheduler._text import printable, printable_lines
 from goscheduler.errors import GoSchedulerError, InvalidArgument, UnknownOption, described
 
 FAILED = 1

@@ -1,29 +1,12 @@
-"""Text of unknown origin, made safe for a terminal.
-
-Names of jobs, messages of errors and results come from users. An escape sequence in one of them could clear the
-screen or change what the reader believes to see, so everything that does not print is shown as its escape.
-"""
+"""Values as people read them in a terminal, and as programs read them in JSON."""
 
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
 from enum import Enum
 
+from goscheduler._text import printable
 from goscheduler.times import datetime_repr
-
-
-def printable(text: str) -> str:
-    """Return text on one line, with whatever does not print as an escape."""
-    return "".join(character if character.isprintable() else _escape(character) for character in text)
-
-
-def printable_lines(text: str) -> str:
-    """Return text with its line ends, and everything else that does not print as an escape."""
-    return "\n".join(printable(line.expandtabs(4)) for line in text.split("\n"))
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def cell(value: object, zone: tzinfo) -> str:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from goscheduler._text import printable
 from goscheduler.cli._host import opened
 from goscheduler.cli._options import App, AsJson, Before, Debug, Job, Limit, RunId, Since, Tag, Until
 from goscheduler.cli._print import note, print_facts, print_json, print_rows
 from goscheduler.cli._refusal import Refusal
-from goscheduler.cli._text import printable
 from goscheduler.cli._views import DEAD_COLUMNS, letter_row
 from goscheduler.errors import RunLookupError
 from goscheduler.runs.model import DeadLetter

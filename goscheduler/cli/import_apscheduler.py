@@ -8,12 +8,12 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from goscheduler._text import printable
 from goscheduler.cli._host import started
 from goscheduler.cli._options import AsJson, Debug
 from goscheduler.cli._print import View, note, print_json, print_rows
 from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._target import find_scheduler
-from goscheduler.cli._text import printable
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import ConflictingIdError
 from goscheduler.job import Job

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from goscheduler._text import printable
 from goscheduler.cli._host import opened
 from goscheduler.cli._options import App, AsJson, Debug
 from goscheduler.cli._print import print_facts, print_json, print_rows
-from goscheduler.cli._text import printable
 from goscheduler.cli._views import JOB_COLUMNS, job_facts, job_row
 from goscheduler.errors import JobLookupError
 from goscheduler.job import Job

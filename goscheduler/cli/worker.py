@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._settings import apply_settings, read_settings
 from goscheduler.cli._target import find_scheduler
 from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.logs import guarded_logger
 from goscheduler.schedulers.base import BaseScheduler
 
 #: Seconds that stores are given to take runs back when a worker stops at once.
@@ -29,7 +29,7 @@ GIVE_BACK_SECONDS = 5.0
 ECHO_SECONDS = 0.25
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_logger = logging.getLogger("goscheduler.worker")
+_logger = guarded_logger("goscheduler.worker")
 
 
 def run_worker(

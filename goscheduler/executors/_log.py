@@ -10,6 +10,7 @@ import logging
 import traceback
 from typing import TYPE_CHECKING
 
+from goscheduler.logs import Block
 from goscheduler.runs.model import OutcomeKind
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _log_failure(logger: Logger, run: Run, outcome: Outcome) -> None:
     error = outcome.error
     if error is not None and error.__traceback__ is None and outcome.traceback:
         # From another process: the frames came as text.
-        logger.error('Job "%s" raised an exception\n%s%s', run.job, outcome.traceback, _line_of(error))
+        logger.error('Job "%s" raised an exception\n%s', run.job, Block(f"{outcome.traceback}{_line_of(error)}"))
     else:
         logger.error('Job "%s" raised an exception', run.job, exc_info=error)
 

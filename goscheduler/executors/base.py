@@ -8,7 +8,6 @@ base class translates between the two.
 from __future__ import annotations
 
 import inspect
-import logging
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -30,6 +29,7 @@ from goscheduler.executors.context import (
     unmark_given_up,
     untell,
 )
+from goscheduler.logs import guarded_logger
 from goscheduler.runs.model import Outcome, OutcomeKind, Run, Source
 
 if TYPE_CHECKING:
@@ -85,14 +85,14 @@ class BaseExecutor:
     _alias = ""
     _lock: AbstractContextManager[Any] | None = None
     """For subclasses, made by the scheduler at the start: an executor that is not started can be copied."""
-    _logger = logging.getLogger("goscheduler.executors")
+    _logger = guarded_logger("goscheduler.executors")
 
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
         """Get ready. Called by the scheduler when it starts or when the executor is added; again after a restart."""
         self._scheduler = self._host = scheduler
         self._alias = alias
         self._lock = scheduler._create_lock()
-        self._logger = logging.getLogger(f"goscheduler.executors.{alias}")
+        self._logger = guarded_logger(f"goscheduler.executors.{alias}")
         self._taken: dict[str, list[_Taken]] = {}
         self._running: dict[str, Run] = {}
 
@@ -301,7 +301,7 @@ def run_job(
     job: Job, jobstore_alias: str | None, run_times: Sequence[datetime], logger_name: str
 ) -> list[JobExecutionEvent]:
     """Run ``job`` once for each of ``run_times`` and return how each ended; for executors of the user's own."""
-    logger = logging.getLogger(logger_name)
+    logger = guarded_logger(logger_name)
     events = []
     for run in _runs_for(job, run_times):
         log_start(logger, run)
@@ -313,7 +313,7 @@ async def run_coroutine_job(
     job: Job, jobstore_alias: str | None, run_times: Sequence[datetime], logger_name: str
 ) -> list[JobExecutionEvent]:
     """Do what :func:`run_job` does, for a coroutine function on the running event loop."""
-    logger = logging.getLogger(logger_name)
+    logger = guarded_logger(logger_name)
     events = []
     for run in _runs_for(job, run_times):
         log_start(logger, run)

@@ -30,7 +30,6 @@ and quick function. ``goscheduler.testing.StoreContract`` is the test suite that
 
 from __future__ import annotations
 
-import logging
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -42,6 +41,7 @@ from goscheduler.errors import ConflictingIdError, JobLookupError, TransientJobE
 from goscheduler.jobstores._answers import Claimed, Fired, FireRequest, PutBack, Suspended
 from goscheduler.jobstores._finished import note_whether_finished, prune
 from goscheduler.jobstores._runs import LocalRuns
+from goscheduler.logs import guarded_logger
 from goscheduler.runs.plan import rank_of
 from goscheduler.times import instant
 
@@ -74,13 +74,13 @@ class BaseJobStore(ABC):
 
     _scheduler: Any = None
     _alias: str | None = None
-    _logger = logging.getLogger("goscheduler.jobstores")
+    _logger = guarded_logger("goscheduler.jobstores")
 
     def start(self, scheduler: Any, alias: str) -> None:
         """Get ready: connect, make tables. Called when the scheduler starts or when the store is added to it."""
         self._scheduler = scheduler
         self._alias = alias
-        self._logger = logging.getLogger(f"goscheduler.jobstores.{alias}")
+        self._logger = guarded_logger(f"goscheduler.jobstores.{alias}")
 
     def shutdown(self) -> None:  # noqa: B027 - a store may well have nothing to let go of
         """Let go of everything that :meth:`start` took."""

@@ -7,7 +7,6 @@ a process that stood still has lost it when it wakes.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from types import TracebackType
@@ -16,9 +15,10 @@ from typing import Any, Protocol
 from goscheduler.clock import Clock
 from goscheduler.errors import InvalidArgument, LockLost, StoreUnavailable, described, shown
 from goscheduler.locks.base import LockBackend, call_seconds
+from goscheduler.logs import guarded_logger
 from goscheduler.times import parse_duration
 
-logger = logging.getLogger("goscheduler.locks")
+logger = guarded_logger("goscheduler.locks")
 
 #: How much earlier than the server the holder takes the time to be over: a share of it, and at least so many seconds.
 DRIFT = 0.01

@@ -7,7 +7,6 @@ would keep meanwhile might be sent after the message was cancelled: the next pub
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from nats.js.client import JetStreamContext
 
 from goscheduler._urls import masked
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, described, shown
+from goscheduler.logs import guarded_logger
 from goscheduler.transports._checks import check_options, check_texts, flag, quoted, seconds, text
 from goscheduler.transports._loop import LoopTransport
 from goscheduler.transports.base import Delivery
@@ -27,7 +27,7 @@ DUPLICATE_WINDOW = 120.0
 THREAD = "goscheduler-nats"
 LEAVE_WITHIN = 1.0
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = guarded_logger(__name__)
 
 #: What a subject cannot have: white space, wildcards, control characters, and tokens without a character.
 _NO_SUBJECT = re.compile(r"[\s*>\x00-\x1f\x7f]|^\.|\.\.|\.$|^$|^\$")

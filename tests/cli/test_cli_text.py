@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goscheduler._text import printable, printable_lines
 from goscheduler.cli._print import aligned
-from goscheduler.cli._text import cell, plain, printable, printable_lines
+from goscheduler.cli._text import cell, plain
 from goscheduler.runs.model import OutcomeKind
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=timezone.utc)
