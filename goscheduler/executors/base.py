@@ -23,6 +23,7 @@ from goscheduler.executors._log import log_outcome, log_start
 from goscheduler.executors.call import cancelled, execute, execute_coroutine, failed, judged, snoozed
 from goscheduler.executors.context import (
     attempt_key,
+    kept_back,
     mark_given_up,
     tell_to_end,
     told_reason,
@@ -50,7 +51,7 @@ class ExecutorHost(Protocol):
     def clock(self) -> Clock: ...
 
     def may_start(self, run: Run) -> bool:
-        """Tell whether a run that was taken may still be started; false once its job has been removed."""
+        """Tell whether a run that was taken may still be started; false once its job was removed or its lease lost."""
         ...
 
     def report(self, run: Run, outcome: Outcome) -> None:
@@ -106,7 +107,7 @@ class BaseExecutor:
         """Take a run, and report its outcome to the scheduler once, now or later."""
         host = self._host
         if not host.may_start(run):  # the moment of its start, as far as such an executor lets us know
-            self._report(run, cancelled(told_reason(run.id) or NOT_STARTED))
+            self._report(run, _not_started(run))
             return
         # A function that checks the grace time itself would call every retry too late, going by the fire time.
         run_time = run.scheduled_at if run.source is Source.SCHEDULE else run.due_at
@@ -187,7 +188,7 @@ class BaseExecutor:
     def _begin(self, run: Run) -> Outcome | None:
         """Return the outcome of a run that is not to be started after all, or None, having logged the start."""
         if not self._host.may_start(run):
-            return cancelled(told_reason(run.id) or NOT_STARTED)
+            return _not_started(run)
         log_start(self._logger, run)
         return None
 
@@ -339,6 +340,12 @@ def _event_of(run: Run, jobstore_alias: str | None, outcome: Outcome) -> JobExec
     return JobExecutionEvent(
         EVENT_JOB_ERROR, job_id, jobstore_alias, run_time, exception=error, traceback=outcome.traceback
     )
+
+
+def _not_started(run: Run) -> Outcome:
+    """Return the outcome of a run that was taken and may not be started any more."""
+    lost = kept_back(run)
+    return cancelled(told_reason(run.id) or NOT_STARTED) if lost is None else snoozed(lost)
 
 
 def _outcome_of(event: JobExecutionEvent) -> Outcome:

@@ -31,6 +31,7 @@ _told: dict[str, str] = {}
 _progress: dict[str, Progress] = {}
 # Runs that nobody waits for any more while their code goes on. Not by the id alone, which a retry has too.
 _given_up: dict[tuple[str, int], str] = {}
+_kept_back: dict[tuple[str, int], str] = {}
 
 
 class RunCancelled(BaseException):
@@ -183,6 +184,16 @@ def told_reason(run_id: str) -> str | None:
 def untell(run_id: str) -> None:
     """Take back that a run is to end; it was over already."""
     _told.pop(run_id, None)
+
+
+def keep_back(run: Run, reason: str) -> None:
+    """Note why a run that is about to start goes back to its store instead."""
+    _kept_back[attempt_key(run)] = reason
+
+
+def kept_back(run: Run) -> str | None:
+    """Return why a run goes back to its store unstarted, or None if it does not, and forget it."""
+    return _kept_back.pop(attempt_key(run), None)
 
 
 def mark_given_up(run: Run) -> None:

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.errors import survivable
-from goscheduler.executors.context import attempt_key, untell
+from goscheduler.executors.context import attempt_key, keep_back, kept_back, untell
 from goscheduler.runs.model import Outcome, OutcomeKind
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ LONGEST_LOOK = 1.0
 LONGEST_REST = 86_400.0
 #: Of so many runs it is known that they were given up. Most of them never report anything.
 GIVEN_UP_KEPT = 10_000
+LOST_BEFORE = "its lease was lost before it began"
 #: How a run ends although it was told to end otherwise: it was quicker.
 _OWN_ENDS = frozenset({OutcomeKind.SUCCEEDED, OutcomeKind.MISSED})
 
@@ -67,7 +68,8 @@ class Endings:
         key = (run.id, run.fence)
         if self._engine.leases.has_lost(run):
             # Not begun, so not lost: if nobody else has it by now it goes back.
-            self._sentences[key] = Sentence(run, OutcomeKind.SNOOZED, "its lease was lost before it began", math.inf)
+            self._sentences[key] = Sentence(run, OutcomeKind.SNOOZED, LOST_BEFORE, math.inf)
+            keep_back(run, LOST_BEFORE)
         # First noted, then looked: who tells it to end does it the other way round, so one of the two finds the other.
         self._begun[key] = (run, self._engine.clock.now())
         revoked = self._engine.revoked
@@ -174,6 +176,7 @@ class Endings:
             sentence = self._sentences.pop(attempt_key(run), None)
         if sentence is not None:
             untell(run.id)  # not forgotten altogether: its progress goes into its record
+            kept_back(run)  # where the executor did not ask
         if sentence is None or outcome.kind in _OWN_ENDS:
             return outcome
         return outcome._replace(kind=sentence.kind, reason=sentence.reason, error=_error_of(sentence, outcome.error))

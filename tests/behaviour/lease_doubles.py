@@ -8,6 +8,7 @@ from typing import Any
 
 from behaviour_doubles import HoldingExecutor
 
+from goscheduler.executors.base import BaseExecutor
 from goscheduler.executors.call import cancelled
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import Outcome, OutcomeKind
@@ -89,6 +90,14 @@ class QueueingExecutor(HoldingExecutor):
         while self.held:
             run = self.held.pop(0)
             self._report(run, self._attempt(run))
+
+
+class LateExecutor(HoldingExecutor):
+    """Gives what it has been given to an executor in the manner of APScheduler 3 when the test says so."""
+
+    def begin(self) -> None:
+        while self.held:
+            BaseExecutor.submit(self, self.held.pop(0))
 
 
 class Cluster:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from behaviour_doubles import Gate, HoldingExecutor, our_threads, within
-from lease_doubles import FALLIBLE, LEASE, BegunExecutor, Cluster, QueueingExecutor, SharedStore
+from lease_doubles import FALLIBLE, LEASE, BegunExecutor, Cluster, LateExecutor, QueueingExecutor, SharedStore
 
 from goscheduler import BackgroundScheduler, current_run
 from goscheduler.events import EVENT_LEASE_LOST, EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_RECOVERED
@@ -157,6 +157,21 @@ def test_what_a_zombie_has_queued_is_not_started(cluster, looks_first):
     zombie.run_due()
     assert calls == ["ran"]
     assert cluster.outcomes() == [OutcomeKind.LOST, OutcomeKind.SUCCEEDED]
+
+
+@pytest.mark.parametrize("kind", [QueueingExecutor, LateExecutor])
+def test_the_log_says_of_a_run_whose_lease_was_lost_before_it_began_that_it_was_so(cluster, caplog, kind):
+    caplog.set_level("INFO")
+    executor = kind()
+    scheduler = cluster.join(executor)
+    scheduler.add_job(print, "date", id="job")
+    scheduler.run_due()
+    cluster.store.faults["renew_owner"] = OUT
+    cluster.advance(LEASE * 3 / 4)
+    executor.begin()
+    assert "was put back: its lease was lost before it began" in caplog.text
+    assert "removed" not in caplog.text
+    assert "cancelled" not in caplog.text
 
 
 def test_what_was_queued_and_given_up_goes_back_if_nobody_took_it_and_does_not_count_as_a_crash(cluster):
