@@ -43,6 +43,8 @@ class SchedulerConfig:
     """The longest rest, in seconds, before the stores are asked for work that nobody has told of."""
     lease: float = 30.0
     """After how many seconds without a sign of life the others give a scheduler up that shares their store."""
+    start_timeout: float | None = None
+    """For how many seconds a start waits for stores that cannot be reached; None: for ever."""
     job_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Checked options for jobs that do not say otherwise."""
     executors: Mapping[str, Any] = field(default_factory=dict)
@@ -205,6 +207,10 @@ def _parse_lease(value: Any, _faults: _Faults) -> float:
     return _seconds("lease", value)
 
 
+def _parse_start_timeout(value: Any, _faults: _Faults) -> float | None:
+    return None if value is None else _seconds("start_timeout", value)
+
+
 def _seconds(field: str, value: Any) -> float:
     try:
         seconds = float(value)
@@ -280,6 +286,7 @@ _PARSERS: Mapping[str, Callable[[Any, _Faults], Any]] = {
     "jobstore_retry_interval": _parse_retry_interval,
     "poll_interval": _parse_poll_interval,
     "lease": _parse_lease,
+    "start_timeout": _parse_start_timeout,
     "job_defaults": _parse_job_defaults,
     "executors": _parse_executors,
     "jobstores": _parse_jobstores,

@@ -136,8 +136,7 @@ class Worker:
             return
         self._asked_to_stop_at = now
         _logger.info("Draining: nothing is fired any more, running jobs come to their end; once more to stop at once")
-        if self._started:
-            self._host.stop()
+        self._host.stop()  # also a start that waits for a store
 
     def _stop_at_once(self, number: int) -> None:
         _logger.warning("Stopped at once, with jobs running; their runs are given back")

@@ -159,12 +159,12 @@ class Link:
             raise InvalidArgument(
                 f"The Redis server at {self.address} refuses the password or user name: {error}", field="password"
             ) from None
-        except (*LOST, redis.exceptions.BusyLoadingError) as error:
-            told = str(error).rstrip(".")
-            raise StoreUnavailable(f"No Redis server answers at {self.address}: {told}. {self._hint}") from error
-        except redis.ResponseError as error:
-            if not str(error).startswith("NOREPLICAS") and not tells_of_replica(error):
+        except redis.RedisError as error:
+            if not is_outage(error):
                 raise
+            if not isinstance(error, redis.ResponseError):
+                told = str(error).rstrip(".")
+                raise StoreUnavailable(f"No Redis server answers at {self.address}: {told}. {self._hint}") from error
             forget_connections(self.client)
             raise StoreUnavailable(f"The Redis server at {self.address} takes no writes now: {error}") from error
 
@@ -173,6 +173,15 @@ class Link:
         if is_encrypted(self.client):
             return "Is it running, is the address right, does it speak TLS, and is its certificate trusted?"
         return "Is it running, and is the address right? One that speaks TLS needs rediss:// or ssl=True"
+
+
+def is_outage(error: BaseException) -> bool:
+    """Tell whether no server answers, or none that takes writes, at the moment."""
+    if isinstance(error, redis.ResponseError):
+        return str(error).startswith("NOREPLICAS") or tells_of_replica(error)
+    return isinstance(error, (*LOST, redis.exceptions.BusyLoadingError)) and not isinstance(
+        error, redis.AuthenticationError
+    )
 
 
 def tells_of_replica(error: redis.ResponseError) -> bool:

@@ -40,8 +40,12 @@ class Listener:
         """Begin to listen; false if a word of our own does not arrive, as behind a pooler of transactions."""
         self._thread.start()
         self._listening.wait(SELF_TEST_SECONDS)
-        with self._engine.connect() as connection, connection.begin():
-            tell(connection, self._channel, self._test)
+        try:
+            with self._engine.connect() as connection, connection.begin():
+                tell(connection, self._channel, self._test)
+        except BaseException:
+            self.stop()
+            raise
         if self._heard_test.wait(SELF_TEST_SECONDS):
             return True
         self.stop()

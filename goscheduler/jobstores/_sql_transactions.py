@@ -82,6 +82,17 @@ class Transactions:
                 raise GoSchedulerError(f"{_shown(self.engine.url)} refuses us: {_cause(error)}") from error
             raise StoreUnavailable(f"{_shown(self.engine.url)} cannot be reached: {_cause(error)}") from error
 
+    def is_outage(self, error: BaseException) -> bool:
+        """Tell whether a connection was lost or could not be made, or others were in the way for too long."""
+        if isinstance(error, PoolTimeout):
+            return True
+        if not isinstance(error, DBAPIError):
+            return False
+        # What cannot be connected to has been told no statement.
+        unconnected = isinstance(error, OperationalError) and error.statement is None
+        lost = error.connection_invalidated or self.dialect.may_try_again(error)
+        return lost or (unconnected and not self.dialect.is_refusal(error))
+
     def close(self) -> None:
         """Let go of the database."""
         if self._stop_listening is not None:

@@ -37,7 +37,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from goscheduler.errors import ConflictingIdError, JobLookupError, TransientJobError
+from goscheduler.errors import ConflictingIdError, JobLookupError, StoreUnavailable, TransientJobError
 from goscheduler.jobstores._answers import Claimed, Fired, FireRequest, PutBack, Suspended
 from goscheduler.jobstores._finished import note_whether_finished, prune
 from goscheduler.jobstores._runs import LocalRuns
@@ -84,6 +84,13 @@ class BaseJobStore(ABC):
 
     def shutdown(self) -> None:  # noqa: B027 - a store may well have nothing to let go of
         """Let go of everything that :meth:`start` took."""
+
+    def is_outage(self, error: BaseException) -> bool:
+        """Tell whether an error that a method has raised means that the server cannot be reached at the moment.
+
+        A scheduler that starts tries again then. What is wrong for good is no outage.
+        """
+        return isinstance(error, StoreUnavailable)
 
     @abstractmethod
     def lookup_job(self, job_id: str) -> Job | None:

@@ -187,7 +187,10 @@ class _Etcd:
     def listen(self, heard: Callable[[str], None]) -> None:
         if self._watch is not None:
             self._watch.stop()
-        url = self._client.get_url("watch")
+        try:
+            url = self._client.get_url("watch")  # asks the server which version of its interface it has
+        except (requests.RequestException, Etcd3Exception) as error:
+            raise self._unanswered(error) from error
         self._watch = _Watch(self._client.session, url, self._encoded(BELL), heard)
         self._watch.start()
 
@@ -208,7 +211,10 @@ class _Etcd:
                 self._client.get_url(path), data=json.dumps(payload), timeout=(CONNECT_WITHIN, ANSWER_WITHIN)
             )
         except (requests.RequestException, Etcd3Exception) as error:
-            raise StoreUnavailable(f"etcd at {self._client.base_url} did not answer: {type(error).__name__}") from error
+            raise self._unanswered(error) from error
+
+    def _unanswered(self, error: Exception) -> StoreUnavailable:
+        return StoreUnavailable(f"etcd at {self._client.base_url} did not answer: {type(error).__name__}")
 
     def _authenticate(self) -> None:
         self._client.session.headers.pop("Authorization", None)

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 try:
     from pymongo import MongoClient
-    from pymongo.errors import PyMongoError
+    from pymongo.errors import ConnectionFailure, PyMongoError
 except ImportError as error:
     raise ImportError(f'MongoDBJobStore requires PyMongo: pip install "goscheduler[mongodb]" ({error})') from error
 
@@ -160,6 +160,10 @@ class MongoDBJobStore(BaseJobStore):
         if self._connect is not None:
             self.client.close()
             self.client = create_client(*self._connect)
+
+    def is_outage(self, error: BaseException) -> bool:
+        unanswered = isinstance(error, ConnectionFailure) or (isinstance(error, PyMongoError) and error.timeout)
+        return unanswered or super().is_outage(error)
 
     # Jobs
 

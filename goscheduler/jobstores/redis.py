@@ -22,7 +22,7 @@ from goscheduler.jobstores._records import Records
 from goscheduler.jobstores._redis_client import close_client, made_safe, make_client
 from goscheduler.jobstores._redis_firing import Desk
 from goscheduler.jobstores._redis_history import History
-from goscheduler.jobstores._redis_link import Link, check_prefix
+from goscheduler.jobstores._redis_link import Link, check_prefix, is_outage
 from goscheduler.jobstores._redis_listener import Listener
 from goscheduler.jobstores._redis_lists import new_jobs_text
 from goscheduler.jobstores._redis_rows import (
@@ -116,6 +116,9 @@ class RedisJobStore(BaseJobStore):
             listener.stop()
         if self._link.client is not self._given:
             close_client(self._link.client)
+
+    def is_outage(self, error: BaseException) -> bool:
+        return is_outage(error) or super().is_outage(error)
 
     # Jobs
 

@@ -126,6 +126,9 @@ class SQLAlchemyJobStore(StoredJobs):
     def shutdown(self) -> None:
         self._database.close()
 
+    def is_outage(self, error: BaseException) -> bool:
+        return self._database.is_outage(error) or super().is_outage(error)
+
     # Firing
 
     def fire_due(self, request: FireRequest) -> Fired:

@@ -286,7 +286,11 @@ class _ZooKeeper:
                 heard((value or b"").decode("utf-8", "replace"))
             return going_on[0]
 
-        self._connected.DataWatch(self.path(BELL), hear)
+        try:
+            self._connected.DataWatch(self.path(BELL), hear)
+        except (KazooException, KazooTimeoutError) as error:
+            going_on[0] = False
+            raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
 
     def path(self, key: Key) -> str:
         """Return where a key stands."""

@@ -59,9 +59,9 @@ def sync(
         return work.compare()
     work.register_tasks()
     pending = tuple(work.wishes())  # what is wrong with a schedule is an error now, not at the start
-    with scheduler._lock:  # a start that is going on has it
+    with scheduler._lock:  # a start takes it to look what waits, after it has let jobs into the stores
         if not scheduler._jobs.started:
-            scheduler._at_start.append(work.carry_out)
+            scheduler._at_start.append((jobstore, work.carry_out))
             return SyncPlan(pending=pending)
     return work.carry_out()
 

@@ -8,20 +8,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from goscheduler.clock import SYSTEM_CLOCK, Deadline
-from goscheduler.errors import StoreUnavailable
+from goscheduler.clock import Deadline
 from goscheduler.events import EventCode
 from goscheduler.executors.base import BaseExecutor, stop
 from goscheduler.options import check_alias
 from goscheduler.plugins import Kind, base_class, create_plugin
-from goscheduler.schedulers._outages import Outages
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.schedulers._engine import Engine
-
-#: The longest pause, in seconds, between two attempts to reach a store's server when a scheduler starts.
-LONGEST_PAUSE = 5.0
+    from goscheduler.schedulers._patience import Patience
 
 
 class Components:
@@ -51,11 +47,11 @@ class Components:
             stop(executor)
         self._engine.tell_of_scheduler(EventCode.EXECUTOR_REMOVED, alias)
 
-    def add_store(self, alias: str, store: BaseJobStore) -> None:
-        """Add a store, and start it if the scheduler runs."""
+    def add_store(self, alias: str, store: BaseJobStore, patience: Patience) -> None:
+        """Add a store, and start it if the scheduler runs; one whose server is down is waited for."""
         with self._reserved("a job store", alias, self._engine.stores):
             if self._running:
-                self._start_store(alias, store)
+                self._start_store(alias, store, patience)
             self._engine.put_store(alias, store)
         self._engine.tell_of_scheduler(EventCode.JOBSTORE_ADDED, alias)
 
@@ -82,7 +78,7 @@ class Components:
         finally:
             self._being_added.discard((noun, alias))
 
-    def start(self) -> None:
+    def start(self, patience: Patience) -> None:
         """Start all of them. If one fails, those that were started are shut down, and the error is raised."""
         started: list[Callable[[], object]] = []
         try:
@@ -90,7 +86,7 @@ class Components:
                 executor.start(self._scheduler, alias)
                 started.append(executor.shutdown)
             for alias, store in self._engine.stores.items():
-                self._start_store(alias, store)
+                self._start_store(alias, store, patience)
                 started.append(store.shutdown)
         except BaseException:
             for undo in reversed(started):
@@ -98,36 +94,18 @@ class Components:
             raise
         self._running = True
 
-    def _start_store(self, alias: str, store: BaseJobStore) -> None:
-        self._await_store(alias, store)
+    def _start_store(self, alias: str, store: BaseJobStore, patience: Patience) -> None:
+        patience.reach(alias, store, partial(store.start, self._scheduler, alias))
         if not store.shared:
             store.forget_live_runs()
-        if store.shared:
-            store.subscribe(self._engine.wake)
-        if not store.shared and not store.keeps_objects:
-            self._engine.logger.info('Job store "%s" is not shared: let only one scheduler at a time use it', alias)
-
-    def _await_store(self, alias: str, store: BaseJobStore) -> None:
-        """Start a store; one whose server is down is waited for."""
-        outages = Outages()
-        while True:
-            try:
-                store.start(self._scheduler, alias)
-            except StoreUnavailable as error:
-                first = alias not in outages
-                pause = outages.failed(alias, SYSTEM_CLOCK.monotonic(), LONGEST_PAUSE)
-                self._engine.logger.warning(
-                    'Job store "%s" cannot be reached; waiting for it, trying again in %.1f seconds: %s',
-                    alias, pause, error,
-                )
-                if first:
-                    self._engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
-                threading.Event().wait(pause)
-                continue
-            if outages.ended(alias):
-                self._engine.logger.info('Job store "%s" can be reached now', alias)
-                self._engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
+            if not store.keeps_objects:
+                self._engine.logger.info('Job store "%s" is not shared: let only one scheduler at a time use it', alias)
             return
+        try:
+            patience.reach(alias, store, partial(store.subscribe, self._engine.wake))
+        except BaseException:
+            self._guard(f'job store "{alias}"', store.shutdown)
+            raise
 
     def stop_executors(self, wait: bool, deadline: Deadline) -> None:
         """Shut the executors down, all of them before the deadline."""

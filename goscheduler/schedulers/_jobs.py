@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, TransientJobError, shown
 from goscheduler.events import EventCode, JobEvent, SchedulerEvent
 from goscheduler.options import DEFAULTS, JobOptions, check_name_of, filled_in
-from goscheduler.schedulers._pending import Addition, WaitingRoom
+from goscheduler.schedulers._pending import Addition, WaitingRoom, add_waiting
 from goscheduler.schedulers._removal import Removal
 from goscheduler.tasks import UnknownTask
 from goscheduler.times import utc_timestamp
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.schedulers._engine import Engine
+    from goscheduler.schedulers._patience import Patience
 
 #: How often an add or replace is tried while others keep adding and removing the same id.
 ADD_TRIES = 5
@@ -45,11 +46,11 @@ class Jobs:
         self.defaults: JobOptions = DEFAULTS
         self._switch = threading.Lock()
 
-    def begin(self) -> None:
+    def begin(self, patience: Patience) -> None:
         """Let jobs go into the stores from now on, those that were waiting first of all."""
         with self._switch:
             self.started = True
-        self._add_waiting()
+        add_waiting(self, patience)
 
     def end(self) -> None:
         """Let jobs wait from now on."""
@@ -90,44 +91,6 @@ class Jobs:
             addition.job._waits_for = addition.jobstore
             self.waiting.setdefault(addition.jobstore, WaitingRoom()).put(addition)
         self._engine.logger.info("Adding job tentatively -- it will be properly scheduled when the scheduler starts")
-        return True
-
-    def _add_waiting(self) -> None:
-        """Put the jobs that were added before the start into their stores: all of them or, if that fails, none."""
-        additions = [addition for room in self.waiting.values() for addition in room.additions.values()]
-        for addition in additions:
-            self._check_waiting(addition)
-        as_they_were = [(addition.job, addition.job._edited()) for addition in additions]
-        undo: list[Callable[[], object]] = []
-        try:
-            added = [addition for addition in additions if self._is_worth_adding(addition)]
-            for addition in added:
-                undo.append(self._write(addition))
-        except BaseException:
-            for action in reversed(undo):
-                action()
-            for job, before in as_they_were:
-                job._adopt(before)
-            raise
-        self.waiting = {}
-        for addition in added:
-            self._announce(addition)
-
-    def _check_waiting(self, addition: Addition) -> None:
-        """Raise what would keep a job out of its store, as far as that can be told without writing."""
-        store = self._store(addition.jobstore)
-        self._refuse_transient(addition.job, store)
-        if addition.if_exists == "error" and store.lookup_job(addition.job.id) is not None:
-            raise ConflictingIdError(addition.job.id)
-
-    def _is_worth_adding(self, addition: Addition) -> bool:
-        """Complete a waiting job; false if it has no fire time left by now, and is dropped with an event."""
-        try:
-            self._complete(addition)
-        except NeverFires as error:
-            self._engine.logger.error('Job "%s" is not added: %s', addition.job.name, error)
-            self._tell(EventCode.JOB_REMOVED, addition.job.id, addition.jobstore)
-            return False
         return True
 
     def refuse_taken_ids(self, job_ids: Iterable[str], jobstore: str) -> None:
@@ -243,10 +206,15 @@ class Jobs:
             removal.wait(self._is_started)
         self._engine.tell([SchedulerEvent(EventCode.ALL_JOBS_REMOVED, jobstore)])
 
-    def release_suspended(self, executor: str | None = None) -> None:
-        """Let suspended jobs fire again, those of one executor that has come, or all."""
+    def release_suspended(self, executor: str) -> None:
+        """Let suspended jobs fire again whose executor has come."""
         for alias, store in self._engine.stores.items():
-            self._engine.release_suspended(alias, store, lambda job, _: executor in (None, job.executor))
+            self._engine.release_suspended(alias, store, lambda job, _: executor == job.executor)
+
+    def release_all_suspended(self, patience: Patience) -> None:
+        """Let all suspended jobs fire again, at the start."""
+        for alias, store in self._engine.stores.items():
+            patience.reach(alias, store, partial(self._engine.release_suspended, alias, store, lambda *_: True))
 
     def _complete(self, addition: Addition) -> None:
         """Fill in what the definition leaves open: options by their defaults, the first fire time by the trigger."""

@@ -24,6 +24,7 @@ import os
 import threading
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -34,6 +35,7 @@ from goscheduler.runs.model import OutcomeKind, Owner, Run
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.schedulers._engine import Engine
+    from goscheduler.schedulers._patience import Patience
 
 #: Shares of a lease.
 RENEW_AFTER = 1 / 4
@@ -78,12 +80,16 @@ class Leases:
         self._lock, self._stopping = threading.Lock(), {}
         self._started_at = self._engine.clock.now()
 
-    def start(self) -> None:
+    def start(self, patience: Patience) -> None:
         """Take the leases of the shared stores that are new, and renew each on a thread of its own from now on."""
         for alias, store in self._engine.stores.items():
             if store.shared and alias not in self._stopping:
                 stopping = self._stopping[alias] = threading.Event()
-                self._renew(alias, store)
+                try:
+                    patience.reach(alias, store, partial(self._renew, alias, store, first=True))
+                except BaseException:
+                    del self._stopping[alias]
+                    raise
                 threading.Thread(
                     target=self._keep_renewing, args=(alias, store, stopping), name="goscheduler-lease", daemon=True
                 ).start()
@@ -171,12 +177,15 @@ class Leases:
         lease, pause = self._leases.get(alias), RENEW_AFTER * self.length
         return min(pause, TRY_AGAIN_AFTER) if lease is not None and lease.failing else pause
 
-    def _renew(self, alias: str, store: BaseJobStore) -> None:
-        if not self._try_to_renew(alias, store):
-            self._try_to_renew(alias, store)  # as somebody new
+    def _renew(self, alias: str, store: BaseJobStore, first: bool = False) -> None:
+        if not self._try_to_renew(alias, store, first):
+            self._try_to_renew(alias, store, first)  # as somebody new
 
-    def _try_to_renew(self, alias: str, store: BaseJobStore) -> bool:
-        """Renew if the store answers; false if it says that we were given up."""
+    def _try_to_renew(self, alias: str, store: BaseJobStore, first: bool) -> bool:
+        """Renew if the store answers; false if it says that we were given up.
+
+        The first time, a store that cannot be reached raises: the start waits for it.
+        """
         now = self._engine.clock.monotonic()
         lease = self._leases.setdefault(alias, Lease(uuid4().hex, now))
         lease.tried = now
@@ -184,6 +193,9 @@ class Leases:
             alive = store.renew_owner(self._account_of(lease), self._engine.clock.now(), timedelta(seconds=self.length))
         except BaseException as error:
             if not survivable(error):
+                raise
+            if first and store.is_outage(error):
+                del self._leases[alias]  # somebody new the next time: this one may be known, and lapse meanwhile
                 raise
             self._could_not(alias, lease, error)
             return True

@@ -12,6 +12,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import tzinfo
 from functools import partial
 from typing import Any
@@ -34,6 +35,7 @@ from goscheduler.schedulers import _process
 from goscheduler.schedulers._components import Components
 from goscheduler.schedulers._engine import Engine
 from goscheduler.schedulers._jobs import Jobs
+from goscheduler.schedulers._patience import GivenUp, Patience
 from goscheduler.schedulers._runs import Runs
 from goscheduler.schedulers._settle import Settler
 from goscheduler.schedulers._tick import hear, process_due
@@ -68,8 +70,12 @@ class SchedulerLife(ABC):
         self._engine.wake = self._wake_if_started
         self._tasks = self._engine.tasks
         self._tasks.when_changed = self._wake_unless_paused
-        self._at_start: list[Callable[[], object]] = []
-        """What waits until jobs can go into the stores."""
+        self._at_start: list[tuple[str, Callable[[], object]]] = []
+        """What waits until jobs can go into the stores, with the alias of the store that it goes to."""
+        self._starting: Patience | None = None
+        """The start that is going on."""
+        self._additions: list[Patience] = []
+        """Stores that are being added while the scheduler runs."""
         self._stopped = threading.Event()
         self._stopped.set()
         self.configure({} if gconfig is None else gconfig, **options)
@@ -83,7 +89,7 @@ class SchedulerLife(ABC):
 
         :raises SchedulerAlreadyRunningError: if the scheduler runs
         """
-        if self.state != STATE_STOPPED:
+        if self.state != STATE_STOPPED or self._starting is not None:
             raise SchedulerAlreadyRunningError
         self._configure(collect_settings(gconfig, prefix, options))
 
@@ -102,6 +108,7 @@ class SchedulerLife(ABC):
         self._tasks.registered_only = config.registered_only
         self._engine.retention = config.retention
         self._engine.poll_interval, self._engine.leases.length = config.poll_interval, config.lease
+        self._start_timeout = config.start_timeout
         self._engine.executors, self._engine.stores = executors, stores
         self._jobs.defaults = parse_options(config.job_defaults, DEFAULTS, where="job_defaults")
 
@@ -126,52 +133,86 @@ class SchedulerLife(ABC):
     def start(self, paused: bool = False) -> None:
         """Start executors and stores, add the pending jobs, and begin to fire, unless ``paused``.
 
-        If anything fails the scheduler is stopped again as if nothing had happened, and the error is raised.
+        A store whose server cannot be reached is waited for, for ``start_timeout`` seconds or, without one, for as long
+        as it takes; :meth:`shutdown` ends that, and then this returns as if the scheduler had been started before. If
+        anything fails the scheduler is stopped again as if nothing had happened, and the error is raised.
 
-        :raises SchedulerAlreadyRunningError: if it runs
+        :raises SchedulerAlreadyRunningError: if it runs, or is being started
+        :raises StoreUnavailable: if a store could not be reached within ``start_timeout``
         """
         _process.refuse_uwsgi_without_threads()
-        while not self._start_unless_shutting_down(STATE_PAUSED if paused else STATE_RUNNING):
-            self._await_shutdown()
+        patience = self._begin_start()
+        try:
+            self._start_parts(patience)
+            with self._lock:
+                self._prepare_loop()
+                self._stopped.clear()
+                self._starting, self.state = None, STATE_PAUSED if paused else STATE_RUNNING
+        except GivenUp:
+            self._logger.info("Scheduler was shut down before it had been started")
+            return
+        finally:
+            self._end_start(patience)
+        patience.tell_of_recovery()
         self._logger.info("Scheduler started")
         self._engine.tell_of_scheduler(EventCode.SCHEDULER_STARTED)
         self._begin_loop()
 
-    def _start_unless_shutting_down(self, state: int) -> bool:
+    def _begin_start(self) -> Patience:
+        """Keep other starts off, when a shutdown that is going on has ended."""
+        while True:
+            with self._lock:
+                if self.state != STATE_STOPPED or self._starting is not None:
+                    raise SchedulerAlreadyRunningError
+                if self._stopped.is_set():
+                    self._starting = self._new_patience()
+                    return self._starting
+            self._await_shutdown()
+
+    def _end_start(self, patience: Patience) -> None:
         with self._lock:
-            if self.state != STATE_STOPPED:
-                raise SchedulerAlreadyRunningError
-            if not self._stopped.is_set():
-                return False
-            self._start_parts()
-            self._prepare_loop()
-            self._stopped.clear()
-            self.state = state
-            return True
+            if self._starting is patience:
+                self._starting = None  # it has failed
+            else:
+                patience.succeeded = True
+        patience.end()
 
     def shutdown(self, wait: bool = True, timeout: float | None = None) -> Any:
         """Stop firing, and with ``wait`` let what has been started end, for at most ``timeout`` seconds.
 
         Events are delivered before it returns. Called from inside a job or a listener it returns at once, and the rest
-        happens when that job or listener has ended.
+        happens when that job or listener has ended. A start that is going on is given up.
 
         :raises SchedulerNotRunningError: if it is stopped
         """
         check_timeout(timeout)
         with self._lock:
-            if self.state == STATE_STOPPED:
-                raise SchedulerNotRunningError
-            self.state = STATE_STOPPED
-            self._jobs.end()
-        return self._shut_down(wait, timeout)
+            starting = self._starting
+            if starting is None:
+                if self.state == STATE_STOPPED:
+                    raise SchedulerNotRunningError
+                self.state = STATE_STOPPED
+                self._jobs.end()
+        if starting is not None:
+            return self._shut_down(partial(self._give_up, starting, wait, timeout))
+        for addition in list(self._additions):
+            addition.give_up()
+        return self._shut_down(partial(self._finish_shutdown, wait, timeout))
 
-    def _shut_down(self, wait: bool, timeout: float | None) -> Any:
+    def _shut_down(self, finish: Callable[[], None]) -> Any:
         if self._is_called_from_inside():
-            threading.Thread(
-                target=self._finish_shutdown, args=(wait, timeout), name="goscheduler-shutdown"
-            ).start()
+            threading.Thread(target=finish, name="goscheduler-shutdown").start()
         else:
-            self._finish_shutdown(wait, timeout)
+            finish()
+
+    def _give_up(self, starting: Patience, wait: bool, timeout: float | None) -> None:
+        """End a start; one that was too far advanced for that is followed by a shutdown."""
+        deadline = Deadline(SYSTEM_CLOCK, timeout)
+        starting.give_up()
+        starting.wait_for_end(timeout)
+        if starting.succeeded:
+            with suppress(SchedulerNotRunningError):
+                SchedulerLife.shutdown(self, wait, deadline.left())
 
     def pause(self) -> None:
         """Stop firing; what runs goes on. What comes due meanwhile meets the misfire rule on :meth:`resume`."""
@@ -246,33 +287,67 @@ class SchedulerLife(ABC):
     def _end_loop(self, timeout: float | None) -> None:
         """Stop calling :meth:`_process_jobs`, and return when the last call has ended or ``timeout`` is over."""
 
-    def _start_parts(self) -> None:
+    def _start_parts(self, patience: Patience) -> None:
         self._engine.begin_life()
         if "default" not in self._engine.executors:
             self._components.add_executor("default", self._create_default_executor())
         if "default" not in self._engine.stores:
-            self._components.add_store("default", self._create_default_jobstore())
-        self._components.start()
+            self._components.add_store("default", self._create_default_jobstore(), patience)
+        self._components.start(patience)
         try:
             self._start_settling()
-            self._start_leases()
-            self._jobs.begin()
-            self._do_what_waited()
-            self._jobs.release_suspended()
+            self._jobs.begin(patience)
+            self._do_what_waited(patience)
+            self._jobs.release_all_suspended(patience)
+            self._start_leases(patience)  # last: what was waited for before would outlast them
         except BaseException:
             self._stop_parts(wait=False, deadline=Deadline(self.clock, None))
             raise
 
-    def _do_what_waited(self) -> None:
-        while self._at_start:
-            self._at_start[0]()
+    def _do_what_waited(self, patience: Patience) -> None:
+        while True:
+            with self._lock:  # who saw that jobs have to wait has said by then what is to be done
+                if not self._at_start:
+                    return
+            alias, action = self._at_start[0]
+            store = self._engine.stores.get(alias)
+            if store is None:
+                action()  # says itself what is wrong
+            else:
+                patience.reach(alias, store, action)
             del self._at_start[0]  # not before: what raises is done again by the next start
 
     def _start_settling(self) -> None:
         self._settler.start()
 
-    def _start_leases(self) -> None:
-        self._engine.leases.start()
+    def _start_leases(self, patience: Patience) -> None:
+        self._engine.leases.start(patience)
+
+    def _add_store(self, alias: str, store: BaseJobStore) -> None:
+        """Add a store, and let it be of use if the scheduler runs."""
+        patience = self._new_patience()
+        self._additions.append(patience)
+        try:
+            self._components.add_store(alias, store, patience)
+            if self.running:
+                self._lease_or_remove(alias, patience)
+            patience.tell_of_recovery()
+        finally:
+            self._additions.remove(patience)
+
+    def _lease_or_remove(self, alias: str, patience: Patience) -> None:
+        try:
+            self._start_leases(patience)
+        except BaseException:
+            self._components.remove_store(alias, shutdown=True)
+            raise
+
+    def _new_patience(self) -> Patience:
+        return Patience(self._engine, self._start_timeout, self._hint_while_waiting)
+
+    def _hint_while_waiting(self) -> str:
+        """Return what else is to be said when the start has to wait for a store."""
+        return ""
 
     def _finish_shutdown(self, wait: bool, timeout: float | None) -> None:
         try:
@@ -296,8 +371,10 @@ class SchedulerLife(ABC):
 
     def _is_called_from_inside(self) -> bool:
         """Tell whether the caller is a job, a listener or a thread that a shutdown would wait for."""
+        starting = self._starting
         return (
-            self._engine.leases.is_ours(owner_of_current_run())
+            (starting is not None and starting.is_current_thread())
+            or self._engine.leases.is_ours(owner_of_current_run())
             or self._engine.bus.is_called_from_listener()
             or self._settler.is_current_thread()
         )
@@ -331,6 +408,7 @@ class SchedulerLife(ABC):
         self._lock = threading.RLock()
         self.state = STATE_STOPPED
         self._stopped.set()
+        self._starting, self._additions = None, []
         self._jobs = self._jobs.in_child()
         self._engine.bus.forget_thread()
         self._settler = Settler(self._engine, self._wake_unless_paused)

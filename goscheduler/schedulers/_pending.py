@@ -1,20 +1,24 @@
 """Jobs that were added before their scheduler was started.
 
 They wait in stores of their own, one for each store that they are meant for, so that every operation on jobs works the
-same before and after the start.
+same before and after the start. :func:`add_waiting` puts them where they belong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goscheduler.errors import ConflictingIdError, JobLookupError
+from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires
+from goscheduler.events import EventCode
 from goscheduler.jobstores.base import BaseJobStore
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
+    from goscheduler.schedulers._jobs import Jobs
+    from goscheduler.schedulers._patience import Patience
 
 
 class Addition(NamedTuple):
@@ -86,3 +90,73 @@ class WaitingRoom(BaseJobStore):
 
     def remove_all_jobs(self) -> None:
         self.additions.clear()
+
+
+def add_waiting(jobs: Jobs, patience: Patience) -> None:
+    """Put the jobs that were added before the start into their stores: all of them or, if that fails, none."""
+    additions = [addition for room in jobs.waiting.values() for addition in room.additions.values()]
+    for addition in additions:
+        patience.reach(addition.jobstore, jobs._store(addition.jobstore), partial(_check, jobs, addition))
+    as_they_were = [(addition.job, addition.job._edited()) for addition in additions]
+    undo: list[Callable[[], object]] = []
+    try:
+        added = [addition for addition in additions if _is_worth_adding(jobs, addition)]
+        for addition in added:
+            undo.append(_write(jobs, addition, patience))
+    except BaseException:
+        _take_back(jobs, undo)
+        for job, before in as_they_were:
+            job._adopt(before)
+        raise
+    jobs.waiting = {}
+    for addition in added:
+        jobs._announce(addition)
+
+
+def _check(jobs: Jobs, addition: Addition) -> None:
+    """Raise what would keep a job out of its store, as far as that can be told without writing."""
+    store = jobs._store(addition.jobstore)
+    jobs._refuse_transient(addition.job, store)
+    if addition.if_exists == "error" and store.lookup_job(addition.job.id) is not None:
+        raise ConflictingIdError(addition.job.id)
+
+
+def _is_worth_adding(jobs: Jobs, addition: Addition) -> bool:
+    """Complete a waiting job; false if it has no fire time left by now, and is dropped with an event."""
+    try:
+        jobs._complete(addition)
+    except NeverFires as error:
+        jobs._engine.logger.error('Job "%s" is not added: %s', addition.job.name, error)
+        jobs._tell(EventCode.JOB_REMOVED, addition.job.id, addition.jobstore)
+        return False
+    return True
+
+
+def _write(jobs: Jobs, addition: Addition, patience: Patience) -> Callable[[], object]:
+    """Write a waiting job, as often as its store has to be waited for, and return what takes that back."""
+    job, store = addition.job, jobs._store(addition.jobstore)
+    tried = False
+
+    def write() -> Callable[[], object]:
+        nonlocal tried
+        if tried and addition.if_exists == "error" and _is_written(store, job):
+            return partial(jobs._forget, store, job)
+        tried = True
+        return jobs._write(addition)
+
+    return patience.reach(addition.jobstore, store, write)
+
+
+def _is_written(store: BaseJobStore, job: Job) -> bool:
+    """Tell whether a job is in its store although the answer to its addition was lost: its id was free before."""
+    found = store.lookup_job(job.id)
+    return found is not None and found.func_ref == job.func_ref and found.trigger.same_schedule_as(job.trigger)
+
+
+def _take_back(jobs: Jobs, undo: Sequence[Callable[[], object]]) -> None:
+    """Take back what was written, as far as the stores answer."""
+    for action in reversed(undo):
+        try:
+            action()
+        except Exception:
+            jobs._engine.logger.exception("A job of a start that has failed could not be taken out of its store again")

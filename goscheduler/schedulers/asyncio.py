@@ -50,12 +50,12 @@ class AsyncIOScheduler(BackgroundScheduler):
             self._eventloop = asyncio.get_running_loop() if given is None or given.is_closed() else given
         super().start(paused)
 
-    def _shut_down(self, wait: bool, timeout: float | None) -> Awaitable[None]:
+    def _shut_down(self, finish: Callable[[], None]) -> Awaitable[None]:
         """Shut down; on the event loop without blocking it, and then the result can be awaited."""
         loop = running_loop()
         if loop is not None and loop is self._eventloop and not self._is_called_from_inside():
-            return loop.run_in_executor(None, self._finish_shutdown, wait, timeout)
-        super()._shut_down(wait, timeout)
+            return loop.run_in_executor(None, finish)
+        super()._shut_down(finish)
         return _Done()
 
     def _await_shutdown(self) -> None:

@@ -76,12 +76,12 @@ class BaseScheduler(SchedulerLife):
     def add_jobstore(self, jobstore: BaseJobStore | str, alias: str = "default", **jobstore_opts: Any) -> None:
         """Add a job store, given as an instance or as the name of a plug-in and its options.
 
+        While the scheduler runs, a store whose server is down is waited for, as at the start.
+
         :raises ValueError: if there is one by this alias
+        :raises StoreUnavailable: if its server could not be reached within ``start_timeout``
         """
-        instance = component("jobstore", jobstore, jobstore_opts)
-        self._components.add_store(alias, instance)
-        if self.running:
-            self._start_leases()
+        self._add_store(alias, component("jobstore", jobstore, jobstore_opts))
         self._wake_unless_paused()
 
     def remove_jobstore(self, alias: str, shutdown: bool = True) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goscheduler.config import SchedulerConfig
 from goscheduler.executors.base import BaseExecutor
@@ -13,6 +13,9 @@ from goscheduler.executors.debug import DebugExecutor
 from goscheduler.schedulers.base import STATE_RUNNING, BaseScheduler
 from goscheduler.testing.clock import ManualClock
 from goscheduler.times import parse_duration
+
+if TYPE_CHECKING:
+    from goscheduler.schedulers._patience import Patience
 
 #: More rounds than this at one moment mean that something is due again and again without time passing.
 MAX_ROUNDS = 100_000
@@ -89,7 +92,7 @@ class ManualScheduler(BaseScheduler):
     def _start_settling(self) -> None:
         """Nothing to start: :meth:`run_due` settles."""
 
-    def _start_leases(self) -> None:
+    def _start_leases(self, patience: Patience) -> None:
         """Take the leases; :meth:`run_due` renews them."""
         self._engine.leases.renew_all()
 
