@@ -93,7 +93,7 @@ class Host:
 
     def _serve_on_a_loop(self, scheduler: AsyncIOScheduler, paused: bool) -> None:
         async def serve() -> None:
-            scheduler.start(paused)
+            await scheduler.aio.start(paused)
             await asyncio.to_thread(scheduler._stopped.wait)
 
         if scheduler._given_loop is None:

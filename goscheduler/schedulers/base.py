@@ -55,7 +55,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class BaseScheduler(SchedulerLife):
     """Runs jobs at the right time. Use one of the subclasses."""
 
-    def add_executor(self, executor: BaseExecutor | str, alias: str = "default", **executor_opts: Any) -> None:
+    def add_executor(self, /, executor: BaseExecutor | str, alias: str = "default", **executor_opts: Any) -> None:
         """Add an executor, given as an instance or as the name of a plug-in and its options.
 
         :raises ValueError: if there is one by this alias
@@ -73,7 +73,7 @@ class BaseScheduler(SchedulerLife):
         """
         self._components.remove_executor(alias, shutdown)
 
-    def add_jobstore(self, jobstore: BaseJobStore | str, alias: str = "default", **jobstore_opts: Any) -> None:
+    def add_jobstore(self, /, jobstore: BaseJobStore | str, alias: str = "default", **jobstore_opts: Any) -> None:
         """Add a job store, given as an instance or as the name of a plug-in and its options.
 
         While the scheduler runs, a store whose server is down is waited for, as at the start.
@@ -122,6 +122,7 @@ class BaseScheduler(SchedulerLife):
 
     def add_job(
         self,
+        /,
         func: Callable[..., Any] | str,
         trigger: BaseTrigger | str | None = None,
         args: Iterable[Any] | None = None,
@@ -234,7 +235,7 @@ class BaseScheduler(SchedulerLife):
 
         return decorate
 
-    def modify_job(self, job_id: str, jobstore: str | None = None, **changes: Any) -> Job:
+    def modify_job(self, /, job_id: str, jobstore: str | None = None, **changes: Any) -> Job:
         """Change attributes of a job, all of them or none. A new trigger gives a new next run time.
 
         :raises JobLookupError: if there is no such job
@@ -242,7 +243,12 @@ class BaseScheduler(SchedulerLife):
         return self._jobs.modify(job_id, jobstore, **changes)
 
     def reschedule_job(
-        self, job_id: str, jobstore: str | None = None, trigger: BaseTrigger | str | None = None, **trigger_args: Any
+        self,
+        /,
+        job_id: str,
+        jobstore: str | None = None,
+        trigger: BaseTrigger | str | None = None,
+        **trigger_args: Any,
     ) -> Job:
         """Give a job another trigger and compute its next run from now.
 
