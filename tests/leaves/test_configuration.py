@@ -112,6 +112,7 @@ def test_options_of_one_scheduler_class_are_passed_on_as_given() -> None:
         ({"jobstore_retry_interval": "soon"}, InvalidArgument, "must be a positive number of seconds, got 'soon'"),
         ({"jobstore_retry_interval": float("nan")}, InvalidArgument, "must be a positive number of seconds, got nan"),
         ({"jobstore_retry_interval": []}, InvalidArgument, r"must be a positive number of seconds, got \[\]"),
+        ({"start_timeout": 0}, InvalidArgument, "start_timeout must be a positive number of seconds, got 0"),
         ({"job_defaults": 5}, TypeError, "job_defaults must be a mapping, got 5"),
         ({"job_defaults": {"max_instance": 1}}, UnknownOption, "for job_defaults; did you mean 'max_instances'"),
         ({"job_defaults": {"max_instances": 0}}, InvalidArgument, "max_instances must be a positive integer, got 0"),
