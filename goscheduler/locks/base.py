@@ -26,6 +26,9 @@ from goscheduler.clock import SYSTEM_CLOCK, Clock
 
 #: How long one call may take at most, in seconds, however long the lock lasts.
 LONGEST_CALL = 5.0
+#: What a call is given at least, however short the lock is. On a busy machine a shorter limit would cut connections to
+#: servers that are well.
+LEAST_CALL = 1.0
 LONGEST_KEY = 200
 
 
@@ -64,8 +67,12 @@ class LockBackend(ABC):
 
 
 def call_seconds(ttl: float) -> float:
-    """Return how long a call about a lock of this length may take: so that three of them fit into it."""
-    return min(LONGEST_CALL, ttl / 3)
+    """Return how long a call about a lock of this length may take: a third of it, within fixed bounds.
+
+    For a short lock that may be more than its whole time. The holder is still safe, because it counts the time of its
+    lock from before it asked.
+    """
+    return max(LEAST_CALL, min(LONGEST_CALL, ttl / 3))
 
 
 def key_of(name: str) -> str:

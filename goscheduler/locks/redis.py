@@ -60,7 +60,7 @@ _LOST = (
     redis.exceptions.MasterDownError,
 )
 #: The deadlines that there are connections for.
-_DEADLINES = (5.0, 2.0, 1.0, 0.5, 0.2, 0.1)
+_DEADLINES = (5.0, 2.0, 1.0)
 
 
 class RedisLocks(LockBackend):

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from lock_places import KINDS, Place
 
+from goscheduler.locks import lock
 from goscheduler.locks._find import close_connections
 from goscheduler.locks.memory import MemoryLocks
 
@@ -21,12 +22,14 @@ def place_of(url_of):
     """Return an empty place of some kind."""
 
     def place(kind):
-        return Place(kind, MemoryLocks() if kind == "memory" else url_of(kind))
+        where = MemoryLocks() if kind == "memory" else url_of(kind)
+        with lock(where, "first"):  # makes the connection and the table, which is not to count as time of a short lock
+            return Place(kind, where)
 
     yield place
     for thread in threading.enumerate():
         if thread.name == "goscheduler-locks":
-            thread.join(5)  # or it would give a connection back to a pool that nobody closes any more
+            thread.join(60)  # or it would give a connection back to a pool that nobody closes any more
     close_connections()
 
 

@@ -25,7 +25,7 @@ def _answer(held: Lock, question: str) -> object:
     if question == "held":
         return held.held
     if question == "lost":
-        return held.lost.wait(10)
+        return held.lost.wait(60)
     return held.extend() if question == "extend" else held.release()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from lock_places import KINDS
+from lock_places import KINDS, RENEWED
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import LockLost, LockNotAcquired
@@ -39,7 +39,7 @@ def test_a_lock_has_one_holder_and_is_free_when_it_was_released(place):
 def test_a_lock_whose_time_is_over_goes_to_who_waits_and_its_holder_is_refused(place):
     begun = SYSTEM_CLOCK.monotonic()
     first = acquire(place.where, "report", place.short)
-    second = acquire(place.where, "report", 30, wait=20)
+    second = acquire(place.where, "report", 30, wait=60)
     assert SYSTEM_CLOCK.monotonic() - begun >= place.short * 0.9
     assert second.fence > first.fence
     assert not first.held
@@ -53,7 +53,7 @@ def test_a_lock_whose_time_is_over_goes_to_who_waits_and_its_holder_is_refused(p
 def test_a_lock_that_ended_and_that_nobody_took_is_not_had_again_by_extending_it(place):
     first = acquire(place.where, "report", place.short)
     witness = acquire(place.where, "witness", place.short)
-    acquire(place.where, "witness", place.short, wait=20)
+    acquire(place.where, "witness", place.short, wait=60)
     assert witness.fence
     assert first.extend() is False
     assert acquire(place.where, "report", 30).fence > first.fence
@@ -61,10 +61,10 @@ def test_a_lock_that_ended_and_that_nobody_took_is_not_had_again_by_extending_it
 
 def test_a_lock_that_is_extended_lasts_longer(place):
     first = acquire(place.where, "report", place.short)
-    witness = acquire(place.where, "witness", place.short)
     assert first.extend(30) is True
     assert first.ttl == 30
-    assert acquire(place.where, "witness", 30, wait=20).fence > witness.fence
+    witness = acquire(place.where, "witness", place.short)
+    assert acquire(place.where, "witness", 30, wait=60).fence > witness.fence
     assert acquire(place.where, "report", 30) is None
     assert first.held
     assert first.release() is True
@@ -98,10 +98,10 @@ def test_a_request_that_is_sent_again_gets_what_it_got_the_first_time(place):
 def test_who_waits_gets_a_lock_soon_after_it_was_released(place):
     first = acquire(place.where, "report", 30)
     found = []
-    waiting = threading.Thread(target=lambda: found.append(acquire(place.where, "report", 30, wait=20)))
+    waiting = threading.Thread(target=lambda: found.append(acquire(place.where, "report", 30, wait=60)))
     waiting.start()
     assert first.release() is True
-    waiting.join(10)
+    waiting.join(60)
     assert found[0].fence > first.fence
 
 
@@ -125,7 +125,7 @@ def test_threads_that_count_under_a_lock_lose_nothing(place):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(40)
+        thread.join(60)
     assert count == [15]
     assert fences == sorted(set(fences))
 
@@ -143,7 +143,7 @@ def test_a_block_under_a_lock_releases_it_at_its_end(place):
 def test_a_block_that_outlives_its_lock_says_so(place):
     first = lock(place.where, "report", place.short)
     with pytest.raises(LockLost, match="report") as caught, first:
-        acquire(place.where, "report", 30, wait=20)
+        acquire(place.where, "report", 30, wait=60)
     assert caught.value.fence == first.fence
     with pytest.raises(LockLost):
         first.check()
@@ -158,12 +158,10 @@ def test_names_are_only_names(place):
 
 
 def test_a_lock_that_is_renewed_outlives_its_time_and_ends_with_its_release(place):
-    enough = max(place.short, 1.0)  # a busy machine must be able to renew it in time
-    first = acquire(place.where, "report", enough, renew=True)
-    for _ in range(2):
-        witness = acquire(place.where, "witness", enough, wait=20)
-        assert witness is not None
-    assert acquire(place.where, "report", 30, wait=place.short) is None
+    first = acquire(place.where, "report", RENEWED, renew=True)
+    witness = acquire(place.where, "witness", RENEWED)
+    assert acquire(place.where, "witness", 30, wait=60).fence > witness.fence
+    assert acquire(place.where, "report", 30) is None
     assert first.held
     assert not first.lost.is_set()
     assert first.release() is True

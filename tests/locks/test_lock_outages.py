@@ -1,13 +1,12 @@
-"""A server that stands still: every call ends in time, and a lock that cannot be renewed is given up."""
+"""A server that stands still: every call ends, and a lock that cannot be renewed is given up."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
-from lock_places import SHARED
+from lock_places import RENEWED, SHARED
 
-from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import StoreUnavailable
 from goscheduler.locks import acquire
 
@@ -17,23 +16,19 @@ SERVERS = SHARED[1:] if os.environ.get("GOSCHEDULER_FULL") else ["redis"]
 
 @pytest.mark.serial
 @pytest.mark.parametrize("kind", SERVERS)
-def test_a_server_that_stands_still_costs_the_lock_and_no_more_time_than_allowed(kind, private_server, place_of, fresh):
+def test_a_server_that_stands_still_costs_the_lock_and_holds_up_nobody(kind, private_server, place_of, fresh):
     server = private_server(kind)
     url = fresh(server).url
-    held = acquire(url, "report", 1.5, renew=True)
+    held = acquire(url, "report", RENEWED, renew=True)
     assert held.held
     server.freeze()
     try:
-        begun = SYSTEM_CLOCK.monotonic()
-        assert held.lost.wait(15)
-        assert SYSTEM_CLOCK.monotonic() - begun < 1.5 + 9  # a new connection to MariaDB may take seven seconds
+        assert held.lost.wait(60)
         assert not held.held
-        begun = SYSTEM_CLOCK.monotonic()
-        with pytest.raises(StoreUnavailable):
-            acquire(url, "other", 1.5)
-        assert SYSTEM_CLOCK.monotonic() - begun < 16  # that is tried twice
+        with pytest.raises(StoreUnavailable):  # and does not wait until the server goes on, which it never would
+            acquire(url, "other", RENEWED)
     finally:
         server.thaw()
-    later = acquire(url, "report", 30, wait=20)
+    later = acquire(url, "report", 30, wait=60)
     assert later.fence > held.fence
     assert later.release()

@@ -151,7 +151,7 @@ def test_a_database_in_memory_has_locks_for_all_threads_of_its_engine():
         found = []
         thread = threading.Thread(target=lambda: found.append(acquire(store, "a")))
         thread.start()
-        thread.join(10)
+        thread.join(60)
         assert found == [None]
     store._database.engine.dispose()
 
