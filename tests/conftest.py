@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,11 +13,11 @@ from hypothesis import HealthCheck, settings
 sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("servers", "tools", "stores")]
 pytest_plugins = ["server_fixtures", "spreading"]
 
-settings.register_profile("default", max_examples=60, deadline=None)
-settings.register_profile(
-    "ci", max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.register_profile("thorough", max_examples=2000, deadline=None)
+# How long an example takes, or its making, says only how busy the machine is.
+ANY_SPEED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", max_examples=60, **ANY_SPEED)
+settings.register_profile("ci", max_examples=12, derandomize=True, **ANY_SPEED)
+settings.register_profile("thorough", max_examples=2000, **ANY_SPEED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
 

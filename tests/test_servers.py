@@ -24,7 +24,7 @@ from server_process import HOST, Space
 from shared_servers import KINDS
 
 FOLDERS = [str(Path(__file__).parent / name) for name in ("servers", "tools")]
-PATIENCE = 20.0
+PATIENCE = 60
 
 #: Writes one value through a driver, and reads it back.
 Notes = tuple[Callable[[str], None], Callable[[], str]]

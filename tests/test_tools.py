@@ -67,7 +67,7 @@ def test_a_forked_process_is_ended_by_signals_and_its_end_is_told() -> None:
         process.wait(0.01)
     assert process.poll() is None
     process.send_signal(signal.SIGKILL)
-    assert process.wait(10) == process.poll() == -signal.SIGKILL
+    assert process.wait(60) == process.poll() == -signal.SIGKILL
     process.stdin.close()
     process.stdout.close()
 
@@ -76,7 +76,7 @@ def test_a_forked_process_has_the_open_files_that_it_was_given_and_no_others() -
     reading, writing = os.pipe()
     source = f"import os; os.write({writing}, b' '.join(n.encode() for n in sorted(os.listdir('/dev/fd'))))"
     listing = 1  # the folder itself
-    assert warm.start("-c", source, stdin=warm.DEVNULL, pass_fds=[writing]).wait(10) == 0
+    assert warm.start("-c", source, stdin=warm.DEVNULL, pass_fds=[writing]).wait(60) == 0
     os.close(writing)
     with open(reading, "rb") as told:
         files = told.read().split()

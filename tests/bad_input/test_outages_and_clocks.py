@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from work import calls_of
 
 from goscheduler.events import EVENT_JOB_EXECUTED, EVENT_JOB_MISSED
 from goscheduler.runs.records import HistoryQuery
@@ -26,10 +26,8 @@ def test_thirty_days_of_missed_seconds_are_dealt_with_at_once(coalesce: bool) ->
         scheduler.pause()
         scheduler._move_to(START + timedelta(days=30))
         scheduler.resume()
-        began = time.process_time()
-        scheduler._process_jobs()
-        scheduler._settler.settle_reported()
-        assert time.process_time() - began < 0.5  # APScheduler 3 makes 2.6 million datetimes
+        _, calls = calls_of(lambda: (scheduler._process_jobs(), scheduler._settler.settle_reported()))
+        assert calls < 200_000  # APScheduler 3 makes 2.6 million datetimes
         assert 1 <= len(recorder.of(EVENT_JOB_EXECUTED)) <= 1000
         assert job.next_run_time == START + timedelta(days=30, seconds=1)
 

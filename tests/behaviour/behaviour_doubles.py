@@ -51,7 +51,7 @@ class Gate:
     def __call__(self) -> str:
         self.entered += 1
         self.started.set()
-        assert self.released.wait(20)
+        assert self.released.wait(60)
         self.ended += 1
         return "let go"
 
@@ -84,7 +84,7 @@ def works(scheduler: Any, name: str = "proof") -> bool:
     """Tell whether a job added now is run."""
     recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
     scheduler.add_job(note, id=name)
-    return recorder.wait_for(EVENT_JOB_EXECUTED, name, timeout=5) is not None
+    return recorder.wait_for(EVENT_JOB_EXECUTED, name, timeout=60) is not None
 
 
 def our_threads() -> set[threading.Thread]:
@@ -238,12 +238,12 @@ def go_back(previous: datetime) -> datetime:
 
 
 #: Seconds that a coroutine of a test waits for something that is to happen at once.
-LIMIT = 5
+LIMIT = 60
 
 
 def run(main: Any) -> Any:
     """Run a coroutine function; raise TimeoutError where it would hang."""
-    return within(15, lambda: asyncio.run(main()))
+    return within(2 * LIMIT, lambda: asyncio.run(main()))
 
 
 async def heard(recorder: EventRecorder, mask: int, job_id: str | None = None, count: int = 1) -> Any:

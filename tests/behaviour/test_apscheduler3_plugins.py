@@ -185,7 +185,7 @@ def test_an_executor_that_reports_from_its_own_threads_serves_a_background_sched
     for number in range(20):
         scheduler.add_job(note, id=str(number), args=[number])
     for number in range(20):
-        recorder.wait_for(EVENT_JOB_EXECUTED, str(number), timeout=5)
+        recorder.wait_for(EVENT_JOB_EXECUTED, str(number), timeout=60)
     scheduler.shutdown()
     assert sorted(jobcalls) == list(range(20))
 
@@ -200,7 +200,7 @@ def test_max_instances_holds_for_the_executor_of_the_user(schedulers):
             thread.start()
 
         def _wait_and_report(self, job):
-            release.wait(10)
+            release.wait(60)
             self._run_job_success(job.id, [])
 
     scheduler = schedulers(ManualScheduler, jobstores={"default": PickledStore()}, executors={"default": Slow()})
@@ -212,7 +212,7 @@ def test_max_instances_holds_for_the_executor_of_the_user(schedulers):
     assert len(scheduler._engine.stores["default"].live_runs("job")) == 2
     release.set()
     for thread in scheduler._engine.executors["default"].threads:
-        thread.join(5)
+        thread.join(60)
     scheduler._settler.settle_reported()
     assert scheduler._engine.stores["default"].live_runs("job") == []
 

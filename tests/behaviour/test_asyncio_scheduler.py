@@ -254,7 +254,7 @@ def test_a_given_loop_is_used_also_before_it_runs():
         await scheduler.shutdown()
 
     try:
-        within(15, lambda: loop.run_until_complete(main()))
+        within(60, lambda: loop.run_until_complete(main()))
     finally:
         loop.close()
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 
 import pytest
 from behaviour_doubles import START, PickledStore, note
+from work import calls_of
 
 from goscheduler.clock import SystemClock
 from goscheduler.config import SchedulerConfig
@@ -83,10 +83,9 @@ def test_a_clock_set_forward_meets_the_misfire_rule(scheduler, jobcalls):
 def test_a_clock_set_years_ahead_is_bounded_work(scheduler, jobcalls):
     scheduler.add_job(note, CronTrigger(second="*", timezone="UTC"), id="cron")
     scheduler.add_job(note, "interval", seconds=1, id="interval", coalesce=False)
-    begun = time.perf_counter()
     scheduler.clock.set(START + timedelta(days=3650))
-    scheduler.run_due()
-    assert time.perf_counter() - begun < 5
+    _, calls = calls_of(scheduler.run_due)
+    assert calls < 5_000_000  # of 315 million seconds
     assert len(jobcalls) == 1001
     for name in ("cron", "interval"):
         assert scheduler.get_job(name).next_run_time == START + timedelta(days=3650, seconds=1)
@@ -115,7 +114,7 @@ def test_a_clock_that_is_set_while_the_loop_waits_is_noticed_within_the_longest_
     scheduler.start()
     scheduler.add_job(note, "interval", hours=1, id="job")
     clock.offset = timedelta(hours=1)
-    recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=5)
+    recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=60)
     assert all(wait <= SchedulerConfig().poll_interval for wait in waits)
 
 

@@ -126,9 +126,9 @@ def test_an_exception_whose_words_end_the_program_hides_no_other_outcome(backgro
     recorder = EventRecorder(background, EVENT_JOB_ERROR | EVENT_JOB_EXECUTED)
     background.start()
     background.add_job(fail, id="fail")
-    recorder.wait_for(EVENT_JOB_ERROR, "fail", timeout=5)
+    recorder.wait_for(EVENT_JOB_ERROR, "fail", timeout=60)
     background.add_job(play, id="job", args=["well"])
-    recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=5)
+    recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=60)
     assert jobs_of(background.runs()) == ["job", "fail"]
     assert background.runs("fail")[0].error_message.endswith("raises SystemExit>")
 

@@ -77,9 +77,9 @@ def test_the_loop_of_a_background_scheduler_survives_such_a_trigger(schedulers):
     recorder = EventRecorder(scheduler)
     scheduler.start()
     scheduler.add_job(note, Impatient(None), id="bad")
-    recorder.wait_for(EVENT_JOB_SUSPENDED, "bad", timeout=5)
+    recorder.wait_for(EVENT_JOB_SUSPENDED, "bad", timeout=60)
     scheduler.add_job(note, id="good")
-    recorder.wait_for(EVENT_JOB_EXECUTED, "good", timeout=5)
+    recorder.wait_for(EVENT_JOB_EXECUTED, "good", timeout=60)
 
 
 def test_a_trigger_without_a_usable_text_is_no_reason_to_stop(schedulers, jobcalls):

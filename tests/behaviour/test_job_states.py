@@ -315,7 +315,7 @@ def test_no_end_of_a_run_is_forgotten_while_the_job_is_edited(make):
             scheduler.run_due()
     finally:
         done.set()
-        editor.join(10)
+        editor.join(60)
     assert len(scheduler.runs("job", limit=1000)) == 300
     assert scheduler.get_job("job").run_count == 300
 

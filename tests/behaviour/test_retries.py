@@ -505,7 +505,7 @@ def test_a_retry_far_away_does_not_keep_a_scheduler_from_shutting_down(backgroun
     background.start()
     background.add_job(play, id="job", args=[NO], retry=Retry(3, fixed(3600)))
     recorder.wait_for(EVENT_JOB_RETRIED, "job")
-    within(5, background.shutdown)
+    within(60, background.shutdown)
     assert attempts() == [1]
 
 
@@ -516,7 +516,7 @@ def test_retries_run_on_a_pool_of_processes(schedulers, tmp_path):
     scheduler.start()
     steps = [NO, Snooze(0.01), RetryLater(0.01), "well"]
     scheduler.add_job(play_in, id="job", args=[str(tmp_path), *steps], retry=Retry(3, fixed(0.01)))
-    event = recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=15)
+    event = recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=60)
     assert (event.retval, event.attempt) == ("well", 3)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "0 attempt 1", "1 attempt 2", "2 attempt 2", "3 attempt 3",
@@ -534,7 +534,7 @@ def test_a_process_that_gives_up_or_dies_or_fails_without_a_pickle_is_retried_as
     scheduler.add_job(retry_doubles.fail_with_two_arguments, id="odd", retry=twice)
     scheduler.add_job(retry_doubles.fail_speechlessly, id="speechless", retry=twice)
     scheduler.add_job(die, id="dies", retry=twice)
-    recorder.wait_for(EVENT_JOB_DEAD_LETTERED, count=5, timeout=18)
+    recorder.wait_for(EVENT_JOB_DEAD_LETTERED, count=5, timeout=60)
     assert {letter.record.job_id: letter.record.attempt for letter in scheduler.dead_letters()} == {
         "gives up": 1, "locked": 2, "odd": 2, "speechless": 2, "dies": 2,
     }
@@ -549,7 +549,7 @@ def test_the_type_of_an_exception_decides_even_where_it_cannot_be_brought_over(s
     recorder = EventRecorder(scheduler)
     scheduler.start()
     scheduler.add_job(retry_doubles.fail_with_a_lock, id="job", retry=Retry(2, fixed(0.01), **policy))
-    assert recorder.wait_for(EVENT_JOB_DEAD_LETTERED, "job", timeout=15).attempt == last
+    assert recorder.wait_for(EVENT_JOB_DEAD_LETTERED, "job", timeout=60).attempt == last
 
 
 def test_retries_run_on_an_event_loop():
@@ -564,5 +564,5 @@ def test_retries_run_on_an_event_loop():
         assert (event.retval, event.attempt) == ("well", 3)
         await scheduler.shutdown()
 
-    within(15, lambda: asyncio.run(main()))
+    within(60, lambda: asyncio.run(main()))
     assert attempts() == [1, 2, 2, 3]

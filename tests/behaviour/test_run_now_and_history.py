@@ -178,7 +178,7 @@ def test_a_run_by_hand_wakes_a_scheduler_that_sleeps(background):
     background.start()
     background.add_job(play, "interval", id="job", hours=1, args=["well"])
     run_id = background.run_now("job")
-    assert recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=5).run_id == run_id
+    assert recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=60).run_id == run_id
 
 
 def test_what_is_asked_for_by_a_running_job_or_a_listener_happens_at_that_moment(scheduler):

@@ -29,9 +29,9 @@ from goscheduler.testing import EventRecorder, ManualScheduler
 def test_fifty_starts_and_shutdowns_in_a_row(schedulers, wait):
     scheduler = schedulers()
     for _ in range(50):
-        within(5, scheduler.start)
+        within(60, scheduler.start)
         scheduler.add_job(note, "interval", seconds=0.001)
-        within(5, lambda: scheduler.shutdown(wait=wait))
+        within(60, lambda: scheduler.shutdown(wait=wait))
     scheduler.start()
     assert works(scheduler, "last")
 
@@ -46,9 +46,9 @@ def test_twenty_starts_and_shutdowns_on_one_event_loop():
         for _ in range(20):
             scheduler.start()
             scheduler.add_job(job, "interval", seconds=0.001)
-            await asyncio.wait_for(scheduler.shutdown(), 5)
+            await asyncio.wait_for(scheduler.shutdown(), 60)
 
-    within(15, lambda: asyncio.run(main()))
+    within(60, lambda: asyncio.run(main()))
 
 
 def test_threads_that_start_and_stop_at_random_end_with_a_scheduler_that_works(schedulers):
@@ -69,11 +69,11 @@ def test_threads_that_start_and_stop_at_random_end_with_a_scheduler_that_works(s
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(15)
+        thread.join(60)
     assert not any(thread.is_alive() for thread in threads)
     assert problems == []
     if not scheduler.running:
-        within(5, scheduler.start)
+        within(60, scheduler.start)
     assert works(scheduler, "last")
 
 
@@ -85,7 +85,7 @@ def test_a_thousand_jobs_due_at_once_run_exactly_once_each(schedulers):
     for number in range(1000):
         scheduler.add_job(note, "date", run_date=now, id=str(number))
     scheduler.resume()
-    recorder.wait_for(EVENT_JOB_EXECUTED, count=1000, timeout=15)
+    recorder.wait_for(EVENT_JOB_EXECUTED, count=1000, timeout=60)
     scheduler.shutdown()
     assert set(Counter(event.job_id for event in recorder.events).values()) == {1}
 
@@ -104,11 +104,11 @@ def test_a_listener_that_restarts_the_scheduler_at_its_shutdown_hangs_nothing(sc
 
     scheduler.add_listener(restart, EVENT_SCHEDULER_SHUTDOWN)
     scheduler.start()
-    within(5, scheduler.shutdown)
+    within(60, scheduler.shutdown)
     scheduler.remove_listener(restart)
     assert len(answers) == 1
     if not scheduler.running:
-        within(5, scheduler.start)
+        within(60, scheduler.start)
     assert works(scheduler, "after")
 
 
@@ -127,9 +127,9 @@ def test_a_job_that_shuts_down_and_starts_again_hangs_nothing(schedulers):
 
     scheduler.start()
     scheduler.add_job(restart)
-    assert answered.wait(5)
+    assert answered.wait(60)
     if not scheduler.running:
-        within(5, scheduler.start)
+        within(60, scheduler.start)
     assert works(scheduler, "after")
 
 
@@ -150,9 +150,9 @@ def test_two_threads_that_shut_down_at_once_shut_down_once(schedulers):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
         assert refused == [1]
-    within(5, scheduler._stopped.wait)
+    within(60, scheduler._stopped.wait)
     assert len(recorder.events) == 10
 
 
@@ -162,10 +162,10 @@ def test_the_limit_of_shutdown_is_one_limit_for_everything(schedulers, gates):
     scheduler.add_listener(lambda event: listener(), EVENT_SCHEDULER_STARTED)
     scheduler.start()
     scheduler.add_job(job)
-    assert job.started.wait(5)
-    assert listener.started.wait(5)
+    assert job.started.wait(60)
+    assert listener.started.wait(60)
     begun = SYSTEM_CLOCK.monotonic()
-    within(10, lambda: scheduler.shutdown(timeout=1.0))
+    within(60, lambda: scheduler.shutdown(timeout=1.0))
     assert SYSTEM_CLOCK.monotonic() - begun < 1.7
 
 
@@ -185,12 +185,12 @@ def test_a_loop_that_was_left_behind_in_a_hanging_store_ends_when_the_store_answ
     left_behind = scheduler._loop.thread
     store.armed = True
     scheduler.wakeup()
-    assert gate.started.wait(5)
-    within(5, lambda: scheduler.shutdown(timeout=0.05))
-    within(5, scheduler.start)
+    assert gate.started.wait(60)
+    within(60, lambda: scheduler.shutdown(timeout=0.05))
+    within(60, scheduler.start)
     gate.release()
     assert works(scheduler, "after")
-    left_behind.join(5)
+    left_behind.join(60)
     assert not left_behind.is_alive()
 
 
@@ -207,9 +207,9 @@ def test_a_settler_that_was_left_behind_does_not_cost_the_next_one_its_outcomes(
     scheduler = schedulers(jobstores={"hanging": Hanging()})
     scheduler.start()
     scheduler.add_job(note, jobstore="hanging")
-    assert gate.started.wait(5)
-    within(5, lambda: scheduler.shutdown(timeout=0.05))
-    within(5, scheduler.start)
+    assert gate.started.wait(60)
+    within(60, lambda: scheduler.shutdown(timeout=0.05))
+    within(60, scheduler.start)
     assert works(scheduler, "in the other store")
 
 
@@ -219,9 +219,9 @@ def test_a_start_that_is_followed_by_a_shutdown_at_once_hangs_nothing(schedulers
     for turn in range(20):
         thread = threading.Thread(target=scheduler.start, daemon=True)
         thread.start()
-        started.wait_for(EVENT_SCHEDULER_STARTED, count=turn + 1, timeout=5)
-        within(5, scheduler.shutdown)
-        thread.join(5)
+        started.wait_for(EVENT_SCHEDULER_STARTED, count=turn + 1, timeout=60)
+        within(60, scheduler.shutdown)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -231,9 +231,9 @@ def test_a_job_that_kills_its_process_fails_alone(schedulers):
     recorder = EventRecorder(scheduler)
     scheduler.start()
     scheduler.add_job("behaviour_doubles:die", executor="processes", id="killer")
-    recorder.wait_for(EVENT_JOB_ERROR, "killer", timeout=15)
+    recorder.wait_for(EVENT_JOB_ERROR, "killer", timeout=60)
     scheduler.add_job("behaviour_doubles:note", args=["alive"], executor="processes", id="next")
-    ended = recorder.wait_for(EVENT_JOB_EXECUTED | EVENT_JOB_ERROR, "next", timeout=15)
+    ended = recorder.wait_for(EVENT_JOB_EXECUTED | EVENT_JOB_ERROR, "next", timeout=60)
     assert (ended.exception, ended.retval) == (None, "alive")
     assert works(scheduler, "in a thread")
 

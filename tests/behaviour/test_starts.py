@@ -45,7 +45,7 @@ def test_a_pending_job_is_announced_when_it_enters_its_store(background):
     background._engine.bus.flush()
     assert not recorder.of(EVENT_JOB_ADDED)
     background.start()
-    recorder.wait_for(EVENT_JOB_ADDED, "job", timeout=5)
+    recorder.wait_for(EVENT_JOB_ADDED, "job", timeout=60)
     background.shutdown()
     codes = recorder.codes
     assert codes.index(EVENT_JOB_ADDED) < codes.index(EVENT_SCHEDULER_STARTED)
@@ -86,7 +86,7 @@ def test_a_pending_job_that_conflicts_with_a_stored_one_leaves_a_startable_sched
         assert not scheduler.running
     assert set(store.rows) == {"taken"}
     for thread in our_threads() - before:
-        thread.join(5)
+        thread.join(60)
     assert not our_threads() - before
     scheduler.remove_job("taken")
     scheduler.start()
@@ -121,7 +121,7 @@ def test_a_pending_job_whose_trigger_raises_leaves_a_startable_scheduler(backgro
         background.start()
     assert not background.running
     for thread in our_threads() - before:
-        thread.join(5)
+        thread.join(60)
     assert not our_threads() - before
     background.remove_job("bad")
     background.start()

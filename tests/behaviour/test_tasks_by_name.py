@@ -292,9 +292,9 @@ def test_a_background_scheduler_is_woken_by_a_task_of_the_process(schedulers, na
     recorder = EventRecorder(scheduler)
     scheduler.start()
     scheduler.add_job(name, id="job")
-    assert recorder.wait_for(EVENT_JOB_SUSPENDED, "job", timeout=5)
-    within(5, lambda: task(name)(send))
-    assert recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=5)
+    assert recorder.wait_for(EVENT_JOB_SUSPENDED, "job", timeout=60)
+    within(60, lambda: task(name)(send))
+    assert recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=60)
     assert jobcalls == [("nobody", "none")]
 
 

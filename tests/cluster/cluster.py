@@ -22,7 +22,7 @@ STORES = [*QUICK, *SLOW]
 SERVERS = [kind for kind in STORES if kind != "sqlite"]
 HERE = Path(__file__).parent
 #: How long something may take before a test fails, in seconds.
-PATIENCE = 50.0
+PATIENCE = 60
 
 
 class Node:

@@ -31,11 +31,11 @@ def test_what_a_killed_process_had_is_done_by_another_one_after_the_lease(cluste
     for step in STEPS:
         cluster.start("--lease", LEASE, "--executors", step, "--step", step)
     for node in cluster.nodes:
-        assert node.process.wait(30) == -9
+        assert node.process.wait(60) == -9
     before = Counter(line[1] for line in cluster.said("ran"))
     assert before == Counter({step: count for step, count in RAN_BEFORE.items() if count})
     survivor = cluster.start("--lease", LEASE, "--executors", ",".join(step for step in STEPS if step != "running"))
-    cluster.wait_until("ran", sum(before.values()) + len(STEPS) - 2, 30)  # "settled" is done, "running" waits
+    cluster.wait_until("ran", sum(before.values()) + len(STEPS) - 2, 60)  # "settled" is done, "running" waits
     survivor.stop()
     ran = Counter(line[1] for line in cluster.said("ran"))
     assert ran == {"planning": 1, "fired": 1, "submitted": 1, "reported": 2, "settled": 1}
@@ -56,10 +56,10 @@ def test_a_job_that_kills_every_process_is_a_dead_letter_in_the_end(cluster):
     deadly = {"func": "cluster_jobs:die", "trigger": "date", "run_date": now, "id": "deadly", "max_crashes": 2}
     cluster.add_jobs([deadly])
     for _ in range(2):
-        assert cluster.start("--lease", LEASE).process.wait(30) == -9
+        assert cluster.start("--lease", LEASE).process.wait(60) == -9
     cluster.add_jobs([{"func": "cluster_jobs:work", "trigger": "interval", "seconds": 1, "id": "healthy"}])
     survivor = cluster.start("--lease", LEASE)
-    cluster.wait_until("ran", 4, 30)
+    cluster.wait_until("ran", 4, 60)
     survivor.stop()
     with cluster.scheduler() as scheduler:
         (letter,) = scheduler.dead_letters()
@@ -77,10 +77,10 @@ def test_a_process_that_comes_back_after_its_lease_cannot_finish_what_another_on
         {"func": "cluster_jobs:wait_for", "args": [gate.name], "trigger": "date", "run_date": now, "id": "slow"},
     ])  # fmt: skip
     zombie = cluster.start("--lease", LEASE)
-    cluster.wait_until("began", 1, 30)
+    cluster.wait_until("began", 1, 60)
     freeze_at_rest(cluster, zombie)
     heir = cluster.start("--lease", LEASE)
-    cluster.wait_until("began", 2, 30)
+    cluster.wait_until("began", 2, 60)
     zombie.thaw()
     gate.close()  # both wait for that
     cluster.wait_for(lambda lines: ["event", "LEASE_LOST", str(zombie.pid)] in lines, 30)

@@ -18,7 +18,6 @@ SKEWS = (-5, -3, -1, 0, 0, 1, 3, 5) if FULL else (-5, 0, 1, 5)
 FIRINGS = {**dict.fromkeys(STORES, 1000 // SHARE), **dict.fromkeys(QUICK, 10_000 // SHARE)}
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("cluster", "firings"), FIRINGS.items(), ids=FIRINGS, indirect=["cluster"])
 def test_processes_with_wrong_clocks_run_every_firing_once(cluster, firings):
     for skew in SKEWS:

@@ -27,7 +27,6 @@ def clusters(server):
         yield lambda: stack.enter_context(closing(Cluster(url)))
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_an_outage_is_waited_for_and_costs_no_firing(clusters, server):
     start_while_it_is_down(clusters(), server)

@@ -21,7 +21,7 @@ from goscheduler.documents.memory import MemoryDocumentStore
 from goscheduler.errors import InvalidArgument, SchedulerAlreadyRunningError
 from goscheduler.testing import ManualClock
 
-PATIENCE = 20
+PATIENCE = 60
 LOCK = timedelta(minutes=10)
 
 

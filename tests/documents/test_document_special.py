@@ -24,7 +24,7 @@ from goscheduler.errors import InvalidArgument
 
 LOCK = timedelta(minutes=10)
 UNTIL = NOW + LOCK
-PATIENCE = 20
+PATIENCE = 60
 
 
 # MongoDB

@@ -149,7 +149,7 @@ class DocumentStoreContract(TimesContract):
         barrier = threading.Barrier(4)
 
         def take(peer):
-            barrier.wait(10)
+            barrier.wait(60)
             taken = []
             while (document := peer.lock_next(NOW, UNTIL)) is not None:
                 taken.append(world.name_of(document))

@@ -107,7 +107,7 @@ def crowd(request, shared_server, fresh):
 
 
 @pytest.mark.serial
-@pytest.mark.timeout(600 if FULL else 120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("crowd", KINDS if FULL else ["mongodb"], indirect=True)
 def test_processes_handle_every_document_once(crowd):
     names = [f"job-{number}" for number in range(DOCUMENTS)]
@@ -125,7 +125,7 @@ def test_processes_handle_every_document_once(crowd):
 
 
 @pytest.mark.serial
-@pytest.mark.timeout(600 if FULL else 120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("crowd", KINDS if FULL else ["postgresql"], indirect=True)
 def test_when_processes_are_killed_every_document_is_handled_and_none_is_stuck(crowd):
     names = [f"job-{number}" for number in range(KILLED_DOCUMENTS)]

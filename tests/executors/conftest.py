@@ -18,7 +18,7 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors import context
 from goscheduler.runs.model import Outcome, Run
 
-PATIENCE = 30.0
+PATIENCE = 60
 
 
 @pytest.fixture(autouse=True)

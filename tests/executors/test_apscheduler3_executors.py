@@ -258,14 +258,14 @@ def test_a_cancelled_future_and_a_limited_wait_are_borne(host, new_run):
 
     def wait_at_gate():
         reached.set()
-        assert gate.wait(30)
+        assert gate.wait(60)
 
     pool = concurrent.futures.ThreadPoolExecutor(1)
     executor = BasePoolExecutor(pool)
     executor.start(host, "own")
     running, queued = new_run(wait_at_gate), new_run(int)
     executor.submit(running)
-    assert reached.wait(30)
+    assert reached.wait(60)
     executor.submit(queued)
 
     executor.shutdown(wait=True, timeout=0.01)
@@ -320,11 +320,11 @@ def test_stop_keeps_to_its_limit_with_an_executor_that_knows_none():
     class Endless(BaseExecutor):
         def shutdown(self, wait=True):
             entered.set()
-            assert gate.wait(30)
+            assert gate.wait(60)
 
     stop(Endless(), wait=True, timeout=0.01)
 
-    assert entered.wait(30)
+    assert entered.wait(60)
     gate.set()
 
 
@@ -363,7 +363,7 @@ def test_a_run_is_told_to_end_and_then_cancelled(make, host, new_run):
     begun = threading.Event()
     run = new_run(go_on_until_told, begun)
     executor.submit(run)
-    assert begun.wait(30)
+    assert begun.wait(60)
 
     assert executor.cancel(run, "out of time")
 

@@ -11,7 +11,7 @@ from goscheduler.executors.asyncio import AsyncIOExecutor, is_coroutine_function
 from goscheduler.executors.context import current_run, forget_run
 from goscheduler.runs.model import OutcomeKind
 
-PATIENCE = 30.0
+PATIENCE = 60
 
 
 @pytest.fixture

@@ -212,7 +212,7 @@ def running(executor, new_run, fifo):
 
     yield start
     for submitter in submitters:
-        submitter.join(30)
+        submitter.join(60)
     assert not any(submitter.is_alive() for submitter in submitters)
 
 

@@ -16,7 +16,7 @@ from goscheduler.executors.context import current_run, forget_run, progress_of
 from goscheduler.executors.pool import ThreadPoolExecutor
 from goscheduler.runs.model import OutcomeKind
 
-PATIENCE = 30.0
+PATIENCE = 60
 
 
 class Stubborn:

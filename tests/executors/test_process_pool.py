@@ -537,7 +537,7 @@ def test_functions_of_the_main_script_work(tmp_path, environment):
     ending = """
         if __name__ == "__main__":
             host = start(answer)
-            host.done.wait(30)
+            host.done.wait(60)
             print(host.outcome.result, host.outcome.error)
     """
     output = subprocess.run(
@@ -551,7 +551,7 @@ def test_functions_of_the_main_script_work(tmp_path, environment):
 def test_a_script_without_the_main_guard_does_not_hang(tmp_path, environment):
     ending = """
         host = start(answer)
-        host.done.wait(30)
+        host.done.wait(60)
         print(type(host.outcome.error).__name__, host.outcome.reason)
     """
     output = subprocess.run(

@@ -9,7 +9,7 @@ from goscheduler.errors import InvalidArgument, UnknownOption
 from goscheduler.executors._workers import WorkerPool, _Slot, _Staff
 from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
 
-PATIENCE = 30.0
+PATIENCE = 60
 
 
 class Gate:

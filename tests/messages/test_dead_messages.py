@@ -10,7 +10,7 @@ from message_doubles import Manual, Recorder
 from goscheduler.messages import DeadLetterQueue, Message, MessageRejected, MessageScheduler
 from goscheduler.messages.dead import Undertaker
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Queue:

@@ -156,7 +156,6 @@ def wait_until_all_is_delivered(front):
     assert front.dead_letters() == []
 
 
-@pytest.mark.timeout(200)
 def test_every_message_arrives_although_the_process_that_delivers_is_killed_again_and_again(broker, store, producer):
     ids = producer.schedule_many(Message(broker.name, str(number)) for number in range(MESSAGES))
     for _ in range(KILLS):
@@ -169,7 +168,6 @@ def test_every_message_arrives_although_the_process_that_delivers_is_killed_agai
     assert arrived.keys() == set(ids)
 
 
-@pytest.mark.timeout(200)
 def test_every_message_arrives_once_and_a_cancelled_one_never(broker, store, producer):
     begin = SYSTEM_CLOCK.now() + timedelta(seconds=0.5)
     ids = producer.schedule_many(

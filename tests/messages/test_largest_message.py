@@ -8,7 +8,7 @@ from goscheduler.messages import Message, MessageScheduler
 from goscheduler.messages._settings import MAX_PAYLOAD
 from goscheduler.transports.channel import ChannelTransport
 
-PATIENCE = 30
+PATIENCE = 60
 
 
 #: Store → how many bytes a message may have there.

@@ -18,7 +18,7 @@ from goscheduler.runs.model import OutcomeKind
 from goscheduler.schedulers.base import STATE_RUNNING
 from goscheduler.testing import ManualScheduler
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 class Host:

@@ -23,7 +23,7 @@ from goscheduler.messages import Message, MessageFilter, MessageNotFound, Messag
 from goscheduler.transports.channel import ChannelTransport
 
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
-PATIENCE = 30
+PATIENCE = 60
 HERE = Path(__file__).parent
 NODE = HERE / "message_node.py"
 

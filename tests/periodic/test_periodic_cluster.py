@@ -42,7 +42,6 @@ class Fleet(Cluster):
             node.process.stdin.flush()
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("kind", KINDS)
 def test_instances_that_sync_and_run_at_once_hand_every_firing_over_once(kind, url_of):
     fleet = Fleet(url_of(kind))

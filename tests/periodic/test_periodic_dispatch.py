@@ -199,7 +199,7 @@ def test_a_worker_of_celery_gets_the_task(url, scheduler):
     scheduler.sync(registry_of(CeleryDispatch(app), priority="low"))
     scheduler.advance("1h")
     with start_worker(app, pool="solo", perform_ping_check=False, shutdown_timeout=30):
-        assert done.wait(20)
+        assert done.wait(60)
     assert got == [(scheduler.runs("cleanup")[0].run_id, 30, FACTS)]
 
 
@@ -208,7 +208,7 @@ def test_celery_is_told_a_priority_that_is_not_the_normal_one(url, priority, sen
     app = Celery("app", broker=url, set_as_current=False)
     CeleryDispatch(app)(dispatch_of(priority=priority))
     with app.connection_for_read() as connection, connection.SimpleQueue("celery") as queue:
-        message = queue.get(timeout=10)
+        message = queue.get(timeout=60)
         message.ack()
     assert message.properties.get("priority", 0) == sent
     assert message.headers["task"] == "clean"

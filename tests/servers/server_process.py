@@ -28,8 +28,8 @@ from server_locks import Hold
 HOST = "127.0.0.1"
 USER = "goscheduler"
 PASSWORD = "not-secret"
-READY_WITHIN = 40.0
-GONE_WITHIN = 20.0
+READY_WITHIN = 120.0
+GONE_WITHIN = 60.0
 #: How long one question for readiness waits before the next; the end of the process is noticed at once.
 GLANCE = 0.02
 

@@ -21,7 +21,7 @@ from goscheduler.testing.contract import Requests, succeeded
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
 STORES = {"etcd": EtcdJobStore, "zookeeper": ZooKeeperJobStore}
-PATIENCE = 20.0
+PATIENCE = 60
 
 
 @pytest.fixture(params=STORES)

@@ -22,7 +22,7 @@ from goscheduler.testing.contract import NOW, JobMaker, Requests
 from goscheduler.testing.scheduler import ManualScheduler
 
 pytestmark = pytest.mark.serial
-PATIENCE = 40
+PATIENCE = 60
 SETTINGS = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 200}
 
 

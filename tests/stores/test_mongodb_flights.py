@@ -237,7 +237,6 @@ class FlyingMachine(MongoDBMachine):
     """One whose runs fly, because all of these tests let them."""
 
 
-@pytest.mark.timeout(300)
 class TestFlyingJobsAgainstTheModel(against_the_model(FlyingMachine, examples=5, steps=40)):
     @pytest.fixture(autouse=True)
     def _place(self, mongodb, fresh):

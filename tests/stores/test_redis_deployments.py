@@ -112,7 +112,7 @@ class TestAddressesOfSentinel:
         both_know = threading.Barrier(2)
 
         def masters():
-            both_know.wait(10)
+            both_know.wait(60)
             return {"main": {"is_master": True, "is_sdown": False, "is_odown": False, "ip": "four", "port": 4,
                              "num-other-sentinels": 2}}  # fmt: skip
 
@@ -122,7 +122,7 @@ class TestAddressesOfSentinel:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         assert len({id(sentinel) for sentinel in sentinels.sentinels}) == 3
         assert sentinels.sentinels[0].sentinel_masters is masters
 
@@ -412,7 +412,7 @@ class TestTLS:
         url = f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={certificates}/server.pem"
         store, woken = opened(RedisJobStore(url=url)), threading.Event()
         store.subscribe(woken.set)
-        assert woken.wait(10), "it listens"
+        assert woken.wait(60), "it listens"
         store.add_job(make_job("a"))
         (run,) = requests.fire(store).runs
         assert not store.settle([succeeded(run)])

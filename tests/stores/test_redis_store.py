@@ -189,22 +189,22 @@ class TestSharing:
     def test_others_hear_of_a_new_job_at_once(self, stores, make_job):
         heard, listening = threading.Event(), threading.Event()
         stores[1].subscribe(lambda: (heard if listening.is_set() else listening).set())
-        assert listening.wait(10)
+        assert listening.wait(60)
         assert stores[1].poll_after() == math.inf
         stores[0].add_job(make_job("a"))
-        assert heard.wait(10)
+        assert heard.wait(60)
 
     def test_nobody_is_woken_by_his_own_words(self, stores, make_job):
         heard: list[str] = []
         listening, told = threading.Event(), threading.Event()
         stores[0].subscribe(lambda: (heard.append("first"), listening.set()))
-        assert listening.wait(10)
+        assert listening.wait(60)
         stores[0].add_job(make_job("a"))
         stores[1].subscribe(told.set)
-        assert told.wait(10)
+        assert told.wait(60)
         told.clear()
         stores[0].add_job(make_job("b"))
-        assert told.wait(10)
+        assert told.wait(60)
         assert heard == ["first"]
 
     def test_an_owner_that_was_given_up_fires_nothing_any_more(self, stores, make_job, requests):
@@ -687,7 +687,7 @@ class TestProcesses:
     def test_what_a_process_had_that_was_killed_is_run_by_another(self, url, processes, step, when, again):
         names = [f"job-{number}" for number in range(200)]
         add_jobs(url, names)
-        assert processes(url, 3, step, when).wait(30) == -signal.SIGKILL
+        assert processes(url, 3, step, when).wait(60) == -signal.SIGKILL
         other = processes(url, 3)
         ran = []
         while len(set(ran)) < len(names):
@@ -730,7 +730,7 @@ def until(fulfilled):
 def end(worker):
     """End a process in good order."""
     worker.stdin.close()
-    assert worker.wait(30) == 0
+    assert worker.wait(60) == 0
 
 
 def add_jobs(url, names):

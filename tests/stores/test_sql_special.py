@@ -398,7 +398,7 @@ def test_postgresql_tells_other_stores_of_a_new_job(postgresql, fresh, scheduler
     assert stores[0].poll_after() == float("inf")
     heard.clear()
     stores[1].add_job(make_job("a"))
-    assert heard.wait(5)
+    assert heard.wait(60)
     for store in stores:
         store.shutdown()
 

@@ -249,18 +249,18 @@ def test_a_store_hears_of_others_again_when_postgresql_comes_back_and_says_that_
     store._database.listen(heard.set, lambda words: (warnings.append(words), told.set()))
     assert store.poll_after() == math.inf
     server.kill()
-    assert told.wait(20)
+    assert told.wait(60)
     assert "not heard" in warnings[0]
     assert store.poll_after() < math.inf
     heard.clear()
     server.restart()
-    assert heard.wait(20)
+    assert heard.wait(60)
     other = SQLAlchemyJobStore(server.url)
     scheduler = ManualScheduler()
     other.start(scheduler, "default")
     heard.clear()
     other.add_job(JobMaker(scheduler)("job"))
-    assert heard.wait(20)
+    assert heard.wait(60)
     assert len(warnings) == 1
     other.shutdown()
     store.shutdown()

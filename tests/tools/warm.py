@@ -121,7 +121,7 @@ def _forked(request: dict[str, Any], files: list[int], pipes: dict[str, IO[Any]]
 
 def run(
     *arguments: str | Path,
-    timeout: float = 50.0,
+    timeout: float = 120.0,
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:

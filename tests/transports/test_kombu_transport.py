@@ -262,7 +262,6 @@ def test_it_survives_a_line_that_freezes_or_breaks(rabbitmq, space) -> None:
 if FULL:  # it takes a while to start twice
 
     @pytest.mark.serial
-    @pytest.mark.timeout(180)
     def test_it_survives_a_server_that_freezes_or_dies(private_server) -> None:
         server = private_server("rabbitmq")
         transport = KombuTransport(server.url, timeout=1)

@@ -15,7 +15,7 @@ from goscheduler.errors import MessageRejected, TransportUnavailable
 from goscheduler.transports.base import Delivery
 
 DUE = datetime(2026, 3, 29, 1, 30, tzinfo=timezone(timedelta(hours=5, minutes=30)))
-PATIENCE = 20.0
+PATIENCE = 60
 #: For transports whose server does not answer.
 IMPATIENT = 0.5
 

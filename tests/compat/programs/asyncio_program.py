@@ -31,8 +31,8 @@ async def run(show):
     scheduler.start()
     scheduler.add_job(tick, args=[results, finished, "first"], id="2")
     scheduler.add_job(tick, args=[results, finished, "second"], id="3")
-    await asyncio.wait_for(finished.wait(), 10)
-    await asyncio.wait_for(all_heard.wait(), 10)
+    await asyncio.wait_for(finished.wait(), 60)
+    await asyncio.wait_for(all_heard.wait(), 60)
     show(sorted(results), sorted(heard), scheduler.running)
     result = scheduler.shutdown(wait=False)
     if result is not None:

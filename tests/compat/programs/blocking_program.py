@@ -19,7 +19,7 @@ def main(show):
             enough.set()
 
     def stop_later():
-        enough.wait(10)
+        enough.wait(60)
         try:
             scheduler.start()
         except SchedulerAlreadyRunningError as error:

@@ -99,7 +99,7 @@ def main(show):
     scheduler.add_job(good, twice, id="good", executor="own", max_instances=3, misfire_grace_time=60, coalesce=False)
     scheduler.add_job(bad, id="bad", executor="own", misfire_grace_time=60)
     for _ in range(3):
-        assert done.acquire(timeout=10)
+        assert done.acquire(timeout=60)
     scheduler.shutdown()
     show(sorted(results))
     show(store.jobs)

@@ -36,7 +36,7 @@ def main(show):
     scheduler.reschedule_job("pending", trigger="interval", hours=2)
     scheduler.add_job(noop, "interval", hours=2, id="pending", replace_existing=True)
     scheduler.add_job(noop, id="once")
-    assert executed.wait(10)
+    assert executed.wait(60)
     scheduler.remove_job("pending")
     scheduler.remove_all_jobs()
     scheduler.shutdown()

@@ -30,7 +30,7 @@ def main(show):
         except SchedulerAlreadyRunningError as error:
             show(str(error))
     scheduler.resume()
-    assert executed.wait(10)
+    assert executed.wait(60)
     show(scheduler.state == STATE_RUNNING, calls)
     scheduler.pause()
     scheduler.pause()

@@ -52,7 +52,7 @@ def main(show):
     scheduler.add_listener(lambda event: done.set(), EVENT_JOB_EXECUTED)
     scheduler.start()
     scheduler.add_job(lambda: None, id="once")
-    assert done.wait(10)
+    assert done.wait(60)
     scheduler.shutdown()
     show(scheduler.rounds > 0, type(scheduler.executor).__name__, type(scheduler.store).__name__)
     show(sorted(set(scheduler.dispatched)))

@@ -39,7 +39,7 @@ def main(show):
     app.init_scheduler()
     show(scheduler.running, [job.id for job in scheduler.get_jobs()], str(scheduler.timezone))
     scheduler.add_job(app.visit, args=["once", "now"], id="now")
-    assert app.called.wait(10)
+    assert app.called.wait(60)
     show(app.visits)
     show([(job.id, job.name, job.args, str(job.trigger)) for job in scheduler.get_jobs() if job.id == "job1"])
     scheduler.pause_job("job1")
