@@ -44,7 +44,7 @@ class EventRecorder:
         job_id: str | None = None,
         *,
         count: int = 1,
-        timeout: float = 10.0,
+        timeout: float = 60.0,
         where: Callable[[Any], bool] = lambda event: True,
     ) -> Any:
         """Return the ``count``-th event that fits, as soon as there is one.

@@ -19,6 +19,8 @@ from goscheduler.testing import EventRecorder
 from goscheduler.triggers.base import BaseTrigger
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+#: Seconds that a test waits for something that must happen. It tells a hang, whatever the speed of the machine.
+LIMIT = 60
 
 calls: list[Any] = []
 """What the jobs of this module were called with; the fixture ``jobcalls`` empties it."""
@@ -51,7 +53,7 @@ class Gate:
     def __call__(self) -> str:
         self.entered += 1
         self.started.set()
-        assert self.released.wait(60)
+        assert self.released.wait(2 * LIMIT), "nobody has let it go"
         self.ended += 1
         return "let go"
 
@@ -235,10 +237,6 @@ def stand_still(previous: datetime) -> datetime:
 def go_back(previous: datetime) -> datetime:
     """Answer with a time before the last one."""
     return previous - timedelta(days=1)
-
-
-#: Seconds that a coroutine of a test waits for something that is to happen at once.
-LIMIT = 60
 
 
 def run(main: Any) -> Any:

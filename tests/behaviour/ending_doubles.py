@@ -11,7 +11,7 @@ from goscheduler import ProcessPoolExecutor, ThreadPoolExecutor, current_run
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.testing import ManualScheduler
 
-#: Seconds that a test waits for what is to happen at once.
+#: Seconds that a test waits for what must happen. It tells a hang, whatever the speed of the machine.
 PATIENCE = 60
 
 
@@ -70,7 +70,7 @@ class Patient:
     def __call__(self) -> Any:
         self.count += 1
         self.started.set()
-        assert self._go.acquire(timeout=60)
+        assert self._go.acquire(timeout=2 * PATIENCE), "nobody has let it go"
         return self._then() if callable(self._then) else self._then
 
     def go(self, times: int = 1) -> None:

@@ -155,10 +155,12 @@ def test_a_job_that_uses_up_the_limit_of_shutdown_does_not_cost_the_others_their
     background.start()
     background.add_job(gate, id="long")
     assert gate.started.wait(60)
+    called = threading.Semaphore(0)
     for number in range(20):
-        background.add_job(note, id=str(number))
-    recorder.wait_for(EVENT_JOB_SUBMITTED, "19", timeout=60)
-    within(60, lambda: background.shutdown(timeout=0.1))
+        background.add_job(called.release, id=str(number))
+    for _ in range(20):
+        assert called.acquire(timeout=60)
+    within(60, lambda: background.shutdown(timeout=0.5))
     assert len(recorder.of(EVENT_JOB_EXECUTED)) == 20
     assert recorder.codes[-1] == EVENT_SCHEDULER_SHUTDOWN
     assert "hangs" not in caplog.text

@@ -661,7 +661,7 @@ def test_edits_while_a_job_fires_neither_lose_nor_double_a_firing(schedulers, ma
     scheduler = schedulers(jobstores=stores, job_defaults={"coalesce": False, "max_instances": 5000})
     recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
     scheduler.start()
-    period = timedelta(milliseconds=5)
+    period = timedelta(milliseconds=10)
     job = scheduler.add_job(note, "interval", seconds=period.total_seconds(), id="job")
     first = job.next_run_time
     stop = threading.Event()

@@ -328,7 +328,7 @@ def test_the_interpreter_ends_although_a_given_up_thread_does_not(tmp_path, endi
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
     done = subprocess.run(
-        [sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
 
     assert (done.returncode, done.stdout) == (0, "the end\n"), done.stderr

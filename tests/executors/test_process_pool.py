@@ -51,7 +51,7 @@ def await_end(pid):
         return
     import select
 
-    assert select.select([descriptor], [], [], 30)[0], f"process {pid} lives on"
+    assert select.select([descriptor], [], [], 60)[0], f"process {pid} lives on"
     os.close(descriptor)
 
 
@@ -62,10 +62,12 @@ def test_jobs_run_in_another_process_which_is_used_again(perform, jobs):
     assert first != os.getpid()
 
 
-def test_the_duration_is_that_of_the_function_and_not_of_the_start_of_the_process(perform, jobs):
-    outcome = perform(jobs.add, 1)
+def test_the_duration_is_that_of_the_function_and_not_of_the_start_of_the_process(started, host, new_run, jobs):
+    executor = started(ProcessPoolExecutor(1, {"initializer": jobs.count_instead_of_time}))
+    run = new_run(jobs.add, 1)
+    executor.submit(run)
 
-    assert 0 < outcome.seconds < 0.05
+    assert host.outcome_of(run).seconds == 1, "the child looked at its clock before the function and after it"
 
 
 def test_a_child_killed_in_the_middle_of_a_run_fails_that_run_alone(started, host, new_run, jobs, fifo):
@@ -541,7 +543,7 @@ def test_functions_of_the_main_script_work(tmp_path, environment):
             print(host.outcome.result, host.outcome.error)
     """
     output = subprocess.run(
-        script(tmp_path, ending), env=environment, capture_output=True, text=True, timeout=50, check=True
+        script(tmp_path, ending), env=environment, capture_output=True, text=True, timeout=120, check=True
     )
 
     assert output.stdout.startswith("__mp_main__:")
@@ -555,7 +557,7 @@ def test_a_script_without_the_main_guard_does_not_hang(tmp_path, environment):
         print(type(host.outcome.error).__name__, host.outcome.reason)
     """
     output = subprocess.run(
-        script(tmp_path, ending), env=environment, capture_output=True, text=True, timeout=50, check=True
+        script(tmp_path, ending), env=environment, capture_output=True, text=True, timeout=120, check=True
     )
 
     in_child, in_parent = output.stdout.splitlines()
