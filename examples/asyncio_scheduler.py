@@ -19,9 +19,9 @@ async def main() -> None:
             twice.set()
 
     scheduler = AsyncIOScheduler()
-    scheduler.add_job(fetch, "interval", seconds=0.1, id="fetch")
+    scheduler.add_job(fetch, "interval", seconds=0.1, id="fetch", overlap="queue")
     scheduler.start()
-    await asyncio.wait_for(twice.wait(), timeout=10)
+    await asyncio.wait_for(twice.wait(), timeout=60)
     await scheduler.shutdown()
     print(f"Running: {scheduler.running}")
 

@@ -18,9 +18,10 @@ def greet(name: str) -> None:
 
 
 scheduler = BackgroundScheduler()
-scheduler.add_job(greet, "interval", seconds=0.1, args=["world"], id="greeting")
+# A run that is due while the one before it still goes on waits for it; by default it would be skipped with a warning.
+scheduler.add_job(greet, "interval", seconds=0.1, args=["world"], id="greeting", overlap="queue")
 scheduler.start()
 
-three_times.wait(timeout=10)  # your program's own work
+three_times.wait(timeout=60)  # your program's own work
 scheduler.shutdown()
 print("Done.")

@@ -8,7 +8,7 @@ scheduler = BlockingScheduler()
 countdown = [3, 2, 1]
 
 
-@scheduler.scheduled_job("interval", seconds=0.1, id="countdown")
+@scheduler.scheduled_job("interval", seconds=0.1, id="countdown", overlap="queue")
 def tick() -> None:
     print(countdown.pop(0))
     if not countdown:

@@ -38,5 +38,5 @@ def where_am_i() -> None:
 scheduler = BackgroundScheduler(executors={"default": ThreadPerJobExecutor()})
 scheduler.start()
 scheduler.add_job(where_am_i, id="lookout")
-ran.wait(timeout=10)
+ran.wait(timeout=60)
 scheduler.shutdown()

@@ -24,6 +24,7 @@ COLOURS = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "bold": "1"
 ON_A_TERMINAL = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 #: Without a sign of life for so many seconds a scheduler is given up, and others take what it had.
 LEASE = 2.0
+report_seconds = 0.0
 
 
 def heartbeat() -> str:
@@ -36,9 +37,9 @@ def flaky() -> str:
     return f"the server answered at attempt {current_run().attempt}"
 
 
-def long_report(seconds: float) -> str:
+def long_report() -> str:
     tell("yellow", "long-report", f"begins, attempt {current_run().attempt}")
-    threading.Event().wait(seconds)
+    threading.Event().wait(report_seconds)
     return "is written"
 
 
@@ -56,8 +57,10 @@ def hear(event: JobExecutionEvent) -> None:
         tell("green", event.job_id, str(event.retval))
 
 
-def work(url: str, beat: float) -> None:
-    """Be one process of a cluster, until the standard input ends."""
+def work(url: str, seconds: float) -> None:
+    """Be one process of a cluster, in which a long report takes so long, until the standard input ends."""
+    global report_seconds
+    report_seconds = seconds
     logging.getLogger("goscheduler").setLevel(logging.CRITICAL)  # failures are shown by the listener
     scheduler = BackgroundScheduler(jobstores={"default": url}, lease=LEASE, timezone="UTC")
     scheduler.add_listener(hear, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR | EVENT_LEASE_LOST)
@@ -74,7 +77,7 @@ def add_jobs(url: str, beat: float) -> None:
     jobs = [
         with_nothing_fired.add_job("__main__:heartbeat", "interval", seconds=beat, id="heartbeat"),
         with_nothing_fired.add_job("__main__:flaky", "date", run_date=soon, id="flaky", retry=3),
-        with_nothing_fired.add_job("__main__:long_report", "date", run_date=soon, args=[2 * beat], id="long-report"),
+        with_nothing_fired.add_job("__main__:long_report", "date", run_date=soon, id="long-report"),
     ]
     print(paint("bold", f"\n  Jobs in {url}\n"))
     for job in jobs:
@@ -83,8 +86,8 @@ def add_jobs(url: str, beat: float) -> None:
     with_nothing_fired.shutdown()
 
 
-def start_process(url: str, beat: float) -> subprocess.Popen[bytes]:
-    command = [sys.executable, str(Path(__file__).resolve()), "--work", url, str(beat)]
+def start_process(url: str, seconds: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, str(Path(__file__).resolve()), "--work", url, str(seconds)]
     return subprocess.Popen(command, stdin=subprocess.PIPE)
 
 
@@ -93,12 +96,12 @@ def main(seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/demo.db"
         add_jobs(url, beat)
-        first = start_process(url, beat)
+        first = start_process(url, 3600.0)  # it is killed before that
         wait_until(url, lambda onlooker: onlooker.live_runs("long-report") and onlooker.runs("heartbeat"))
         print(paint("bold", "\n  kill -9, in the middle of the long report\n"), flush=True)
         first.kill()
         first.wait()
-        second = start_process(url, beat)
+        second = start_process(url, 2 * beat)
         wait_until(url, lambda onlooker: all_done(onlooker) and len(onlooker.runs("heartbeat")) > 4)
         second.communicate(b"")
         print_history(url)
@@ -108,7 +111,7 @@ def wait_until(url: str, happened: Callable[[BackgroundScheduler], object]) -> N
     """Wait until the store shows that something has happened."""
     onlooker = BackgroundScheduler(jobstores={"default": url}, timezone="UTC")
     onlooker.start(paused=True)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not happened(onlooker):
         threading.Event().wait(0.05)
     onlooker.shutdown()

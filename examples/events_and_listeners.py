@@ -29,5 +29,5 @@ scheduler.add_listener(listener, EVENT_JOB_EXECUTED | EVENT_JOB_ERROR)
 scheduler.start()
 for name, divisor in (("by-two", 2), ("by-zero", 0)):
     scheduler.add_job(divide, args=[10, divisor], id=name)  # no trigger: now, once
-    heard_both.acquire(timeout=10)
+    heard_both.acquire(timeout=60)
 scheduler.shutdown()

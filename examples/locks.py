@@ -19,7 +19,7 @@ def write_report(place: str, report: str) -> None:
 
 
 def die(place: str) -> None:
-    acquire(place, "report", ttl=3)
+    acquire(place, "report", ttl=5)
     os._exit(1)
 
 
@@ -33,7 +33,7 @@ def main() -> None:
 
         run_all(die, [(place,)])
         print("free right after the crash:", acquire(place, "report") is not None)
-        held = lock(place, "report", wait=10)
+        held = lock(place, "report", wait=60)
         print("free when its time was over:", held.held)
         held.release()
 

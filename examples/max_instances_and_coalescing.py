@@ -18,7 +18,7 @@ runs: list[str] = []
 
 def slow() -> None:
     runs.append("slow")
-    finish.wait(timeout=10)
+    finish.wait(timeout=60)
 
 
 def catch_up(expected: int, name: str) -> None:
@@ -33,7 +33,7 @@ scheduler.start()
 
 # One instance at a time (the default): while the first run goes on, the next ones are skipped, and an event says so.
 scheduler.add_job(slow, "interval", seconds=0.1, id="slow")
-skipped.wait(timeout=10)
+skipped.wait(timeout=60)
 print(f"slow: {runs.count('slow')} running, the next run was skipped")
 scheduler.remove_job("slow")
 finish.set()
@@ -46,6 +46,6 @@ for name, coalesce, expected in (("one for all", True, 1), ("each of them", Fals
         catch_up, "interval", hours=1, args=[expected, name], start_date=two_and_a_half_hours_ago,
         next_run_time=two_and_a_half_hours_ago, coalesce=coalesce, max_instances=3,
     )
-    caught_up.wait(timeout=10)
+    caught_up.wait(timeout=60)
     print(f"{name}: {runs.count(name)} run(s) for 3 fire times")
 scheduler.shutdown()

@@ -37,7 +37,7 @@ print(scheduler.sync(first))
 
 scheduler.run_now("cleanup_hourly")  # or wait for the hour
 recorder.wait_for(EVENT_JOB_EXECUTED, "cleanup_hourly")
-print(f"in the queue: {inbox.get(timeout=10)}")
+print(f"in the queue: {inbox.get(timeout=60)}")
 
 second = ScheduleRegistry(dispatch=publish)  # the next version of the program
 second.register(

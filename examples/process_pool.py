@@ -36,7 +36,7 @@ def main() -> None:
     scheduler.start()
     for function, arguments in ((sum_of_squares, [1000]), (crash, []), (sum_of_squares, [10])):
         scheduler.add_job(function, args=arguments)
-        finished.acquire(timeout=30)
+        finished.acquire(timeout=60)
     scheduler.shutdown()
 
     first, crashed, last = heard

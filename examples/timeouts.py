@@ -33,13 +33,13 @@ scheduler = BackgroundScheduler(job_defaults={"timeout": 60})
 recorder = EventRecorder(scheduler)
 scheduler.start()
 
-scheduler.add_job(crawl, id="crawl", timeout=0.2, retry=Retry(max_attempts=2, backoff=fixed(0.05)))
+scheduler.add_job(crawl, id="crawl", timeout=2, retry=Retry(max_attempts=2, backoff=fixed(0.05)))
 print(recorder.wait_for(EVENT_JOB_EXECUTED, "crawl").retval)
 for record in reversed(scheduler.runs("crawl")):
     print(f"  attempt {record.attempt}: {record.outcome.value}")
 
 scheduler.add_job(copy_rows, args=[100_000], id="copy")
-started.wait(timeout=10)
+started.wait(timeout=60)
 (run,) = scheduler.live_runs("copy")
 print(f"copy is {run.state}, at {run.progress_note.split()[0]} something")
 print(f"told to end: {scheduler.cancel_run(run.id, 'the disk is full')}")
