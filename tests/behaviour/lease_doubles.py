@@ -49,7 +49,7 @@ def _fallible(name: str) -> Any:
             if self.during_renewal is not None:
                 self.during_renewal()
         if name in self.faults:
-            raise self.faults[name]
+            raise self.faults[name].with_traceback(None)  # or one that is raised often would gather frames
         return getattr(super(SharedStore, self), name)(*args)
 
     return method
