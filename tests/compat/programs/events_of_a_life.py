@@ -35,7 +35,7 @@ def main(show):
     scheduler.resume_job("pending")
     scheduler.reschedule_job("pending", trigger="interval", hours=2)
     scheduler.add_job(noop, "interval", hours=2, id="pending", replace_existing=True)
-    scheduler.add_job(noop, id="once")
+    scheduler.add_job(noop, id="once", misfire_grace_time=60)
     assert executed.wait(60)
     scheduler.remove_job("pending")
     scheduler.remove_all_jobs()

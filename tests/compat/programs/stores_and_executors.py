@@ -38,7 +38,7 @@ def main(show):
     except ConflictingIdError as error:
         show(isinstance(error, KeyError), str(error).strip("'"))
     show([job.id for job in scheduler.get_jobs("alchemy")], len(scheduler.get_jobs()))
-    scheduler.add_job(name_of_thread, executor="inline", id="now")
+    scheduler.add_job(name_of_thread, executor="inline", id="now", misfire_grace_time=60)
     assert done.acquire(timeout=60)
     scheduler.remove_job("x", "alchemy")
     show(scheduler.get_jobs("alchemy"), [job.id for job in scheduler.get_jobs("default") if job.id == "x"])

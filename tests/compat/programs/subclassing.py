@@ -51,7 +51,7 @@ def main(show):
     scheduler = OwnScheduler(timezone="UTC")
     scheduler.add_listener(lambda event: done.set(), EVENT_JOB_EXECUTED)
     scheduler.start()
-    scheduler.add_job(lambda: None, id="once")
+    scheduler.add_job(lambda: None, id="once", misfire_grace_time=60)
     assert done.wait(60)
     scheduler.shutdown()
     show(scheduler.rounds > 0, type(scheduler.executor).__name__, type(scheduler.store).__name__)
