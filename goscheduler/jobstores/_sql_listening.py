@@ -11,8 +11,8 @@ from sqlalchemy.engine import Engine
 
 from goscheduler.errors import described
 
-#: How long it is waited for the first word, at the start, in seconds.
-SELF_TEST_SECONDS = 2.0
+#: How long it is waited for the first word, at the start, in seconds: a busy machine must not be taken for a pooler.
+SELF_TEST_SECONDS = 5.0
 #: How long it is waited before another connection is tried, in seconds.
 PAUSE = 1.0
 

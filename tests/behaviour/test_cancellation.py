@@ -401,7 +401,7 @@ def test_a_process_is_terminated(schedulers, tmp_path):
     scheduler.add_job(touch_and_hang, args=[str(tmp_path)], id="job", retry=3)
     scheduler.run_due()
     while not (tmp_path / "started").exists():
-        pass
+        threading.Event().wait(0.01)
     scheduler.cancel_run(only_run(scheduler).id, "enough")
     settled(scheduler, pool)
     assert outcomes(scheduler) == ["cancelled"]

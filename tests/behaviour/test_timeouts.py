@@ -465,4 +465,4 @@ def test_a_process_is_terminated_then_killed_and_the_pool_goes_on(schedulers, tm
 
 def await_file(path):
     while not path.exists():
-        pass
+        threading.Event().wait(0.01)

@@ -15,7 +15,12 @@ import cluster_jobs
 
 from goscheduler import BackgroundScheduler, ThreadPoolExecutor
 from goscheduler.clock import SystemClock
-from goscheduler.events import EVENT_LEASE_LOST, EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_RECOVERED
+from goscheduler.events import (
+    EVENT_JOB_DEAD_LETTERED,
+    EVENT_LEASE_LOST,
+    EVENT_SCHEDULER_DEGRADED,
+    EVENT_SCHEDULER_RECOVERED,
+)
 
 
 class WrongClock(SystemClock):
@@ -130,7 +135,7 @@ def main() -> None:
         lease=options.lease,
         timezone="UTC",
     )
-    events = EVENT_LEASE_LOST | EVENT_SCHEDULER_DEGRADED | EVENT_SCHEDULER_RECOVERED
+    events = EVENT_JOB_DEAD_LETTERED | EVENT_LEASE_LOST | EVENT_SCHEDULER_DEGRADED | EVENT_SCHEDULER_RECOVERED
     scheduler.add_listener(lambda event: cluster_jobs.say("event", event.code.name, os.getpid()), events)
     if options.step:
         STEPS[options.step](scheduler, scheduler._engine.stores["default"])

@@ -15,7 +15,10 @@ from cluster_node import STEPS
 
 #: ``GOSCHEDULER_FULL=1`` has the job that kills every process on all stores; who counts the crashes is no store.
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
-LEASE = "2"
+#: Of processes that are killed or frozen, in seconds; others have to wait for its end.
+LEASE = "3"
+#: Of those that go on: a machine may be busy for three quarters of it.
+LONGER = "8"
 #: How often the function of the job ran before its process ended, by the step at which it did.
 RAN_BEFORE = {"planning": 0, "fired": 0, "submitted": 0, "running": 0, "reported": 1, "settled": 1}
 
@@ -34,8 +37,8 @@ def test_what_a_killed_process_had_is_done_by_another_one_after_the_lease(cluste
         assert node.process.wait(60) == -9
     before = Counter(line[1] for line in cluster.said("ran"))
     assert before == Counter({step: count for step, count in RAN_BEFORE.items() if count})
-    survivor = cluster.start("--lease", LEASE, "--executors", ",".join(step for step in STEPS if step != "running"))
-    cluster.wait_until("ran", sum(before.values()) + len(STEPS) - 2, 60)  # "settled" is done, "running" waits
+    survivor = cluster.start("--lease", LONGER, "--executors", ",".join(step for step in STEPS if step != "running"))
+    cluster.wait_until("ran", sum(before.values()) + len(STEPS) - 2)  # "settled" is done, "running" waits
     survivor.stop()
     ran = Counter(line[1] for line in cluster.said("ran"))
     assert ran == {"planning": 1, "fired": 1, "submitted": 1, "reported": 2, "settled": 1}
@@ -58,8 +61,9 @@ def test_a_job_that_kills_every_process_is_a_dead_letter_in_the_end(cluster):
     for _ in range(2):
         assert cluster.start("--lease", LEASE).process.wait(60) == -9
     cluster.add_jobs([{"func": "cluster_jobs:work", "trigger": "interval", "seconds": 1, "id": "healthy"}])
-    survivor = cluster.start("--lease", LEASE)
-    cluster.wait_until("ran", 4, 60)
+    survivor = cluster.start("--lease", LONGER)
+    cluster.wait_for(lambda lines: ["event", "JOB_DEAD_LETTERED", str(survivor.pid)] in lines)
+    cluster.wait_until("ran", 1)
     survivor.stop()
     with cluster.scheduler() as scheduler:
         (letter,) = scheduler.dead_letters()
@@ -77,13 +81,13 @@ def test_a_process_that_comes_back_after_its_lease_cannot_finish_what_another_on
         {"func": "cluster_jobs:wait_for", "args": [gate.name], "trigger": "date", "run_date": now, "id": "slow"},
     ])  # fmt: skip
     zombie = cluster.start("--lease", LEASE)
-    cluster.wait_until("began", 1, 60)
+    cluster.wait_until("began", 1)
     freeze_at_rest(cluster, zombie)
-    heir = cluster.start("--lease", LEASE)
-    cluster.wait_until("began", 2, 60)
+    heir = cluster.start("--lease", LONGER)
+    cluster.wait_until("began", 2)
     zombie.thaw()
     gate.close()  # both wait for that
-    cluster.wait_for(lambda lines: ["event", "LEASE_LOST", str(zombie.pid)] in lines, 30)
+    cluster.wait_for(lambda lines: ["event", "LEASE_LOST", str(zombie.pid)] in lines)
     heir.stop()
     zombie.stop()
     with cluster.scheduler() as scheduler:

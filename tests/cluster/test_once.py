@@ -28,7 +28,7 @@ def test_processes_with_wrong_clocks_run_every_firing_once(cluster, firings):
         {"func": "cluster_jobs:work", "trigger": "date", "run_date": due, "id": f"job-{number}"}
         for number in range(firings)
     )
-    cluster.wait_until("ran", firings, 100)
+    cluster.wait_until("ran", firings, 200)
     for node in cluster.nodes:
         node.stop()
     ran = cluster.said("ran")

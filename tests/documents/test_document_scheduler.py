@@ -564,11 +564,11 @@ def test_the_lock_is_renewed_while_a_handler_runs_so_a_long_one_is_processed_onc
 
     def handle(document):
         seen()
-        renewed.wait(4)
+        renewed.wait(3)  # which is as long as a lock lasts
 
     store = Watched([{"sleepUntil": NOW}])
-    with running(store, handle, lock_duration=2, concurrency=2), running(store, handle, lock_duration=2):
-        renewed.wait(5)
+    with running(store, handle, lock_duration=4, concurrency=2), running(store, handle, lock_duration=4):
+        renewed.wait(4)
     assert seen.things == ["called"]
     assert sleep_untils(store) == [None]
 

@@ -135,7 +135,7 @@ def test_a_message_that_another_process_has_and_has_not_published_is_cancelled(k
         begun = process.stdout.readline().split()[1]
         waiting = [mid for mid in (first, *others) if mid != begun]
         assert {front.get(mid).state for mid in waiting} <= {MessageState.DELIVERING, MessageState.PENDING}
-        assert front.cancel(waiting[0]) is True
+        assert front.cancel(waiting[0], timeout=PATIENCE) is True
         assert front.cancel(begun, timeout=0.1) is False, "it is being published, and nobody can tell what comes of it"
         told(process, "go\n")
         process.stdin.close()

@@ -38,7 +38,7 @@ def note(url: str, name: str) -> None:
 
 @lru_cache(maxsize=1)
 def client(url: str) -> redis.Redis:
-    return redis.Redis.from_url(url, socket_timeout=10)
+    return redis.Redis.from_url(url, socket_timeout=60)
 
 
 def main(url: str, lease: str, step: str = "", when: str = "") -> None:

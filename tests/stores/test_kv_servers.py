@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -163,12 +164,15 @@ def test_an_owner_that_does_not_renew_is_lost_by_the_time_of_the_server(store, k
 
 def test_others_are_woken_by_what_is_new_and_not_by_what_they_do_themselves(store, kind, url, opened, make_job):
     peer = opened(STORES[kind].from_url(url))
-    woken = threading.Event()
+    woken, rings = threading.Event(), note_rings(peer)
     peer.subscribe(woken.set)
     assert peer.poll_after() <= 1.0
-    eventually(lambda: _settled(woken))
+    assert woken.wait(PATIENCE), "at first, in case that something was missed"
+    woken.clear()
     peer.add_job(make_job("ours"))
-    assert not woken.wait(0.3)
+    while not rings.get(timeout=PATIENCE).startswith(peer._who):
+        continue
+    assert not woken.is_set()
     store.add_job(make_job("theirs"))
     assert woken.wait(PATIENCE)
     woken.clear()
@@ -176,10 +180,20 @@ def test_others_are_woken_by_what_is_new_and_not_by_what_they_do_themselves(stor
     assert woken.wait(PATIENCE)
 
 
-def _settled(woken: threading.Event) -> bool:
-    """Tell whether nothing is heard for a while: at first one is woken in case that something was missed."""
-    woken.clear()
-    return not woken.wait(0.5)
+def note_rings(store: Any) -> SimpleQueue[str]:
+    """Return a queue of what a store hears, each put there when the store has dealt with it."""
+    rings: SimpleQueue[str] = SimpleQueue()
+    listen = store._server.listen
+
+    def noting(heard: Callable[[str], None]) -> None:
+        def hear(rung: str) -> None:
+            heard(rung)
+            rings.put(rung)
+
+        listen(hear)
+
+    store._server.listen = noting
+    return rings
 
 
 # What others have written

@@ -685,7 +685,7 @@ def end_at(monkeypatch, target, name, step):
 
 def wait_until(condition):
     tick = threading.Event()
-    for _ in range(500):
+    for _ in range(6000):
         if condition():
             return
         tick.wait(0.01)

@@ -688,7 +688,7 @@ class TestProcesses:
         names = [f"job-{number}" for number in range(200)]
         add_jobs(url, names)
         assert processes(url, 3, step, when).wait(60) == -signal.SIGKILL
-        other = processes(url, 3)
+        other = processes(url, 8)  # a machine may be busy for three quarters of it
         ran = []
         while len(set(ran)) < len(names):
             ran += notes(url, 1)
@@ -721,7 +721,7 @@ def processes():
 
 def until(fulfilled):
     """Return when something is so."""
-    pause, deadline = threading.Event(), Deadline(SYSTEM_CLOCK, 30)
+    pause, deadline = threading.Event(), Deadline(SYSTEM_CLOCK, 120)
     while not fulfilled():
         assert deadline.left(), "it never was so"
         pause.wait(0.02)
@@ -743,9 +743,9 @@ def add_jobs(url, names):
 def notes(url, count):
     """Return what the next jobs have written down, waiting for them."""
     found = []
-    with redis.Redis.from_url(url, socket_timeout=40) as client:
+    with redis.Redis.from_url(url, socket_timeout=70) as client:
         while len(found) < count:
-            popped = client.blpop([NOTES], timeout=30)
+            popped = client.blpop([NOTES], timeout=60)
             assert popped is not None, f"only {len(found)} of {count} have run"
             found.append(popped[1].decode())
     return found

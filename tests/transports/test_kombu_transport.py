@@ -12,6 +12,7 @@ from broken_line import Line
 from kombu.exceptions import ChannelError
 from server_process import HOST, free_port
 from transport_contract import (
+    BRIEF,
     IMPATIENT,
     PATIENCE,
     Received,
@@ -176,7 +177,7 @@ def test_a_long_id_has_a_short_one_that_stays_the_same(make, space) -> None:
 
 
 def test_who_finds_no_free_connection_gives_up_in_time(make, space) -> None:
-    transport = make(pool_size=1, timeout=IMPATIENT)
+    transport = make(pool_size=1, timeout=BRIEF)
     transport.publish(space.name, delivery(space.name))
     with transport._links.lent(kombu_deadline()), pytest.raises(TransportUnavailable, match="pool_size"):
         transport.publish(space.name, delivery(space.name))
@@ -254,7 +255,7 @@ def test_batches_are_confirmed_together(make, space) -> None:
 
 def test_it_survives_a_line_that_freezes_or_breaks(rabbitmq, space) -> None:
     with closing(Line(rabbitmq.port)) as line:
-        transport = KombuTransport(space.url.replace(str(rabbitmq.port), str(line.port)), timeout=1)
+        transport = KombuTransport(space.url.replace(str(rabbitmq.port), str(line.port)), timeout=BRIEF)
         survives_its_server(line, transport, space.name, lambda: entries(space.url, space.name))
         transport.close()
 
@@ -264,6 +265,6 @@ if FULL:  # it takes a while to start twice
     @pytest.mark.serial
     def test_it_survives_a_server_that_freezes_or_dies(private_server) -> None:
         server = private_server("rabbitmq")
-        transport = KombuTransport(server.url, timeout=1)
+        transport = KombuTransport(server.url, timeout=BRIEF)
         survives_its_server(server, transport, "orders", lambda: entries(server.url, "orders"))
         transport.close()

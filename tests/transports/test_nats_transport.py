@@ -11,7 +11,7 @@ import nats as nats_client
 import pytest
 from nats.js.api import StorageType, StreamConfig
 from server_process import HOST, free_port
-from transport_contract import DUE, IMPATIENT, Received, ServerTransportContract, delivery, survives_its_server
+from transport_contract import BRIEF, DUE, IMPATIENT, Received, ServerTransportContract, delivery, survives_its_server
 
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, UnknownOption
 from goscheduler.transports.nats import NatsTransport
@@ -60,7 +60,7 @@ class TestContract(ServerTransportContract):
 
     def make(self):
         return NatsTransport.from_url(
-            self.url, stream=self.stream, create_stream=True, subjects=[f"{self.stream}.>"], timeout=20
+            self.url, stream=self.stream, create_stream=True, subjects=[f"{self.stream}.>"], timeout=60
         )
 
     def make_without_server(self):
@@ -178,6 +178,6 @@ def test_an_encrypted_address_is_one_that_the_client_knows() -> None:
 @pytest.mark.serial
 def test_it_survives_a_server_that_freezes_or_dies(private_server) -> None:
     server = private_server("nats")
-    transport = NatsTransport(server.url, stream="S", create_stream=True, subjects=["orders"], timeout=1)
+    transport = NatsTransport(server.url, stream="S", create_stream=True, subjects=["orders"], timeout=BRIEF)
     survives_its_server(server, transport, "orders", lambda: entries(server.url, "S"))
     transport.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 from server_process import HOST, free_port
-from transport_contract import IMPATIENT, Received, ServerTransportContract, delivery, survives_its_server
+from transport_contract import BRIEF, IMPATIENT, Received, ServerTransportContract, delivery, survives_its_server
 
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, UnknownOption
 from goscheduler.transports.redis_streams import RedisStreamsTransport
@@ -109,7 +109,7 @@ def test_a_misspelt_option_is_told_with_the_right_one() -> None:
 @pytest.mark.serial
 def test_it_survives_a_server_that_freezes_or_dies(private_server) -> None:
     server = private_server("redis", durable=True)  # everysec may put a write off, and lose it
-    transport = RedisStreamsTransport(server.url, timeout=IMPATIENT)
+    transport = RedisStreamsTransport(server.url, timeout=BRIEF)
     survives_its_server(server, transport, "orders", lambda: entries(server.url, "orders"))
     transport.close()
 

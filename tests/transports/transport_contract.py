@@ -18,6 +18,8 @@ DUE = datetime(2026, 3, 29, 1, 30, tzinfo=timezone(timedelta(hours=5, minutes=30
 PATIENCE = 60
 #: For transports whose server does not answer.
 IMPATIENT = 0.5
+#: For transports whose server answers, and is then frozen: a busy machine has to connect and to publish in that time.
+BRIEF = 4.0
 
 PAYLOADS = {
     "a text": b"hello",
