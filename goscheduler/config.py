@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, Literal, TypeVar, cast
 
+from goscheduler._resolver import ANY_MODULE
 from goscheduler.errors import InvalidArgument, UnknownOption, shown
 from goscheduler.options import CHECKS, OPTION_NAMES
 from goscheduler.plugins import Kind, base_class, read_plugin
@@ -55,6 +56,8 @@ class SchedulerConfig:
     """Whether listeners are called on a thread of their own or on the one where the event happens."""
     registered_only: bool = False
     """Whether jobs may be of registered tasks only, and not of any function that can be imported."""
+    allowed_modules: tuple[str, ...] = ()
+    """Installed modules that stored references may lead into, beside the program's own; "any" alone for all."""
     retention: Retention = field(default_factory=Retention)
     """How long records of finished attempts are kept."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -272,6 +275,23 @@ def _parse_registered_only(value: Any, _faults: _Faults) -> bool:
         ) from None
 
 
+def _parse_allowed_modules(value: Any, _faults: _Faults) -> tuple[str, ...]:
+    given = value.split(",") if isinstance(value, str) else value
+    names = list(given) if isinstance(given, Iterable) else [given]
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f'allowed_modules must be a list of names of modules, or "any", got {shown(value)}')
+    names = [name.strip() for name in names]
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")) or (name == ANY_MODULE and len(names) > 1):
+            raise InvalidArgument(
+                f'allowed_modules must have names of modules such as "requests.api", or be "any", got {shown(name)}',
+                field="allowed_modules",
+                value=value,
+            )
+    return tuple(names)
+
+
 def _as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     if value is None:
         return {}
@@ -292,5 +312,6 @@ _PARSERS: Mapping[str, Callable[[Any, _Faults], Any]] = {
     "jobstores": _parse_jobstores,
     "event_dispatch": _parse_event_dispatch,
     "registered_only": _parse_registered_only,
+    "allowed_modules": _parse_allowed_modules,
     "retention": _parse_retention,
 }

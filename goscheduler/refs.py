@@ -1,8 +1,9 @@
 """Functions by name: textual references, callable names, and what arguments a callable takes.
 
 A reference is ``package.module:attribute.path``. It is how a stored job finds its function again, so making one proves
-that it leads back to the same object, and resolving one refuses whatever would turn the right to write a record into
-the right to run any command: the interpreter's own tool modules, however they are reached, and dunder attributes.
+that it leads back to the same object. Resolving one refuses dunder attributes and some modules that plainly run
+commands, however they are reached. That list cannot be complete and protects nothing by itself: which stored references
+are followed at all is decided by :mod:`goscheduler._resolver`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import importlib
 import inspect
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from goscheduler.errors import InvalidArgument, shown
+from goscheduler.errors import InvalidArgument, described, shown, survivable
 
 #: Modules that no reference may lead into; their submodules are included.
 # fmt: off
@@ -151,9 +152,18 @@ def ref_to_obj(ref: str) -> Any:
     LookupError when the module cannot be imported or lacks the attribute.
     """
     module_name, path = check_reference(ref)
-    module = _import(module_name, ref)
+    return look_up(import_module(module_name, ref), path, ref)
+
+
+def look_up(module: ModuleType, path: str, ref: str, refuse: Callable[[str, str], None] | None = None) -> Any:
+    """Return the object at a path in a module.
+
+    ``refuse(module name, ref)``, which may raise, is asked about each module that the path leads through.
+
+    Raises ValueError where it leads where no reference may lead, and LookupError where there is nothing.
+    """
     try:
-        obj = _walk(module, path)
+        obj = _walk(module, path, refuse)
     except AttributeError as exc:
         raise LookupError(f"Error resolving reference {_printable(ref)}: error looking up object") from exc
     if ref not in ALLOWED_REFERENCES:
@@ -212,11 +222,19 @@ def _denied(ref: str, why: str) -> InvalidArgument:
     )
 
 
-def _import(module_name: str, ref: str) -> ModuleType:
+def import_module(module_name: str, ref: str) -> ModuleType:
+    """Return the module of a reference.
+
+    Raises LookupError whatever the module does while it is imported, also if it ends the program: the reference is what
+    cannot be resolved, and nobody else is to suffer.
+    """
     try:
         return _import_ours(module_name) or importlib.import_module(module_name)
-    except Exception as exc:  # whatever a module does while it is imported, the reference is what cannot be resolved
-        raise LookupError(f"Error resolving reference {_printable(ref)}: could not import module ({exc})") from exc
+    except BaseException as exc:
+        if not isinstance(exc, SystemExit) and not survivable(exc):
+            raise
+        why = described(exc) if isinstance(exc, SystemExit) else str(exc)
+        raise LookupError(f"Error resolving reference {_printable(ref)}: could not import module ({why})") from exc
 
 
 def _import_ours(module_name: str) -> ModuleType | None:
@@ -233,12 +251,16 @@ def _import_ours(module_name: str) -> ModuleType | None:
         return None
 
 
-def _walk(module: ModuleType, path: str) -> Any:
+def _walk(module: ModuleType, path: str, refuse: Callable[[str, str], None] | None = None) -> Any:
     obj: Any = module
+    ref = f"{module.__name__}:{path}"
     for segment in path.split("."):
         obj = getattr(obj, segment)
-        if isinstance(obj, ModuleType) and _is_denied(obj.__name__):
-            raise _denied(f"{module.__name__}:{path}", f"it leads into module {obj.__name__!r}")
+        if isinstance(obj, ModuleType):
+            if _is_denied(obj.__name__):
+                raise _denied(ref, f"it leads into module {obj.__name__!r}")
+            if refuse is not None:
+                refuse(obj.__name__, ref)
     return obj
 
 

@@ -17,6 +17,8 @@ from types import MethodType
 from typing import Any, NamedTuple, NoReturn, TypeVar
 from weakref import WeakSet
 
+from goscheduler._program import MAIN
+from goscheduler._resolver import MissingFunction, Resolver, UnresolvedFunction
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.logs import GuardedLogger
 from goscheduler.refs import obj_to_ref, ref_to_obj
@@ -58,6 +60,8 @@ class TaskRegistry:
     def __init__(self, parent: TaskRegistry | None = None) -> None:
         self.registered_only = False
         """Whether jobs may be of registered tasks only."""
+        self.resolver = Resolver()
+        """Finds the functions of jobs that go by a reference."""
         self.when_changed: Callable[[], None] = _nobody_cares
         """Called after something was registered here or in the parent, on the thread that did it."""
         self._parent = parent
@@ -71,8 +75,8 @@ class TaskRegistry:
 
     @property
     def edition(self) -> tuple[object, ...]:
-        """A value that is another one after something was registered, here or in the parent."""
-        return (self._stamp, *(self._parent.edition if self._parent is not None else ()))
+        """A value that is another one after something was registered, here or in the parent, or can be found now."""
+        return (self._stamp, self.resolver.edition, *(self._parent.edition if self._parent is not None else ()))
 
     def put(self, names: tuple[str, ...], func: Callable[..., Any]) -> Callable[..., Any] | None:
         """Register a function under a name and its aliases, and return the one that had the name before.
@@ -82,6 +86,7 @@ class TaskRegistry:
         if not callable(func):
             raise TypeError(f"a task must be a callable, got {shown(func)}")
         refuse_generator_function(func)
+        self.resolver.program.has_code_in(getattr(func, "__module__", None) or MAIN)
         name, *aliases = names
         before = self._functions.get(name)
         self._functions[name] = func
@@ -140,22 +145,10 @@ class UnknownTask:
         return f"<unknown task {self.name!r}>"
 
 
-class MissingFunction:
-    """Stands for a function that a stored job refers to and that cannot be found; to call it raises LookupError."""
+class StoredReference(NamedTuple):
+    """A reference that somebody else has written down, and that is followed only where it may lead."""
 
-    __slots__ = ("reason", "ref", "unreadable")
-
-    def __init__(self, ref: str, reason: str, *, unreadable: bool = False) -> None:
-        self.ref = ref
-        self.reason = reason
-        self.unreadable = unreadable
-        """Whether it is not the function but the whole job that could not be read."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise LookupError(self.reason)
-
-    def __repr__(self) -> str:
-        return f"<missing function {self.ref!r}>"
+    ref: str
 
 
 def unknown_task(name: str) -> str:
@@ -174,13 +167,17 @@ class Target(NamedTuple):
 
 
 def resolve(given: object, tasks: TaskRegistry) -> Target:
-    """Return the target for what a user gives: a function, a reference, or the name of a task.
+    """Return the target for what a user gives: a function, a reference, or the name of a task; or for what was stored.
 
     The task need not be known here, because a process that only adds jobs need not have the functions. A name with a
     dot must be: that is more likely a reference whose colon was forgotten.
     """
     if isinstance(given, UnknownTask):
         return _task_target(given.name, tasks)
+    if isinstance(given, UnresolvedFunction) or (isinstance(given, MissingFunction) and not given.unreadable):
+        return Target(given, given.ref, None)
+    if isinstance(given, StoredReference):
+        return _reference_target(given.ref, tasks.resolver.require(given.ref), tasks)
     if isinstance(given, str) and given and ":" not in given:
         target = _task_target(given, tasks)
         if "." in given and isinstance(target.func, UnknownTask):
@@ -204,18 +201,28 @@ def _function_target(given: object, tasks: TaskRegistry) -> Target:
     func = ref_to_obj(given) if isinstance(given, str) else given
     if not callable(func):
         raise TypeError(f"func must be a callable or a textual reference to one, got {shown(given)}")
-    refuse_generator_function(func)
     name = None if isinstance(given, str) else tasks.name_of(func)
     if name is not None:
+        refuse_generator_function(func)
         return Target(func, name, name)
+    ref = given if isinstance(given, str) else _reference_to(func)
+    target = _reference_target(ref, func, tasks)
+    if ref is not None:
+        tasks.resolver.program.gave(ref)
+    return target
+
+
+def _reference_target(ref: str | None, func: Callable[..., Any], tasks: TaskRegistry) -> Target:
+    refuse_generator_function(func)
     if tasks.registered_only:
+        given = func if ref is None else ref
         raise InvalidArgument(
             f"func must be a registered task, got {shown(given)}: the scheduler has registered_only=True. Register the "
             'function, with @task("name") or scheduler.register("name", function), and give its name',
             field="func",
             value=given,
         )
-    return Target(func, given if isinstance(given, str) else _reference_to(func), None)
+    return Target(func, ref, None)
 
 
 def _reference_to(func: Callable[..., Any]) -> str | None:
@@ -235,8 +242,13 @@ def restore(ref: str) -> Target:
 
 
 def task_or_reference(ref: str) -> UnknownTask | str:
-    """Return what was stored in such a way that :func:`resolve` takes the name of any task, known or not."""
+    """Return what a program has written in such a way that :func:`resolve` takes the name of any task, known or not."""
     return UnknownTask(ref) if isinstance(ref, str) and ref and ":" not in ref else ref
+
+
+def stored_target(ref: str) -> UnknownTask | StoredReference:
+    """Return what somebody else has written in such a way that :func:`resolve` does not believe all of it."""
+    return UnknownTask(ref) if ":" not in ref else StoredReference(ref)
 
 
 def check_names(name: object, aliases: object) -> tuple[str, ...]:

@@ -67,6 +67,8 @@ LAYERS = {
     "goscheduler.bus": 0,
     "goscheduler.logs": 0,
     "goscheduler.refs": 0,
+    "goscheduler._program": 0,
+    "goscheduler._resolver": 0,
     "goscheduler.tasks": 0,
     "goscheduler.times": 0,
     "goscheduler.codec": 0,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from goscheduler._resolver import MissingFunction
 from goscheduler._text import printable
 from goscheduler.cli._host import started
 from goscheduler.cli._options import AsJson, Debug
@@ -24,7 +25,6 @@ from goscheduler.runs.model import NEWBORN
 from goscheduler.schedulers._pending import Addition
 from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.schedulers.base import BaseScheduler
-from goscheduler.tasks import MissingFunction
 
 COLUMNS = ("id", "function", "schedule", "next_run_time", "result")
 UNREADABLE_COLUMNS = ("id", "reason")

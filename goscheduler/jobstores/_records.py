@@ -11,13 +11,13 @@ What cannot be read is kept: a job with an unreadable text is still found, as a 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler import codec
+from goscheduler._resolver import MissingFunction
 from goscheduler.codec import CodecError
 from goscheduler.errors import GoSchedulerError, InvalidArgument, TransientJobError, described
 from goscheduler.job import Job
@@ -25,7 +25,7 @@ from goscheduler.options import DEFAULTS, OPTION_NAMES, JobOptions, parse_option
 from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Run, Source, make
 from goscheduler.runs.records import Record
 from goscheduler.serializers import JSONSerializer, PickleSerializer, Serializer, bound
-from goscheduler.tasks import MissingFunction, Target, restore
+from goscheduler.tasks import Target, restore
 from goscheduler.times import UTC, from_instant, instant
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
@@ -130,14 +130,13 @@ class Records:
         return definition
 
     def _function(self, ref: str) -> Target:
-        """Return what a job runs; something that says why, where that cannot be found."""
+        """Return what a job runs; something that says why, where that cannot be found. Nothing is imported."""
         tasks = self._host._tasks
-        if ":" in ref and tasks.registered_only:
+        if ":" not in ref:
+            return restore(ref)
+        if tasks.registered_only:
             return Target(MissingFunction(ref, "only registered tasks are run here"), ref, None)
-        try:
-            return _restored(ref)
-        except Exception as error:
-            return Target(MissingFunction(ref, described(error)), ref, None)
+        return make(Target, (tasks.resolver.find(ref), ref, None))
 
     # Runs
 
@@ -200,23 +199,6 @@ def _parted(text: str) -> tuple[list[Any], str]:
         schema, job_id, job_text, *rest = head
         return [schema, job_id, *rest], job_text
     return head, text[end:]
-
-
-def _restored(ref: str) -> Target:
-    """Return what a reference leads to; the same as before, if its module still says so."""
-    target = _targets.get(ref)
-    module, _, name = ref.partition(":")
-    if target is not None and getattr(sys.modules.get(module), name, None) is target.func:
-        return target
-    target = restore(ref)
-    if len(_targets) >= MOST_KNOWN:
-        _targets.clear()
-    if name:
-        _targets[ref] = target
-    return target
-
-
-_targets: dict[str, Target] = {}
 
 
 def history_text(record: Record) -> str:

@@ -17,6 +17,7 @@ one of its limits is full   a pending run that waits for the limit; skipped if o
                             job queues
 the trigger has ended       no next time: the store removes the job, or keeps it as finished
 the job cannot be run       suspended with the reason; nothing else changes
+its module is not loaded    nothing changes: it stays due while the module is imported
 ==========================  =========================================================================================
 
 :func:`admit` decides about a pending run in the same way: it may start, or it is held until something ends.
@@ -28,6 +29,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from goscheduler._resolver import NOT_LOADED_YET
 from goscheduler.errors import described, survivable
 from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, Source, make
 from goscheduler.times import instant
@@ -101,6 +103,8 @@ class FiringPlanner:
     def __call__(self, job: Job, standing: Standing, now: datetime) -> FiringPlan:
         """Return the plan for ``job``. Never raises: a job that cannot be planned is suspended, the others go on."""
         obstacle = self._obstacle(job)
+        if obstacle is NOT_LOADED_YET:
+            return FiringPlan(next_run_time=job.next_run_time)
         if obstacle is not None:
             return FiringPlan(suspended=obstacle)
         try:

@@ -12,9 +12,10 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+from goscheduler._resolver import FOREIGN, IMPORTING, NOT_LOADED_YET, MissingFunction, UnresolvedFunction
 from goscheduler.bus import EventBus
 from goscheduler.clock import Clock
 from goscheduler.errors import survivable
@@ -28,7 +29,7 @@ from goscheduler.schedulers._doubts import Doubts
 from goscheduler.schedulers._endings import Endings
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._outages import Outages
-from goscheduler.tasks import PROCESS_TASKS, MissingFunction, TaskRegistry, unknown_task
+from goscheduler.tasks import PROCESS_TASKS, TaskRegistry, unknown_task
 
 #: A wall clock that moves more than this against the monotonic one has been set.
 CLOCK_TOLERANCE = timedelta(seconds=5)
@@ -141,12 +142,25 @@ class Engine:
         if job.options.executor not in self.executors:
             return f'there is no executor named "{job.executor}"'
         if job.task is None:
-            if type(job.func) is MissingFunction:
-                return job.func.reason
+            if type(job.func) is MissingFunction or type(job.func) is UnresolvedFunction:
+                return self._obstacle_to_function(job)
             return NOT_REGISTERED if self.tasks.registered_only else None
         func = self.tasks.find(job.task)
         if func is None:
             return unknown_task(job.task)
+        job.func = func
+        return None
+
+    def _obstacle_to_function(self, job: Job) -> str | None:
+        """Return why a job has no function; give it one that has been imported since the job was read."""
+        func: Callable[..., Any] = job.func
+        if isinstance(func, UnresolvedFunction):
+            func = self.tasks.resolver.find(func.ref)
+        if isinstance(func, UnresolvedFunction):
+            self.tasks.resolver.load(func.ref)
+            return NOT_LOADED_YET
+        if isinstance(func, MissingFunction):
+            return func.reason
         job.func = func
         return None
 
@@ -159,7 +173,7 @@ class Engine:
                 self.tell([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
 
     def release_known_tasks(self, alias: str, store: BaseJobStore) -> None:
-        """Let the jobs of a store fire again whose task was registered since this was called for the last time."""
+        """Let the jobs of a store fire again whose function can be found since this was called for the last time."""
         # Read before looking and noted after it: neither a task that comes meanwhile nor a store that raises is missed.
         edition = self.tasks.edition
         if self._tasks_seen.get(alias, self._tasks_at_start) != edition:
@@ -167,7 +181,8 @@ class Engine:
             self._tasks_seen[alias] = edition
 
     def _is_known_by_now(self, job: Job, reason: str) -> bool:
-        return job.task is not None and reason == unknown_task(job.task) and self.obstacle(job) is None
+        temporary = reason.startswith((FOREIGN, IMPORTING)) if job.task is None else reason == unknown_task(job.task)
+        return temporary and self.obstacle(job) in (None, NOT_LOADED_YET)
 
     def may_start(self, run: Run) -> bool:
         """Tell whether a run that was handed over may still be started."""

@@ -45,6 +45,8 @@ class Jobs:
         """Whether jobs go into the stores; changed by :meth:`begin` and :meth:`end` only."""
         self.defaults: JobOptions = DEFAULTS
         self._switch = threading.Lock()
+        self._foreign_modules: set[str] = set()
+        """Modules of others that jobs run, and that were warned of."""
 
     def begin(self, patience: Patience) -> None:
         """Let jobs go into the stores from now on, those that were waiting first of all."""
@@ -357,6 +359,19 @@ class Jobs:
                 job.id,
                 f"its callable ({shown(job.func)}) cannot be found again by name. Give a function at the top of a "
                 'module, or a reference "module:function"',
+            )
+        if store.shared and job.task is None:
+            self._warn_of_foreign_code(job)
+
+    def _warn_of_foreign_code(self, job: Job) -> None:
+        """Say, once for each module, that processes which have not added a job themselves refuse to run it."""
+        ref = job.func_ref or ""
+        module = ref.partition(":")[0]
+        if module not in self._foreign_modules and self._engine.tasks.resolver.is_foreign(ref):
+            self._foreign_modules.add(module)
+            self._engine.logger.warning(
+                'Job "%s" (%s) runs %s, which is not code of this program. A process that did not add it suspends it '
+                'unless its scheduler has allowed_modules=["%s"]', job.name, job.id, ref, module,
             )
 
     def _store(self, alias: str) -> BaseJobStore:

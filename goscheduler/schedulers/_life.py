@@ -7,6 +7,7 @@ listener of a running scheduler is called under it.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import threading
@@ -17,6 +18,7 @@ from datetime import tzinfo
 from functools import partial
 from typing import Any
 
+from goscheduler._program import PROGRAM
 from goscheduler.bus import EventBus
 from goscheduler.clock import SYSTEM_CLOCK, Clock, Deadline
 from goscheduler.config import DEFAULT_PREFIXES, SchedulerConfig, collect_settings, parse_settings
@@ -69,7 +71,8 @@ class SchedulerLife(ABC):
         self._engine.report = self._settler.report
         self._engine.wake = self._wake_if_started
         self._tasks = self._engine.tasks
-        self._tasks.when_changed = self._wake_unless_paused
+        self._tasks.when_changed = self._tasks.resolver.when_loaded = self._wake_unless_paused
+        PROGRAM.made_scheduler(inspect.currentframe())
         self._at_start: list[tuple[str, Callable[[], object]]] = []
         """What waits until jobs can go into the stores, with the alias of the store that it goes to."""
         self._starting: Patience | None = None
@@ -106,6 +109,7 @@ class SchedulerLife(ABC):
         self._engine.clock = config.extra.get("clock") or SYSTEM_CLOCK
         self._engine.bus.dispatch = config.event_dispatch
         self._tasks.registered_only = config.registered_only
+        self._tasks.resolver.allow(config.allowed_modules)
         self._engine.retention = config.retention
         self._engine.poll_interval, self._engine.leases.length = config.poll_interval, config.lease
         self._start_timeout = config.start_timeout

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from goscheduler._resolver import NOT_LOADED_YET
 from goscheduler.errors import survivable
 from goscheduler.events import EventCode
 from goscheduler.executors.call import failed, snoozed
@@ -35,6 +36,8 @@ FRUITLESS_WAIT = 0.5
 HEAR_AGAIN = 1.0
 #: For how long a run is put back that cannot be run here, although its job could when it fired.
 OBSTACLE_WAIT = 10.0
+#: For how long a run is put back whose function is being imported.
+LOAD_WAIT = 1.0
 
 
 class Left(NamedTuple):
@@ -175,7 +178,8 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = F
         obstacle = None if planned and executor is not None else engine.obstacle(run.job)
         if executor is None or obstacle is not None:
             # Where its executor is gone nothing hands the run out until there is one again.
-            engine.report(run, snoozed(obstacle or "", 0.0 if executor is None else OBSTACLE_WAIT))
+            wait = LOAD_WAIT if obstacle is NOT_LOADED_YET else OBSTACLE_WAIT
+            engine.report(run, snoozed(obstacle or "", 0.0 if executor is None else wait))
             continue
         try:
             executor.submit(run)

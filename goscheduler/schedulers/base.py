@@ -37,7 +37,7 @@ from goscheduler.schedulers._life import STATE_PAUSED, STATE_RUNNING, STATE_STOP
 from goscheduler.schedulers._listing import print_jobs
 from goscheduler.schedulers._pending import Addition
 from goscheduler.schedulers._why import Inquiry, inquire, state_of, why_not_running
-from goscheduler.tasks import check_names, register, task_or_reference
+from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
 
@@ -441,6 +441,8 @@ class BaseScheduler(SchedulerLife):
         """Add the jobs of a file that :meth:`export_jobs`, here or in APScheduler 3.11, has written.
 
         :raises ConflictingIdError: if an id is taken; nothing is added then
+        :raises InvalidArgument: if a job of it runs code that is not the program's own and that ``allowed_modules``
+            does not name
         """
         jobs = [self._job_from(state) for state in _export.read_jobs(infile)]
         self._jobs.refuse_taken_ids([job.id for job in jobs], jobstore)
@@ -453,7 +455,7 @@ class BaseScheduler(SchedulerLife):
     def _job_from(self, state: Mapping[str, Any]) -> Job:
         options = {name: value for name, value in state.items() if name in CHECKS}
         definition = {name: state[name] for name in ("func", "args", "kwargs", "name", "trigger", "next_run_time")}
-        definition["func"] = task_or_reference(definition["func"])
+        definition["func"] = stored_target(definition["func"])
         return Job(self, state["id"], **definition, **options)
 
     def _query(self, filters: Filters) -> HistoryQuery:

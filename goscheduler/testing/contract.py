@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from goscheduler._resolver import NOT_LOADED_YET
 from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
@@ -306,6 +307,21 @@ class StoreContract(HistoryContract, OwnerContract):
         assert store.release("orphan")
         assert not store.release("orphan")
         assert [run.job.id for run in requests.fire(store).runs] == ["orphan"]
+
+    def test_a_job_whose_module_is_not_imported_yet_stays_due_and_the_others_fire(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        store.add_job(make_job("recurring", due=NOW))
+        store.add_job(make_job("once", due=NOW, trigger=DateTrigger(NOW)))
+        store.add_job(make_job("good", due=NOW + SECOND))
+        waiting = dict.fromkeys(["recurring", "once"], NOT_LOADED_YET)
+        fired = requests.fire(store, now=NOW + SECOND, obstacles=waiting)
+        assert [run.job.id for run in fired.runs] == ["good"]
+        assert not fired.suspended
+        assert not fired.finished
+        assert fired.next_due == NOW
+        assert {run.job.id for run in requests.fire(store, now=NOW + SECOND).runs} == {"recurring", "once"}
+        assert store.lookup_job("once") is None
 
     def test_a_job_of_an_executor_that_is_not_here_is_left_to_others_who_share_the_store(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests

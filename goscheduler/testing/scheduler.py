@@ -46,6 +46,8 @@ class ManualScheduler(BaseScheduler):
                 self._engine.leases.renew_all()
             self._woken = False
             wait = self._process_jobs()
+            if self._tasks.resolver.wait_for_imports():
+                continue
             settled = self._settler.settle_reported()
             if wait is None or (wait > 0 and not self._woken and not (self._engine.hungry and settled)):
                 return rounds + 1
