@@ -40,7 +40,7 @@ class KeyValueJobStore(BaseJobStore):
     """Keeps jobs, runs and history under one prefix of a server."""
 
     shared = True
-    _path: str
+    _path = ""
     """What every key begins with."""
 
     def __init__(

@@ -214,6 +214,7 @@ class _Firing:
         store, entries, runs = self._store, self._store._entries, self._runs
         plan, now = self._request.plan, self._request.now
         limit = instant(now)
+        unchanged: list[Job] = []
         while (entry := lane.pop(limit)) is not None:
             job = entry[2]
             if entries.get(job.id) is not entry:
@@ -229,6 +230,8 @@ class _Firing:
                 continue
             if following is None:
                 self._finish(job, keep)
+            elif following is job.next_run_time:
+                unchanged.append(job)
             else:
                 job.next_run_time = following
                 store._schedule(job)
@@ -238,6 +241,8 @@ class _Firing:
             self._started += start
             self._waiting += wait
             self._records += records
+        for job in unchanged:  # not before, or the lane would give them again
+            store._schedule(job)
         head = store._upcoming(lane)
         if head is not None:
             self._heads.append(head)
