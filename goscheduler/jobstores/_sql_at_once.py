@@ -10,7 +10,8 @@ from sqlalchemy.engine import Connection
 
 from goscheduler.jobstores._sql_batches import Batch, Columns, Given, named
 from goscheduler.jobstores._sql_dialects import Dialect, number_of
-from goscheduler.jobstores._sql_firing import Decisions, Work
+from goscheduler.jobstores._sql_firing import Decisions
+from goscheduler.jobstores._sql_holds import Work
 from goscheduler.jobstores._sql_messages import unless
 from goscheduler.jobstores._sql_postgresql import OLD, given_rows
 from goscheduler.jobstores._sql_rows import DueJob, with_heads
@@ -28,12 +29,13 @@ _TEXTS = "ARRAY(SELECT json_array_elements_text(CAST(%s AS JSON)))"
 
 
 def take_turns(message: Any, tables: Tables, dialect: Dialect) -> None:
-    """Let messages that fire come one after the other, and keep off who claims.
+    """Let messages that fire come one after the other.
 
-    Who comes too late then finds what was written, and not what is about to be.
+    Who comes too late then finds what was written, and not what is about to be. None of them waits for anything else,
+    least of all for its sender.
     """
+    dialect.begin(message, tables)
     message.add(f"SELECT pg_advisory_xact_lock({number_of(tables) + 2**32})")
-    dialect.begin(message, tables, alone=False)
 
 
 def firing_of(
@@ -122,7 +124,7 @@ def end_untouched(work: Work, settlements: Sequence[Settlement]) -> None:
     """
     message, tables, dialect, _ = work
     runs = named(message, tables.runs)
-    dialect.begin(message, tables, alone=False)
+    dialect.begin(message, tables)
     for fence, ids in by_fence(settlements).items():
         message.exec_driver_sql(
             f"WITH ended AS (DELETE FROM {runs} AS run WHERE run.id = ANY ({_TEXTS}) AND run.fence = {fence}"

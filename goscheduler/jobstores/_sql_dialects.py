@@ -5,10 +5,9 @@ database          a job is fired by one    runs are counted by one              
                   because of               because of
 ================  =======================  =====================================  ===================  =================
 SQLite            ``BEGIN IMMEDIATE``      ``BEGIN IMMEDIATE``                    this machine's       by polling
-PostgreSQL        ``SKIP LOCKED``          an advisory lock, shared by those who  the server's         by ``LISTEN``,
-                                           add and end runs                                            else by polling
-MySQL, MariaDB    ``SKIP LOCKED``          a row of ``meta``, locked in the same  the server's         by polling
-                                           way
+PostgreSQL        ``SKIP LOCKED``          the rows of their jobs and limits,     the server's         by ``LISTEN``,
+                                           by ``SKIP LOCKED``                                          else by polling
+MySQL, MariaDB    ``SKIP LOCKED``          the same                               the server's         by polling
 any other         a row of ``meta``, which every writer changes first             this machine's       by polling
 ================  =======================  =====================================  ===================  =================
 Each of those that are known has a module of its own; :mod:`goscheduler.jobstores._sql_databases` finds it.
@@ -34,6 +33,9 @@ from goscheduler.jobstores._sql_tables import TURN, Tables
 #: How long a connection may take to be made, and how long one statement may take, in seconds. A lease lasts 30.
 CONNECT_SECONDS = 5
 CALL_SECONDS = 7
+#: For what share of a lease a transaction may stand still before the server ends it, and the least of it in seconds.
+IDLE_SHARE = 1 / 4
+SHORTEST_IDLE = 0.5
 
 
 class Dialect:
@@ -44,6 +46,13 @@ class Dialect:
     skips_locked = False
     now: ColumnElement[Any] | None = None
     """The present moment in microseconds, as the database knows it."""
+
+    idle_seconds = float(CALL_SECONDS)
+    """For how long a transaction may stand still, where the server can end it: its rows are locked meanwhile."""
+
+    def follow(self, lease: float) -> None:
+        """Take in how long a lease is, in seconds: whoever uses a short one does not want to wait long for the dead."""
+        self.idle_seconds = min(float(CALL_SECONDS), max(SHORTEST_IDLE, lease * IDLE_SHARE))
 
     def connect_args(self) -> dict[str, Any]:
         """Return what the driver is given beside the URL."""
@@ -91,11 +100,13 @@ class Dialect:
         """Wait, in this process, until a connection may be used."""
         yield
 
-    def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
-        """Begin to write. What starts or ends runs gives ``alone``: True keeps off all others that do, until the end of
-        the transaction, and False those that want to be alone."""
+    def begin(self, connection: Connection, tables: Tables) -> None:
+        """Begin to write. Where rows that others have locked cannot be skipped, it keeps off all others who do."""
         turn = tables.meta.c.name == TURN
         connection.execute(update(tables.meta).where(turn).values(value=tables.meta.c.value + 1))
+
+    def claimed_from(self, connection: Connection, jobs: Table, job_ids: Collection[str]) -> None:
+        """Have a firing fail that was planned without a look at the runs of these jobs, whose rows are locked."""
 
     def may_try_again(self, error: DBAPIError) -> bool:
         """Tell whether a transaction failed only because another one was in its way."""

@@ -104,14 +104,17 @@ class ForeseenFirings:
         is_last = self._foresight.ends_with(due, [change["due"] for change in decisions.moved])
         read_on = is_last and len(jobs) == len(due)
 
+        numbers: list[int] = []
+
         def write(message: Message) -> None:
             connection, clock = message.connection, self._looking.now(request)
-            message.add(f"SELECT {clock}")
+            numbers.append(message.add(f"SELECT {clock}"))
             take_turns(message, self._tables, self._database.dialect)
-            message.add(*firing_of(connection, self._tables, due, jobs, decisions, request, clock))
-            question.add_to(message, request.owner)
+            numbers.append(message.add(*firing_of(connection, self._tables, due, jobs, decisions, request, clock)))
+            message.read_on()
+            numbers.append(question.add_to(message, request.owner))
             if read_on:
-                message.add(*next_jobs(connection, self._tables, request, MOST))
+                numbers.append(message.add(*next_jobs(connection, self._tables, request, MOST)))
 
         try:
             sent = self._database.send(write)
@@ -120,7 +123,7 @@ class ForeseenFirings:
             raise
         if sent is None:
             return Fired(), None
-        ((their_time,),), _, _, written, (facts,), *upcoming = sent.answers
+        ((their_time,),), written, (facts,), *upcoming = [sent.answers[number] for number in numbers]
         self._looking.compare(their_time, sent.sent_at)
         fired = {job_id for (job_id,) in written}
         self._foresight.forget(fired)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Select, Table, and_, bindparam, delete, func, not_, or_, select
 
-from goscheduler.jobstores._sql_firing import Work
+from goscheduler.jobstores._sql_holds import Work
 from goscheduler.jobstores._sql_rows import tag_text
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Retention

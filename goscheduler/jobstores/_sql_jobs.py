@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.jobstores._sql_batches import columns_of
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect
-from goscheduler.jobstores._sql_firing import Work
+from goscheduler.jobstores._sql_holds import Work
 from goscheduler.jobstores._sql_joining import joined
 from goscheduler.jobstores._sql_rows import Rows, unquoted
 from goscheduler.jobstores._sql_schema import SchemaStatus, bring_up_to_date, statements, status
@@ -175,7 +175,7 @@ class StoredJobs(BaseJobStore):
             work.connection.execute(delete(jobs).where(self._dialect.among(jobs.c.id, removed)))
             return removed
 
-        return self._database.write(remove, alone=False)
+        return self._database.write(remove)
 
     def suspensions(self) -> Mapping[str, str]:
         jobs = self._tables.jobs

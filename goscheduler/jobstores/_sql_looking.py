@@ -80,12 +80,12 @@ class Question:
     runs: Sequence[Lane]
     _compiled: Any = None
 
-    def add_to(self, message: Message, owner: str) -> None:
-        """Ask it along with other statements."""
+    def add_to(self, message: Message, owner: str) -> int:
+        """Ask it along with other statements; return its number among them."""
         if self._compiled is None:
             self._compiled = self.query.compile(dialect=message.connection.dialect)
         expanded = self._compiled.construct_expanded_state({"owner": owner})
-        message.add(expanded.statement, expanded.parameters)
+        return message.add(expanded.statement, expanded.parameters)
 
 
 class Looking:

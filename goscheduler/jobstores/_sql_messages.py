@@ -17,6 +17,7 @@ from goscheduler.clock import SYSTEM_CLOCK
 #: Each statement sees what was written before it began, whatever the server does by default.
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 COMMIT = "COMMIT"
+BEGIN_READING = f"{BEGIN} READ ONLY"
 
 #: The error by which a statement says that nothing of the message is to be written.
 REFUSAL = "22012"
@@ -40,26 +41,37 @@ class Message:
         self.dialect = connection.dialect
         self._driver: Any = connection.connection.driver_connection
         self._cursor = connection.dialect.loaded_dbapi.ClientCursor(self._driver)
-        self._texts: list[str] = []
+        self._texts: list[str] = [BEGIN]
+        self.reads_on = False
+        """Whether something is read when all is written."""
         self.sent_at = 0.0
         self.answers: list[Answer] = []
-        """The rows that each of the statements gives, when all of them have been written."""
+        """The rows that each of the statements gives, by its number, when all of them have been written."""
 
-    def add(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> None:
-        """Add a statement to what is sent."""
+    def add(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> int:
+        """Add a statement to what is sent, and return its number."""
         self._texts.append(self._cursor.mogrify(statement, parameters))
+        return len(self._texts) - 1
 
     exec_driver_sql = add
+
+    def read_on(self) -> None:
+        """Have the rest only read, when all before it is written.
+
+        A long answer waits until it is taken, and whoever is frozen takes nothing: no lock is held by then.
+        """
+        self._texts += [COMMIT, BEGIN_READING]
+        self.reads_on = True
 
     def send(self) -> None:
         """Have it written."""
         self.sent_at = SYSTEM_CLOCK.monotonic()
         with self._cursor as cursor:
-            cursor.execute(";\n".join([BEGIN, *self._texts, COMMIT]))
+            cursor.execute(";\n".join([*self._texts, COMMIT]))
             answers = [_rows(cursor)]
             while cursor.nextset():
                 answers.append(_rows(cursor))
-        self.answers = answers[1:-1]
+        self.answers = answers
 
     def take_back(self, error: Exception) -> bool:
         """Get the connection in order after an error; false if it is broken, and the end of the message not known."""

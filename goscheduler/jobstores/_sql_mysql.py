@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from goscheduler.jobstores._sql_batches import (
 )
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, Dialect
 from goscheduler.jobstores._sql_rows import HEAD, with_heads
-from goscheduler.jobstores._sql_tables import TURN, Tables
+from goscheduler.jobstores._sql_tables import Tables
 
 #: How long a statement may be: servers take 16 or 64 megabytes, if they have not been told otherwise.
 LONGEST = 1_000_000
@@ -71,7 +72,7 @@ class MySQL(Dialect):
                 cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_ANSWER}")
                 if is_mariadb:
                     # Who stands still in the middle of a transaction must not keep the others off for long.
-                    cursor.execute(f"SET SESSION idle_transaction_timeout = {CALL_SECONDS}")
+                    cursor.execute(f"SET SESSION idle_transaction_timeout = {math.ceil(self.idle_seconds)}")
 
     def check_version(self, connection: Connection) -> None:
         version = connection.dialect.server_version_info or (0,)
@@ -84,11 +85,8 @@ class MySQL(Dialect):
     def is_refusal(self, error: Exception) -> bool:
         return _mysql_code(error) in (1044, 1045, 1049, 1698)
 
-    def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
-        if alone is not None:
-            how = "FOR UPDATE" if alone else "LOCK IN SHARE MODE"
-            meta = named(connection, tables.meta)
-            connection.exec_driver_sql(f"SELECT value FROM {meta} WHERE name = '{TURN}' {how}")
+    def begin(self, connection: Connection, tables: Tables) -> None:
+        """Nothing more: rows are locked one by one."""
 
     def may_try_again(self, error: DBAPIError) -> bool:
         return _mysql_code(error) in (1213, 1205)
@@ -148,8 +146,10 @@ class MySQL(Dialect):
             given = _given(connection, table, Batch.to_update(rows))
             name = named(connection, table)
             sets = assignments(connection, given, added, kept, f"{name}.")
+            # In this order: a server that reads the whole of a small table waits for every row that others have locked.
             connection.exec_driver_sql(
-                f"UPDATE {name} JOIN {given.source} ON {name}.id = {given.values['id']} SET {sets}"
+                f"UPDATE {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) ON {name}.id = {given.values['id']} "
+                f"SET {sets}"
             )
 
 

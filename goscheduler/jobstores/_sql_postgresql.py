@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import BigInteger, Table, event, func, literal_column, text
+from sqlalchemy import BigInteger, Table, event, func, literal_column, text, update
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
@@ -37,8 +37,8 @@ from goscheduler.jobstores._sql_listening import Listener, tell
 from goscheduler.jobstores._sql_rows import with_heads
 from goscheduler.jobstores._sql_tables import Tables
 
-_LIMITS = {"statement_timeout": f"{CALL_SECONDS}s", "idle_in_transaction_session_timeout": f"{CALL_SECONDS}s"}
-_OPTIONS = " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())
+#: Stands for the limits of a connection until it is made: by then it is known how long a lease is.
+_OPTIONS = "goscheduler"
 #: What the name of a column begins with that is compared with what is there, beside the one that is written.
 OLD = "old_"
 
@@ -72,19 +72,26 @@ class PostgreSQL(Dialect):
             if parameters.get("options") != _OPTIONS:
                 return None  # of somebody else
             self._connects = True
+            others = {name: value for name, value in parameters.items() if name != "options"}
             if not self._sets_limits:
+                options = " ".join(f"-c {name}={value}" for name, value in self._limits().items())
                 try:
-                    return dialect.connect(*arguments, **parameters)
+                    return dialect.connect(*arguments, **others, options=options)
                 except dialect.loaded_dbapi.OperationalError as error:
                     if "unsupported startup parameter" not in str(error):
                         raise
                     self._sets_limits = True
-            del parameters["options"]
-            return _preparing_nothing(dialect.connect(*arguments, **parameters))
+            return _preparing_nothing(dialect.connect(*arguments, **others))
+
+    def _limits(self) -> dict[str, str]:
+        """Return settings of the server, in its own words."""
+        limits = {"statement_timeout": CALL_SECONDS, "idle_in_transaction_session_timeout": self.idle_seconds}
+        return {name: _in_words(seconds) for name, seconds in limits.items()}
 
     def check_version(self, connection: Connection) -> None:
-        names = ", ".join(f"current_setting('{name}')" for name in _LIMITS)
-        if tuple(connection.exec_driver_sql(f"SELECT {names}").one()) != tuple(_LIMITS.values()):
+        limits = self._limits()
+        names = ", ".join(f"current_setting('{name}')" for name in limits)
+        if tuple(connection.exec_driver_sql(f"SELECT {names}").one()) != tuple(limits.values()):
             self._sets_limits = True
             if self._connects:
                 _preparing_nothing(connection.connection.driver_connection)
@@ -107,12 +114,14 @@ class PostgreSQL(Dialect):
         # The driver then sends the query alone, without BEGIN before and COMMIT after it, each of which is waited for.
         connection.execution_options(isolation_level="AUTOCOMMIT")
 
-    def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
-        steps = [f"set_config('{name}', '{value}', true)" for name, value in _LIMITS.items() if self._sets_limits]
-        if alone is not None:
-            steps.append(f"pg_advisory_xact_lock{'' if alone else '_shared'}({number_of(tables)})")
-        if steps:
+    def begin(self, connection: Connection, tables: Tables) -> None:
+        if self._sets_limits:
+            steps = [f"set_config('{name}', '{value}', true)" for name, value in self._limits().items()]
             connection.exec_driver_sql(f"SELECT {', '.join(steps)}")
+
+    def claimed_from(self, connection: Connection, jobs: Table, job_ids: Collection[str]) -> None:
+        # A message that waits for the row looks at it again, and not at runs that were added since it began to look.
+        connection.execute(update(jobs).where(self.among(jobs.c.id, job_ids)).values(fence=jobs.c.fence + 1))
 
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
         tell(connection, _channel(tables), "" if us_too else self._me)
@@ -160,6 +169,11 @@ class PostgreSQL(Dialect):
                 f"WHERE there.id = {given.values['id']}",
                 given.parameters,
             )
+
+
+def _in_words(seconds: float) -> str:
+    """Return a time as the server shows it."""
+    return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds * 1000:.0f}ms"
 
 
 def _preparing_nothing(connection: Any) -> Any:

@@ -90,6 +90,21 @@ class DueJob(NamedTuple):
     definition: str
 
 
+class WaitingRun(NamedTuple):
+    """The columns of a pending run that are needed to see whether it can be claimed."""
+
+    executor: str
+    priority: int
+    due: int
+    id: str
+    job_id: str
+
+
+class LimitRow(NamedTuple):
+    name: str
+    state: str
+
+
 class DueRun(NamedTuple):
     """The columns of a pending run that are needed to claim it."""
 

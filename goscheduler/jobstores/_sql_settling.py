@@ -13,8 +13,9 @@ from sqlalchemy.engine import Connection
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._sql_batches import columns_of
+from goscheduler.jobstores._sql_claiming import free_held, is_held, put_aside
 from goscheduler.jobstores._sql_dialects import Dialect
-from goscheduler.jobstores._sql_firing import Work, free_held, is_held, put_aside
+from goscheduler.jobstores._sql_holds import Work
 from goscheduler.jobstores._sql_rows import moment, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Run, Settlement

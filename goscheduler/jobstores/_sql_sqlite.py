@@ -89,7 +89,7 @@ class SQLite(Dialect):
         else:
             yield
 
-    def begin(self, connection: Connection, tables: Tables, alone: bool | None) -> None:
+    def begin(self, connection: Connection, tables: Tables) -> None:
         """Nothing more: the transaction was begun as the only one that writes."""
 
     def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from goscheduler._urls import masked
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores._sql_databases import dialect_of
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect
-from goscheduler.jobstores._sql_firing import Work
+from goscheduler.jobstores._sql_holds import MissingLimitsError, Work, add_limits
 from goscheduler.jobstores._sql_messages import REFUSAL, Message
 from goscheduler.jobstores._sql_rows import Rows
 from goscheduler.jobstores._sql_tables import Tables
@@ -129,27 +129,46 @@ class Transactions:
             self.dialect.begin_reading(connection)
             yield connection
 
-    def write(self, step: Callable[[Work], T], alone: bool | None = None, seconds: float = CALL_SECONDS) -> T:
-        """Return what ``step`` returns, having written what it wrote; it may be called more than once.
+    def follow(self, lease: float) -> None:
+        """Take in how long a lease is, in seconds."""
+        before = self.dialect.idle_seconds
+        self.dialect.follow(lease)
+        if self._owns_engine and self.dialect.idle_seconds != before:
+            self.engine.dispose()  # connections that have other limits
 
-        ``alone`` is for what starts and ends runs: True keeps off all others who do, False those who want to be alone.
+    def write(self, step: Callable[[Work], T], seconds: float = CALL_SECONDS) -> T:
+        """Return what ``step`` returns, having written what it wrote; it may be called more than once.
 
         :raises UnknownOutcome: if it cannot be told whether it was written
         """
-        for tries_left in reversed(range(TRIES)):
+        tries_left = TRIES
+        while True:
             try:
-                return self._write_once(step, alone, seconds)
+                return self._write_once(step, seconds)
+            except MissingLimitsError as missing:
+                self._add_limits(missing.names)
             except DBAPIError as error:
+                tries_left -= 1
                 if not tries_left or not self.dialect.may_try_again(error):
                     raise
-        raise AssertionError("unreachable")
 
-    def _write_once(self, step: Callable[[Work], T], alone: bool | None, seconds: float) -> T:
+    def _add_limits(self, names: Collection[str]) -> None:
+        """Add limits that are used for the first time."""
+        if not self.dialect.skips_locked:
+            self.write(lambda work: add_limits(work, names))
+            return
+        # By statements of their own: no lock, which who adds the same would wait for, is held while the server waits.
+        assert self._rows is not None, "the store was not started"
+        with self._connected(writes=True, seconds=CALL_SECONDS) as connection:
+            committing = connection.execution_options(isolation_level="AUTOCOMMIT")
+            add_limits(Work(committing, self._tables, self.dialect, self._rows), names)
+
+    def _write_once(self, step: Callable[[Work], T], seconds: float) -> T:
         assert self._rows is not None, "the store was not started"
         with self._connected(writes=True, seconds=seconds) as connection:
             transaction = connection.begin()
             try:
-                self.dialect.begin(connection, self._tables, alone)
+                self.dialect.begin(connection, self._tables)
                 result = step(Work(connection, self._tables, self.dialect, self._rows))
             except BaseException:
                 transaction.rollback()
@@ -175,6 +194,8 @@ class Transactions:
                 failure = DBAPIError(None, None, error)
                 if error.sqlstate == REFUSAL or self.dialect.may_try_again(failure):
                     return None
+                if message.reads_on:  # it may have failed after it was written
+                    raise _unknown(error) from error
                 raise failure from error
             return message
 

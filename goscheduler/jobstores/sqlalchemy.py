@@ -24,10 +24,12 @@ from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
 from goscheduler.jobstores._sql_at_once import end_untouched
 from goscheduler.jobstores._sql_batches import columns_of
-from goscheduler.jobstores._sql_firing import Claiming, Firing, Work, tell_to_end, together
+from goscheduler.jobstores._sql_claiming import SOON, Claiming
+from goscheduler.jobstores._sql_firing import Firing, tell_to_end, together
 from goscheduler.jobstores._sql_foresight import ForeseenFirings
+from goscheduler.jobstores._sql_holds import Work
 from goscheduler.jobstores._sql_jobs import StoredJobs
-from goscheduler.jobstores._sql_looking import Looking, Seen, earliest, to_end
+from goscheduler.jobstores._sql_looking import Lane, Looking, Seen, earliest, to_end
 from goscheduler.jobstores._sql_rows import Rows, unquoted
 from goscheduler.jobstores._sql_schema import bring_up_to_date
 from goscheduler.jobstores._sql_settling import (
@@ -95,6 +97,8 @@ class SQLAlchemyJobStore(StoredJobs):
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
         self._held = False
         """Whether runs were held until others have ended, when it was looked last."""
+        self._left = False
+        """Whether others had hold of something that was due, when something was to be started last."""
         self._doubts = Doubts()
         self._foreseen: ForeseenFirings | None = None
         self._poll = Poll()
@@ -108,6 +112,7 @@ class SQLAlchemyJobStore(StoredJobs):
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
         self._database.after_fork()
+        self._database.follow(scheduler.lease)
         rows = Rows(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
         self._database.open(rows)
         try:
@@ -133,6 +138,7 @@ class SQLAlchemyJobStore(StoredJobs):
 
     def fire_due(self, request: FireRequest) -> Fired:
         self._looking.begin(request.now)
+        self._left = False
         found = self._found_again()
         fired, seen, request = self._fire_due(request)
         if self._foreseen is not None:
@@ -140,7 +146,7 @@ class SQLAlchemyJobStore(StoredJobs):
         self._poll.found(bool(fired.runs))
         self._seen, self._held = (request, seen), seen.held
         return fired._replace(
-            runs=[*found, *fired.runs], next_due=earliest(seen.job_lanes, request.room),
+            runs=[*found, *fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
             more=bool(seen.crowded(seen.job_lanes, request.room)), now=request.now + self._looking.ahead,
         )  # fmt: skip
 
@@ -153,7 +159,7 @@ class SQLAlchemyJobStore(StoredJobs):
             request = request.after(fired.runs)
         seen = seen or self._look(request)
         if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
-            rest = self._fire(request, seen)
+            rest: Fired = self._start_runs(Firing, request, seen)
             if expected is not None and not (rest.runs or rest.records or rest.suspended):
                 return self._fire_due(request)  # things are not as expected
             fired = together(fired, rest)
@@ -161,24 +167,23 @@ class SQLAlchemyJobStore(StoredJobs):
             seen = self._looking.after(seen, request.room, rest.runs) or self._look(request)
         return fired, seen, request
 
-    def _fire(self, request: FireRequest, seen: Seen) -> Fired:
-        fired: Fired = self._start_runs(lambda work: Firing(work, request, seen).fire(), alone=False)
-        return fired
-
     def claim_runs(self, request: FireRequest) -> Claimed:
         seen = self._seen_just_now(request)
-        claimed = Claimed()
+        claimed, self._left = Claimed(), False
         due = seen.due(seen.run_lanes)
         if any(request.room[executor] > 0 for executor, _ in due) or (due and seen.held and seen.let_try):
-            first = seen
-            claimed = self._start_runs(lambda work: Claiming(work, request, first).claim(), alone=True)
+            claimed = self._start_runs(Claiming, request, seen)
             request = request.after(claimed.runs)
             seen = self._look(request)
         return claimed._replace(
-            next_due=earliest(seen.run_lanes, request.room),
+            next_due=self._next_due(seen, seen.run_lanes, request),
             more=seen.held or bool(seen.crowded(seen.run_lanes, request.room)),
             to_end=self._to_end(request.owner) if seen.to_end else (),
         )
+
+    def _next_due(self, seen: Seen, lanes: Mapping[Lane, int], request: FireRequest) -> datetime | None:
+        """Return when there is something to do; in a moment, where others have hold of what is due."""
+        return seen.now + SOON if self._left and seen.due(lanes) else earliest(lanes, request.room)
 
     def _seen_just_now(self, request: FireRequest) -> Seen:
         """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
@@ -186,17 +191,18 @@ class SQLAlchemyJobStore(StoredJobs):
         same = seen is not None and seen[0]._replace(plan=request.plan) == request
         return seen[1] if seen is not None and same else self._look(request)
 
-    def _start_runs(self, step: Callable[[Work], Any], alone: bool) -> Any:
+    def _start_runs(self, kind: type[Firing] | type[Claiming], request: FireRequest, seen: Seen) -> Any:
         """Write runs that are ours, and remember those of which it is not known whether they were written."""
         started: list[Run] = []
 
         def start(work: Work) -> Any:
-            result = step(work)
+            step = kind(work, request, seen)
+            result, self._left = step.start(), step.left
             started[:] = result.runs
             return result
 
         try:
-            return self._database.write(start, alone=alone)
+            return self._database.write(start)
         except UnknownOutcome:
             self._doubts.runs += started
             raise
@@ -245,20 +251,20 @@ class SQLAlchemyJobStore(StoredJobs):
             return refused
 
         try:
-            return self._database.write(end_quickly, alone=False)
+            return self._database.write(end_quickly)
         except NotAsExpectedError:
-            return self._database.write(end, alone=False)
+            return self._database.write(end)
 
     def add_run(self, run: Run) -> None:
         def add(work: Work) -> None:
             self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
             self._dialect.notify(work.connection, self._tables)
 
-        self._database.write(add, alone=False)
+        self._database.write(add)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         which = () if job_id is None else (self._tables.runs.c.job_id == job_id,)
-        return bool(self._database.write(lambda work: drop_pending(work, *which), alone=False))
+        return bool(self._database.write(lambda work: drop_pending(work, *which)))
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         return self._runs_where(self._tables.runs.c.owner.is_not(None), job_id)
@@ -298,7 +304,7 @@ class SQLAlchemyJobStore(StoredJobs):
                 self._dialect.notify(work.connection, self._tables)
             return run
 
-        return self._database.write(cancel, alone=False)
+        return self._database.write(cancel)
 
     def _to_end(self, owner: str) -> list[tuple[Run, str]]:
         runs = self._tables.runs
@@ -324,7 +330,7 @@ class SQLAlchemyJobStore(StoredJobs):
                 work.connection.execute(update(runs).where(work.dialect.among(runs.c.id, taken)).values(cancel=None))
             return taken
 
-        return self._database.write(take_back, alone=False)
+        return self._database.write(take_back)
 
     # Owners
 
@@ -350,7 +356,7 @@ class SQLAlchemyJobStore(StoredJobs):
             if retire(work, owner):
                 self._dialect.notify(work.connection, self._tables)
 
-        self._database.write(leave, alone=False)
+        self._database.write(leave)
 
     def owners(self, now: datetime) -> list[Owner]:
         owners = self._tables.owners
@@ -369,7 +375,7 @@ class SQLAlchemyJobStore(StoredJobs):
         with self._database.reading() as connection:
             if not is_anything_lost(connection, self._tables, self._now(connection, now)):
                 return []
-        return self._database.write(give_up, alone=False)
+        return self._database.write(give_up)
 
     # History
 
@@ -400,7 +406,7 @@ class SQLAlchemyJobStore(StoredJobs):
                 self._dialect.notify(work.connection, self._tables)
             return True
 
-        return self._database.write(take, alone=False)
+        return self._database.write(take)
 
     def life_of(self, job: Job) -> JobLife:
         return job.life
@@ -413,7 +419,7 @@ class SQLAlchemyJobStore(StoredJobs):
             work.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
             drop_pending(work, runs.c.job_id == job_id)
 
-        self._database.write(forget, alone=False)
+        self._database.write(forget)
 
     def forget_live_runs(self) -> None:
         """Let go of connections that belong to the parent of a fork. The runs of earlier starts have their owners."""

@@ -121,6 +121,11 @@ class SchedulerLife(ABC):
         return self._engine.clock
 
     @property
+    def lease(self) -> float:
+        """For how long, in seconds, a shared store takes this scheduler for alive after it was heard of last."""
+        return self._engine.leases.length
+
+    @property
     def poll_interval(self) -> float:
         """The longest rest, in seconds, before the stores are asked for work that nobody has told of."""
         return self._engine.poll_interval

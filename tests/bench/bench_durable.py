@@ -148,7 +148,7 @@ def raw_sql_rate(url: str, jobs: int) -> float:
             def one(work: Work, step: Any = step, ids: list[str] = ids) -> None:
                 step(work, ids)
 
-            store._database.write(one, alone=False)
+            store._database.write(one)
     elapsed = time.perf_counter() - begin
     store.shutdown()
     return jobs / elapsed

@@ -101,9 +101,9 @@ class Cluster:
         with self.scheduler() as scheduler:
             scheduler.add_jobs(list(jobs))
 
-    def scheduler(self) -> Onlooker:
+    def scheduler(self, **options: Any) -> Onlooker:
         """Return a scheduler on the store that fires nothing, for a ``with`` statement."""
-        return Onlooker({"jobstores": {"default": self.url}, "timezone": "UTC"})
+        return Onlooker({"jobstores": {"default": self.url}, "timezone": "UTC", **options})
 
     def close(self) -> None:
         for node in self.nodes:

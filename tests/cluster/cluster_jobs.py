@@ -8,6 +8,7 @@ import signal
 import threading
 
 from goscheduler import RunCancelled, current_run
+from goscheduler.clock import SYSTEM_CLOCK
 
 _pipe = -1
 
@@ -27,6 +28,11 @@ def work() -> None:
     """Tell that this firing was run, and by whom."""
     run = current_run()
     say("ran", run.job_id, run.fire_id, run.attempt, os.getpid())
+
+
+def tick() -> None:
+    """Tell by whom this was run, and when by the clock that all processes share."""
+    say("tick", current_run().job_id, os.getpid(), SYSTEM_CLOCK.monotonic())
 
 
 def die() -> None:

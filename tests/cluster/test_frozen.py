@@ -1,0 +1,75 @@
+"""A process is stopped at any moment, with whatever it has hold of: the others go on, and jobs can be removed."""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import pairwise
+from statistics import median
+
+import pytest
+
+from goscheduler import Limit
+from goscheduler.clock import SYSTEM_CLOCK
+
+#: A few stops are enough for every day; ``GOSCHEDULER_FULL=1`` stops as often as the promise was measured with.
+FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
+STOPS = 20 if FULL else 3
+PROCESSES = 5
+LEASE = 3.0
+#: Ticks of the others while one is stopped, which takes them longer than a lease, and then some more.
+TICKS = 250
+#: For how many seconds all of the others may do nothing. A busy machine may stop them too, for a while.
+SILENCE = 1.5 if FULL else 2 * LEASE
+
+
+@pytest.mark.serial
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("cluster", ["postgresql", "mariadb"], indirect=True)
+def test_whoever_is_stopped_the_others_go_on_and_jobs_can_be_removed(cluster):
+    for _ in range(PROCESSES):
+        cluster.start("--lease", str(LEASE))
+    cluster.wait_until("ready", PROCESSES)
+    cluster.add_jobs(jobs())
+    cluster.wait_until("tick", 2 * TICKS)
+    luck = random.Random(12)
+    silences, removals = [], []
+    for number in range(STOPS):
+        cluster.wait_until("tick", len(cluster.said("tick")) + luck.randrange(TICKS))
+        node = luck.choice(cluster.nodes)
+        node.freeze()
+        stopped_at = SYSTEM_CLOCK.monotonic()
+        removals.append(seconds_to_remove(cluster, f"removed-{number}"))
+        ticks = cluster.wait_for(lambda lines, since=stopped_at, pid=node.pid: len(after(lines, since, pid)) >= TICKS)
+        silences.append(max(gaps([stopped_at, *after(ticks, stopped_at, node.pid)])))
+        node.thaw()
+    print(f"silent for {max(silences):.2f} s, median {median(silences):.2f} s; "
+          f"removed within {max(removals):.2f} s, median {median(removals):.2f} s")  # fmt: skip
+    assert max(silences) <= SILENCE
+    assert not FULL or max(removals) <= LEASE * 1.25 + 1
+
+
+def jobs():
+    """Return jobs that fire, wait in a queue or share a limit, each once in a second; some are to be removed."""
+    every = {"func": "cluster_jobs:tick", "trigger": "interval", "seconds": 1}
+    for number in range(50):
+        kinds = ({}, {"overlap": "queue"}, {"limits": [Limit(f"limit-{number % 3}", concurrency=1)]})
+        yield {**every, "id": f"job-{number}", **kinds[number % 3]}
+    for number in range(STOPS):
+        yield {**every, "id": f"removed-{number}"}
+
+
+def seconds_to_remove(cluster, job_id):
+    begun = SYSTEM_CLOCK.monotonic()
+    with cluster.scheduler(lease=LEASE) as scheduler:
+        scheduler.remove_job(job_id)
+    return SYSTEM_CLOCK.monotonic() - begun
+
+
+def after(lines, moment, pid):
+    """Return when others than a process have ticked since."""
+    return [float(line[3]) for line in lines if line[0] == "tick" and line[2] != str(pid) and float(line[3]) > moment]
+
+
+def gaps(moments):
+    return [later - earlier for earlier, later in pairwise(sorted(moments))]
