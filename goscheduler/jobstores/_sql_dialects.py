@@ -96,8 +96,8 @@ class Dialect:
         connection.begin()
 
     @contextmanager
-    def turn(self, writes: bool) -> Iterator[None]:
-        """Wait, in this process, until a connection may be used."""
+    def turn(self, writes: bool, first: bool = False) -> Iterator[None]:
+        """Wait, in this process, until a connection may be used; what goes ``first`` waits for no other that writes."""
         yield
 
     def begin(self, connection: Connection, tables: Tables) -> None:

@@ -136,15 +136,17 @@ class Transactions:
         if self._owns_engine and self.dialect.idle_seconds != before:
             self.engine.dispose()  # connections that have other limits
 
-    def write(self, step: Callable[[Work], T], seconds: float = CALL_SECONDS) -> T:
+    def write(self, step: Callable[[Work], T], seconds: float = CALL_SECONDS, first: bool = False) -> T:
         """Return what ``step`` returns, having written what it wrote; it may be called more than once.
+
+        What is short and cannot wait goes ``first``, where one at a time writes.
 
         :raises UnknownOutcome: if it cannot be told whether it was written
         """
         tries_left = TRIES
         while True:
             try:
-                return self._write_once(step, seconds)
+                return self._write_once(step, seconds, first)
             except MissingLimitsError as missing:
                 self._add_limits(missing.names)
             except DBAPIError as error:
@@ -163,9 +165,9 @@ class Transactions:
             committing = connection.execution_options(isolation_level="AUTOCOMMIT")
             add_limits(Work(committing, self._tables, self.dialect, self._rows), names)
 
-    def _write_once(self, step: Callable[[Work], T], seconds: float) -> T:
+    def _write_once(self, step: Callable[[Work], T], seconds: float, first: bool) -> T:
         assert self._rows is not None, "the store was not started"
-        with self._connected(writes=True, seconds=seconds) as connection:
+        with self._connected(writes=True, seconds=seconds, first=first) as connection:
             transaction = connection.begin()
             try:
                 self.dialect.begin(connection, self._tables)
@@ -200,13 +202,13 @@ class Transactions:
             return message
 
     @contextmanager
-    def _connected(self, writes: bool, seconds: float) -> Iterator[Connection]:
+    def _connected(self, writes: bool, seconds: float, first: bool = False) -> Iterator[Connection]:
         with (
-            self.dialect.turn(writes),
+            self.dialect.turn(writes, first),
             self.engine.connect() as connection,
             self._watchdog.over(connection, seconds),
         ):
-            yield connection.execution_options(writes=writes)
+            yield connection.execution_options(writes=writes, first=first)
 
     def _commit(self, transaction: Any) -> None:
         try:

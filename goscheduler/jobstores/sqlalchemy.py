@@ -347,7 +347,7 @@ class SQLAlchemyJobStore(StoredJobs):
             work.connection.execute(insert(owners), {"id": owner.id, **values})
             return True
 
-        renewed = self._database.write(renew)
+        renewed = self._database.write(renew, first=True)
         self._registered.add(owner.id)
         return renewed
 
