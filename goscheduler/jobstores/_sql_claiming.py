@@ -109,7 +109,7 @@ class Claiming:
         run_ids = [row.id for row in waiting if row.job_id in ours]
         query = select(*[runs.c[name] for name in DueRun._fields])
         query = query.where(self._work.dialect.among(runs.c.id, run_ids), *claimable(runs))
-        rows = [make(DueRun, row) for row in self._work.dialect.fetch(self._work.connection, query)]
+        rows = [make(DueRun, row) for row in self._work.connection.execute(query)]
         found = {row.id: row for row in rows}
         return [found[run_id] for run_id in run_ids if run_id in found]
 

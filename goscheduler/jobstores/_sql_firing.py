@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -225,14 +225,21 @@ def due_rows(
                 .order_by(time)
                 .limit(room)
             )
-            if work.dialect.skips_locked and table is work.tables.jobs:
-                query = query.with_for_update(skip_locked=True)
-            rows = work.dialect.fetch(work.connection, query)
+            rows = _fetched(work, query, table is work.tables.jobs)
             found.setdefault(executor, []).extend(map(partial(make, kind), rows))
     most = {executor: min(room, AT_ONCE) for executor, room in request.room.items()}
     if len(lanes) > 1:
         found = {executor: sorted(rows, key=rank) for executor, rows in found.items()}
     return [row for executor, rows in found.items() for row in rows[: most[executor]]]
+
+
+def _fetched(work: Work, query: Any, locking: bool) -> Iterable[Sequence[Any]]:
+    if not work.dialect.skips_locked:
+        return work.dialect.fetch(work.connection, query)
+    if locking:
+        return work.dialect.fetch(work.connection, query.with_for_update(skip_locked=True))
+    # Put together into one text, a query that does not lock has crashed MariaDB 10.11.
+    return work.connection.execute(query).all()
 
 
 def together(foreseen: Fired, rest: Fired) -> Fired:
