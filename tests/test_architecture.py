@@ -92,7 +92,7 @@ NAMESPACES = {
 #: Third-party package → the modules that may import it.
 THIRD_PARTY = {
     "pytest": re.compile(r"goscheduler\.testing\.contract"),
-    "hypothesis": re.compile(r"goscheduler\.testing\.model"),
+    "hypothesis": re.compile(r"goscheduler\.testing\.model(_limits)?"),
     "croniter": re.compile(r"goscheduler\.triggers\.cron\..*"),
     "tzlocal": re.compile(r"goscheduler\.times"),
     "typer": re.compile(r"goscheduler\.cli\..*"),

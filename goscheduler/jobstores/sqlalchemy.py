@@ -95,10 +95,8 @@ class SQLAlchemyJobStore(StoredJobs):
         self._looking = Looking(self._tables, self._dialect, self._server_time)
         self._seen: tuple[FireRequest, Seen] | None = None
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
-        self._held = False
-        """Whether runs were held until others have ended, when it was looked last."""
-        self._left = False
-        """Whether others had hold of something that was due, when something was to be started last."""
+        self._held = self._left = False
+        """Whether runs were held until others have ended; whether others had hold of what was to be started last."""
         self._doubts = Doubts()
         self._foreseen: ForeseenFirings | None = None
         self._poll = Poll()
@@ -138,8 +136,7 @@ class SQLAlchemyJobStore(StoredJobs):
 
     def fire_due(self, request: FireRequest) -> Fired:
         self._looking.begin(request.now)
-        self._left = False
-        found = self._found_again()
+        found, self._left = self._found_again(), False
         fired, seen, request = self._fire_due(request)
         if self._foreseen is not None:
             self._foreseen.look_ahead(request, seen)

@@ -184,6 +184,10 @@ class Engine:
         temporary = reason.startswith((FOREIGN, IMPORTING)) if job.task is None else reason == unknown_task(job.task)
         return temporary and self.obstacle(job) in (None, NOT_LOADED_YET)
 
+    def is_loadable_by_now(self, job: Job, reason: str) -> bool:
+        """Tell whether a job that was suspended because of a slow import can be tried here."""
+        return reason.startswith(IMPORTING) and self.obstacle(job) in (None, NOT_LOADED_YET)
+
     def may_start(self, run: Run) -> bool:
         """Tell whether a run that was handed over may still be started."""
         return self.endings.begin(run)

@@ -49,7 +49,10 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     if engine.prune_due_at <= now:
         engine.prune_due_at = now + (PRUNE_AGAIN if prune(engine) else PRUNE_INTERVAL)
     if engine.strays_due_at <= now:
-        engine.strays_due_at = now + (STRAYS_AGAIN if put_back_strays(engine) else STRAYS_INTERVAL)
+        more = put_back_strays(engine)
+        if not more:
+            try_slow_imports_again(engine)
+        engine.strays_due_at = now + (STRAYS_AGAIN if more else STRAYS_INTERVAL)
     shared = any(store.shared for store in engine.stores.values())
     interval = engine.leases.length * RENEW_AFTER if shared else PRUNE_INTERVAL
     interval = min(interval, engine.prune_due_at - now, engine.strays_due_at - now)
@@ -116,6 +119,19 @@ def _prune_store(engine: Engine, store: BaseJobStore) -> bool:
         if engine.clock.monotonic() >= end:
             return True
     return False
+
+
+def try_slow_imports_again(engine: Engine) -> None:
+    """Let the jobs fire that a process suspended because of a slow import: it may have died before that ended."""
+    for alias, store in engine.stores.items():
+        if not store.shared or alias in engine.outages:
+            continue
+        try:
+            engine.release_suspended(alias, store, engine.is_loadable_by_now)
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            engine.logger.warning('Job store "%s" could not look for suspended jobs: %s', alias, error, exc_info=error)
 
 
 def put_back_strays(engine: Engine) -> bool:

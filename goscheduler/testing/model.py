@@ -59,10 +59,8 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
 TERMS = st.builds(Terms, **OPTIONS)
 CHANGES = st.sampled_from(sorted(OPTIONS)).flatmap(lambda name: st.fixed_dictionaries({name: OPTIONS[name]}))
 ERRORS = st.one_of(
-    st.just(ValueError("no")),
-    st.just(GiveUp("no use")),
-    st.sampled_from([0, 3, 20]).map(RetryLater),
-    st.sampled_from([0, 3, 20]).map(Snooze),
+    st.sampled_from([ValueError("no"), GiveUp("no use")]),
+    st.builds(lambda kind, seconds: kind(seconds), st.sampled_from([RetryLater, Snooze]), st.sampled_from([0, 3, 20])),
 )
 
 

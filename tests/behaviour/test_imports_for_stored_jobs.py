@@ -12,7 +12,9 @@ import pytest
 
 from goscheduler import BackgroundScheduler, _resolver
 from goscheduler.events import EVENT_JOB_EXECUTED, EVENT_JOB_SUSPENDED
-from goscheduler.testing import EventRecorder, ManualScheduler
+from goscheduler.schedulers._housekeeping import STRAYS_INTERVAL
+from goscheduler.testing import EventRecorder, ManualClock, ManualScheduler
+from goscheduler.testing.contract import Requests
 
 CALLED = 'import import_gate\ndef work():\n    import_gate.calls.append("worked")\n'
 SLOW = "import import_gate\nimport_gate.began.set()\nimport_gate.go_on.wait()\n" + CALLED
@@ -143,3 +145,16 @@ def test_a_pending_run_waits_for_its_module(stored, start, url):
     import_gate.go_on.set()
     heard.wait_for(EVENT_JOB_EXECUTED, count=2)
     assert import_gate.calls == ["fine", "worked"]
+
+
+def test_a_job_that_a_dead_process_suspended_because_of_a_slow_import_is_tried_by_another(url):
+    clock = ManualClock()
+    with ManualScheduler(jobstores={"default": url}, clock=clock) as scheduler:
+        scheduler.add_job(fine, "date", id="put off")
+        store = scheduler._engine.stores["default"]
+        now = clock.now()
+        Requests().fire(store, now=now, obstacles={"put off": f"{_resolver.IMPORTING}it was slow elsewhere"})
+        scheduler.run_due()
+        assert import_gate.calls == []
+        scheduler.advance(STRAYS_INTERVAL)
+        assert import_gate.calls == ["fine"]
