@@ -32,6 +32,8 @@ MAIN = "__main__"
 
 #: Packages that are never the program's own, wherever they lie: this one, and the one whose records it reads.
 _NEVER = frozenset({"goscheduler", "apscheduler"})
+#: How many answers are remembered.
+_MOST_KNOWN = 4096
 #: What the folder at the top of a project has in it.
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", ".hg")
 #: Folders that package managers install into.
@@ -79,6 +81,8 @@ class Program:
         """Tell whether a module is the program's own code."""
         owned = self._owned.get(module_name)
         if owned is None:
+            if len(self._owned) >= _MOST_KNOWN:  # the names come from stores, and may be anything
+                self._owned = {}
             owned = self._owned[module_name] = self._looks_owned(module_name)
         return owned
 

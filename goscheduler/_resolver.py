@@ -44,6 +44,8 @@ NOT_LOADED_YET = "its module is being imported"
 
 #: How many functions are remembered.
 _MOST_FOUND = 4096
+#: And how many modules that could not be imported.
+_MOST_FAILED = 1000
 
 
 class MissingFunction:
@@ -144,8 +146,11 @@ class Resolver:
         name = ref.partition(":")[0]
         load = self._loads.get(name)
         if load is None or (load.failure is not None and load.since + RETRY_AFTER < SYSTEM_CLOCK.monotonic()):
-            if sum(each.failure is None for each in list(self._loads.values())) >= MOST_LOADS:
+            under_way = {name: each for name, each in list(self._loads.items()) if each.failure is None}
+            if len(under_way) >= MOST_LOADS:
                 return
+            if len(self._loads) >= _MOST_FAILED:
+                self._loads = under_way
             self._loads[name] = _Load(SYSTEM_CLOCK.monotonic(), threading.Event())
             thread = threading.Thread(target=self._load, args=(name, ref), name="goscheduler-import", daemon=True)
             thread.start()
