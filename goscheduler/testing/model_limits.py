@@ -40,7 +40,7 @@ BOTH = Limit("both", concurrency=1, rate=f"3/{WINDOW}s")
 LONGEST_WAIT = WINDOW + WINDOW / BUCKETS
 #: How often a scheduler is lost in one example.
 MOST_CRASHES = 3
-#: How runs end for good, other than by becoming dead letters.
+#: How runs end for good, other than by becoming dead letters: every job has retries, so a failure is not the end.
 _LAST = {OutcomeKind.SUCCEEDED, OutcomeKind.CANCELLED}
 
 IDS = st.sampled_from(JOBS)
@@ -181,7 +181,8 @@ class LimitsMachine(RuleBasedStateMachine):
             self._end(host, run, Outcome(OutcomeKind.SUCCEEDED, started_at=self.clock.now()))
         for job in self.store.get_all_jobs():
             self.remove(who, job.id)
-        self.add_some(who, 5, [{"limits": limit, "max_instances": 2} for limit in limits])
+        options = {"max_instances": 2, "retry": Retry(3, fixed(0))}
+        self.add_some(who, 5, [{**options, "limits": limit} for limit in limits])
         self.come_between(who, call, False, [JOBS[limits.index(TWO)]])
         self.let_time_pass(who, 5)
 
