@@ -291,10 +291,15 @@ def freed(runs: Iterable[Document], key: str, count: int = 1) -> list[Document]:
     result = []
     for entry in runs:
         if count and entry.get("held") == key:
-            entry = {**without(entry, "held"), "freed": key}
+            entry = turned(entry)
             count -= 1
         result.append(entry)
     return result
+
+
+def turned(entry: Document) -> Document:
+    """Return the entry of a run that is held: it may try again."""
+    return {**without(entry, "held"), "freed": entry["held"]}
 
 
 def without(document: Document, *names: str) -> Document:

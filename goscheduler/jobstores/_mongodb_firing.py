@@ -292,6 +292,8 @@ class Claiming:
         try:
             run = self._work.documents.run(entry, document)
         except CodecError as error:
+            if "freed" in entry:
+                attempt.keys.append(entry["freed"])
             return set_aside(entry, str(error))
         refusal = self._request.admit(run, standing, self._now)
         if refusal is None:

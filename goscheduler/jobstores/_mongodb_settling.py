@@ -232,7 +232,7 @@ class Ends:
             if document is None or "runs" not in document:  # it has ended meanwhile
                 return {"_id": job_id, "here": False} if document is None else document
             runs = [set_aside(entry, reason) if entry["id"] == run_id else entry for entry in document["runs"]]
-            return with_runs(document, runs)
+            return with_runs(document, freed(runs, f"job:{job_id}"))
 
         self._work.writer.edit(job_id, edit)
 

@@ -270,7 +270,8 @@ class BaseJobStore(ABC):
         """Look at about ``limit`` jobs and runs, and put back in line those that nobody would find any more.
 
         Each call goes on where the last one has stopped. Nothing to do for a store in which a job and its time, a run
-        and its owner are one thing. One that keeps lists of them beside finds what is in none.
+        and its owner are one thing. One that keeps lists of them beside finds what is in none; one in which a run and
+        the limit it waits for are changed one after the other finds those that wait for nothing.
         """
         return PutBack()
 

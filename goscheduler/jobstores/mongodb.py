@@ -19,6 +19,8 @@ step                                   a crash after it
 ``settle``: the record                 the record is the truth: a run that has one is not run again. What it says is
                                        applied to the job when the lease has lapsed
 ``settle``: the document               a place under a limit, which is given back within seconds
+``settle``: the place                  a run that waits for it and that nobody lets try, until somebody looks for such
+                                       runs, within minutes
 ``cancel_run`` of a pending run        the record waits in the document of the job
 ``take_dead_letter``: marked           after a minute it is a dead letter again, unless its run is there
 ``take_dead_letter``: the run          after a minute the dead letter is gone
@@ -63,11 +65,12 @@ from goscheduler.jobstores._mongodb_looking import Looking, Seen
 from goscheduler.jobstores._mongodb_owners import Owners
 from goscheduler.jobstores._mongodb_runs import Runs
 from goscheduler.jobstores._mongodb_settling import Ends
+from goscheduler.jobstores._mongodb_strays import Strays
 from goscheduler.jobstores._mongodb_waking import Waking
 from goscheduler.jobstores._mongodb_writing import Change, Writer
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import UTC, from_instant, instant
@@ -144,6 +147,7 @@ class MongoDBJobStore(BaseJobStore):
         self._adding = Adding(self._work)
         self._owners = Owners(self._collections, self._looking, self._server_time)
         self._ends = Ends(self._work)
+        self._strays = Strays(self._work)
         self._runs_at_hand = Runs(self._work, self._logger)
         self._memory = History(self._work, self._runs_at_hand)
 
@@ -347,6 +351,11 @@ class MongoDBJobStore(BaseJobStore):
             moment = self._looking.now(now)
             self._memory.mend(moment)
             return self._ends.recover(moment, decide)
+
+    def put_back_strays(self, limit: int) -> PutBack:
+        self._seen = None
+        with deadline():
+            return self._strays.put_back(limit)
 
     # History
 
