@@ -47,6 +47,7 @@ LAYERS = {
     "goscheduler.jobstores.base": 2,
     "goscheduler.jobstores._runs": 2,
     "goscheduler.jobstores._lanes": 2,
+    "goscheduler.jobstores._turns": 2,
     "goscheduler.jobstores._answers": 2,
     "goscheduler.jobstores._finished": 2,
     "goscheduler.executors.base": 2,

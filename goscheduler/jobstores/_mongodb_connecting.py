@@ -27,7 +27,7 @@ from pymongo.write_concern import WriteConcern
 
 from goscheduler._urls import without_secrets
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable, shown
-from goscheduler.jobstores._mongodb_documents import Document
+from goscheduler.jobstores._mongodb_documents import MARKS, Document
 from goscheduler.jobstores._mongodb_looking import META
 from goscheduler.jobstores._mongodb_writing import Collections
 from goscheduler.plugins import require_clear_login
@@ -178,7 +178,7 @@ def _make_indexes(collections: Collections) -> None:
             )
             for place in ("due", "ready")
         ),
-        IndexModel([("marks", 1)], name="goscheduler_marks", partialFilterExpression={"marks": {"$exists": True}}),
+        IndexModel([("marks", 1)], name=MARKS, partialFilterExpression={"marks": {"$exists": True}}),
     ])  # fmt: skip
     for collection in (collections.history, collections.dead):
         collection.create_indexes([

@@ -24,9 +24,9 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
                 removed), ``unreadable`` (why), ``job`` (its id, in a flight)
 ``ready``       lane and time of the run to be claimed first
 ``told``        records on their way into the history
-``marks``       what it is found by: "owner:" and who has a run of it, "end:" and who is to end one, "held:" and a key
-                that a run is held under, "told", "suspended", "finished", "flight". One index for all of them costs
-                less
+``marks``       what it is found by: "owner:" and who has a run of it, "end:" and who is to end one, "held:" with a key
+                that a run is held under and when the first of these is due, "told", "suspended", "finished",
+                "flight". One index for all of them costs less
 ==============  ======================================================================================================
 
 A **flight** is a document of the same shape, with ``here`` false and an ``ObjectId`` for ``_id``, that has runs of many
@@ -69,9 +69,14 @@ MOST_RUNS = 20_000
 #: What is found of marks where runs are held until others end, and not because they cannot be read.
 ANY_HELD: Document = {"$in": [re.compile("^held:job:"), re.compile("^held:limit:")]}
 
+#: The name of the index of marks.
+MARKS = "goscheduler_marks"
 PRIORITIES = list(range(10))
 #: When the ends of lanes are due. No time of a job comes near to it.
 NEVER = 1 << 62
+
+#: What ends a key in a mark, and what comes after every mark with that key. No name of a limit has either of them.
+_END_OF_KEY, _BEYOND_KEY = "\x00", "\x01"
 
 _JOB_FIELDS = ("lane", "next", "zone", "due", "suspended", "limits", "life", "finished")
 
@@ -224,13 +229,16 @@ def indexed(document: Document) -> Document:
     marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
     if is_flight(document):
         marks.append(FLIGHT)
+    held: list[Document] = []
     for entry in runs:
         if "owner" in entry:
             marks.append(owner_mark(entry["owner"]))
             if "cancel" in entry:
                 marks.append(end_mark(entry["owner"]))
         elif "held" in entry:
-            marks.append(held_mark(entry["held"]))
+            held.append(entry)
+    if held:
+        marks += held_marks(held)
     changed = without(document, "ready", "marks")
     if marks:
         changed["marks"] = sorted(set(marks))
@@ -250,9 +258,25 @@ def end_mark(owner: str) -> str:
     return f"end:{owner}"
 
 
-def held_mark(key: str) -> str:
-    """Return what documents are marked with in which a run is held under a key."""
-    return f"held:{key}"
+def held_marks(entries: Iterable[Document]) -> list[str]:
+    """Return what a document is marked with in which runs are held; by the marks the one that is due first is found."""
+    first: dict[str, int] = {}
+    for entry in entries:
+        first[entry["held"]] = min(entry["due"], first.get(entry["held"], NEVER))
+    return [f"held:{key}{_END_OF_KEY}{due + NEVER:016x}" for key, due in first.items()]
+
+
+def held_under(key: str) -> Document:
+    """Return the condition for the marks of documents in which a run is held under a key.
+
+    An earlier version has written the key and no time; these come first.
+    """
+    return {"$elemMatch": {"$gte": f"held:{key}", "$lt": f"held:{key}{_BEYOND_KEY}"}}
+
+
+def held_key(mark: str) -> str:
+    """Return the key of a mark that is one of :func:`held_marks`."""
+    return mark.removeprefix("held:").rpartition(_END_OF_KEY)[0] or mark.removeprefix("held:")
 
 
 #: What flights are marked with.
@@ -287,13 +311,11 @@ def is_flight(document: Document) -> bool:
 
 
 def freed(runs: Iterable[Document], key: str, count: int = 1) -> list[Document]:
-    """Return the runs, of which the first that are held under ``key`` may try again."""
-    result = []
-    for entry in runs:
-        if count and entry.get("held") == key:
-            entry = turned(entry)
-            count -= 1
-        result.append(entry)
+    """Return the runs, of which those that are held under ``key`` and were due first may try again."""
+    result = list(runs)
+    held = [index for index, entry in enumerate(result) if entry.get("held") == key]
+    for index in sorted(held, key=lambda index: result[index]["due"])[:count]:
+        result[index] = turned(result[index])
     return result
 
 

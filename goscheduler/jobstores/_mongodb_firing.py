@@ -15,7 +15,7 @@ from goscheduler.jobstores._mongodb_documents import (
     Documents,
     broken,
     freed,
-    held_mark,
+    held_under,
     history_document,
     is_claimable,
     quoted,
@@ -346,7 +346,8 @@ def free_held(work: Work, keys: Iterable[str]) -> None:
 
 def _free_one(work: Work, key: str) -> None:
     for _ in range(MOST_PLANS):
-        document = work.collections.jobs.find_one({"marks": held_mark(key)})
+        # In the order of the index, and so by time. To sort by marks would be to sort by all that a document has.
+        document = work.collections.jobs.find_one({"marks": held_under(key)})
         if document is None:
             return
         after = with_runs(document, freed(document["runs"], key))

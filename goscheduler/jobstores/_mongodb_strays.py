@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from goscheduler.codec import CodecError
-from goscheduler.jobstores._mongodb_documents import ANY_HELD, NEVER, Document, turned, with_runs
+from goscheduler.jobstores._mongodb_documents import ANY_HELD, MARKS, NEVER, Document, held_key, turned, with_runs
 from goscheduler.jobstores._mongodb_firing import BROKEN, Work
 from goscheduler.jobstores._mongodb_writing import Change, as_read
 from goscheduler.jobstores.base import PutBack
@@ -54,7 +54,7 @@ class Strays:
 
     def _page(self, limit: int) -> list[Document]:
         held = self._jobs.find({"marks": ANY_HELD, "_id": {"$gt": self._after}})
-        held = held.hint("goscheduler_marks")  # or all jobs might be read, in the order of their ids
+        held = held.hint(MARKS)  # or all jobs might be read, in the order of their ids
         return list(held.sort("_id", 1).limit(limit))
 
     def _put_back(self) -> list[str]:
@@ -158,4 +158,4 @@ def _counts(entry: Document, document: Document) -> bool:
 
 def _limits_held(document: Document) -> list[str]:
     marks = map(str, document.get("marks", ()))
-    return [mark.removeprefix(f"held:{_LIMIT}") for mark in marks if mark.startswith(f"held:{_LIMIT}")]
+    return [held_key(mark).removeprefix(_LIMIT) for mark in marks if mark.startswith(f"held:{_LIMIT}")]

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from goscheduler.jobstores._lanes import Entry, Lane
+from goscheduler.jobstores._turns import Turns
 from goscheduler.runs.limits import Ledger
 from goscheduler.runs.model import DeadLetter, Source, make
 from goscheduler.runs.plan import Standing, keys_of, rank_of
@@ -56,10 +57,8 @@ class LocalRuns:
         """How many of the waiting ones are fire times, and not retries or runs that somebody asked for."""
         self._lanes: dict[str, Lane[Run]] = {}
         """The pending runs that nothing holds, by executor."""
-        self._held: dict[str, deque[Entry[Run]]] = {}
+        self._turns = Turns()
         """Pending runs that were due but not admitted, by key; one gets another look when a run under the key ends."""
-        self._let_try: dict[str, str] = {}
-        """Run id → the key under which it was held before it got another look."""
         self._to_end: dict[str, str] = {}
         """Ids of live runs that their owner is to end → why."""
         self._kept = history_kept
@@ -107,7 +106,7 @@ class LocalRuns:
             return []
         with self.lock:
             entries = [entry for lane in self._lanes.values() for entry in lane.entries()]
-            entries += [entry for held in self._held.values() for entry in held]
+            entries += self._turns.entries()
             return [entry[2] for entry in sorted(entries) if job_id is None or entry[2].job.id == job_id]
 
     def live(self, job_id: str | None = None) -> list[Run]:
@@ -172,12 +171,12 @@ class LocalRuns:
                 for executor, lane in list(self._lanes.items())
                 if self._claim_from(lane, request.room.get(executor, 0), request, runs)
             ]
-            if full and self._let_try:
+            if full and self._turns.given:
                 self._let_others_try()
             # Looked for at last: by then a lane that was empty may have got one that is let try.
             heads = [lane.upcoming() for lane in self._lanes.values() if lane not in full]
             next_due = min((head for head in heads if head is not None), default=None)
-            return runs, None if next_due is None else next_due[2].due_at, bool(full or self._held)
+            return runs, None if next_due is None else next_due[2].due_at, bool(full or self._turns.lines)
 
     def _claim_from(self, lane: Lane[Run], room: int, request: FireRequest, runs: list[Run]) -> bool:
         """Add to ``runs`` what can be claimed from one lane; true if due ones are left for want of room."""
@@ -201,13 +200,13 @@ class LocalRuns:
     def _refuse(self, entry: Entry[Run], refusal: Refusal) -> None:
         """Hold a pending run, or put it off. The next one under the key that let it try may try in its stead."""
         run = entry[2]
+        turn = self._turns.given.pop(run.id, None)
         if refusal.until is not None:
             self._line_up(run._replace(due_at=max(refusal.until, run.due_at)), entry[1], entry[3])
         elif refusal.key is not None:
-            self._held.setdefault(refusal.key, deque()).append(entry)
-        key = self._let_try.pop(run.id, None)
-        if key is not None and key != refusal.key:
-            self._let_one_try(key)
+            self._turns.hold(entry, refusal.key, turn, self._live_under(refusal.key))
+        if turn is not None and turn.key != refusal.key:
+            self._let_one_try(turn.key)
 
     def settle(self, settlements: Sequence[Settlement]) -> list[Settlement]:
         """Write ends of runs. Return the refused ones: their run is not live any more, or has a newer fence."""
@@ -376,13 +375,9 @@ class LocalRuns:
         gone = {run.id for run in runs}
         for lane in self._lanes.values():
             lane.keep([entry for entry in lane.entries() if entry[2].id not in gone])
-        for key, held in list(self._held.items()):
-            left = deque(entry for entry in held if entry[2].id not in gone)
-            if left:
-                self._held[key] = left
-            else:
-                del self._held[key]
-        turns = [self._let_try[run.id] for run in runs if run.id in self._let_try]
+        self._turns.drop(gone)
+        given = self._turns.given
+        turns = [given[run.id].key for run in runs if run.id in given]
         for run in runs:
             self._stop_waiting(run)
             self._to_end.pop(run.id, None)
@@ -394,7 +389,7 @@ class LocalRuns:
         _count_down(self._waiting_of_job, run.job.id)
         if run.source is Source.SCHEDULE:
             _count_down(self._firings_of_job, run.job.id)
-        self._let_try.pop(run.id, None)
+        self._turns.given.pop(run.id, None)
 
     def _take(self, run: Run) -> None:
         self._live[run.id] = run
@@ -416,7 +411,7 @@ class LocalRuns:
             self._last.discard(run.id)
         if self._gone:
             self._part_with(run.job.id)
-        if self._held:
+        if self._turns.lines:
             for key in keys_of(run, limits):
                 self._let_one_try(key)
 
@@ -427,18 +422,18 @@ class LocalRuns:
 
     def _let_others_try(self) -> None:
         """Pass on the turns of those that did not come to it, because their executor has no room."""
-        turns, self._let_try = self._let_try, {}
-        for key in turns.values():
-            self._let_one_try(key)
+        given, self._turns.given = self._turns.given, {}
+        for turn in given.values():
+            self._let_one_try(turn.key)
 
     def _let_one_try(self, key: str) -> None:
-        held = self._held.get(key)
-        if held is not None:
-            _, order, run, _ = held.popleft()
-            self._let_try[run.id] = key
-            self._line_up(run, order)
-            if not held:
-                del self._held[key]
+        entry = self._turns.give(key, self._live_under(key))
+        if entry is not None:
+            self._line_up(entry[2], entry[1])
+
+    def _live_under(self, key: str) -> int:
+        kind, _, name = key.partition(":")
+        return self._live_of_job.get(name, 0) if kind == "job" else self._ledger.running(name)
 
 
 def _count_down(counts: dict[str, int], key: str) -> None:

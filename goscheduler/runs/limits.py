@@ -227,6 +227,10 @@ class Ledger:
             for starts in known:
                 starts.add(at)
 
+    def running(self, name: str) -> int:
+        """Return how many live runs count under a name."""
+        return self._live.get(name, 0)
+
     def give_back(self, limits: Sequence[Limit]) -> None:
         """Count the end of one live run under all these limits. Its start goes on counting for rates."""
         for limit in limits:

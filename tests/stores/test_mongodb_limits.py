@@ -210,3 +210,27 @@ class Ended(pymongo.errors.AutoReconnect):
 
 def ended(*args):
     raise Ended("ended here")
+
+
+def test_of_the_runs_that_wait_for_a_limit_the_one_that_was_due_first_has_the_turn(stores, make_job, requests):
+    store, *_ = stores
+    for name, waited in (("live", 9), ("a", 1), ("b", 3), ("c", 2)):
+        job = make_job(name, limits=Limit("api", concurrency=1))
+        store.add_run(asked_for(job, f"run-{name}", NOW - waited * MINUTE))
+    order = []
+    while runs := requests.claim(store, owner="owner-0").runs:
+        (run,) = runs
+        order.append(run.job.id)
+        store.settle([succeeded(run)])
+    assert order == ["live", "b", "c", "a"]
+
+
+def test_a_run_that_an_earlier_version_has_held_has_its_turn(stores, make_job, requests, space):
+    store, *_ = stores
+    for name in "ab":
+        store.add_run(asked_for(make_job(name, limits=Limit("api", concurrency=1)), f"run-{name}", NOW))
+    (live,) = requests.claim(store, owner="owner-0").runs
+    with pymongo.MongoClient(space.url) as client:
+        client[space.name]["jobs"].update_one({"_id": "b"}, {"$set": {"marks": ["held:limit:api"]}})
+    store.settle([succeeded(live)])
+    assert [run.id for run in requests.claim(store, owner="owner-0").runs] == ["run-b"]

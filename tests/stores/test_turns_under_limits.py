@@ -1,0 +1,57 @@
+"""Runs that wait for a limit have their turn, however often the jobs fire that share it with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from goscheduler import Limit
+from goscheduler.jobstores.etcd import EtcdJobStore
+from goscheduler.jobstores.memory import MemoryJobStore
+from goscheduler.jobstores.mongodb import MongoDBJobStore
+from goscheduler.jobstores.redis import RedisJobStore
+from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
+from goscheduler.runs.model import Outcome, OutcomeKind
+from goscheduler.testing.clock import ManualClock
+from goscheduler.testing.contract import NOW, nothing
+from goscheduler.testing.hosts import HeldRuns
+from goscheduler.testing.scheduler import ManualScheduler
+
+STORES = {
+    "sqlite": SQLAlchemyJobStore,
+    "postgresql": SQLAlchemyJobStore,
+    "mariadb": SQLAlchemyJobStore,
+    "redis": RedisJobStore,
+    "mongodb": MongoDBJobStore,
+    "etcd": EtcdJobStore,
+    "zookeeper": ZooKeeperJobStore,
+}
+JOBS = "abcdef"
+ROUNDS = 24
+
+
+@pytest.fixture(params=["memory", *STORES])
+def store(request, url_of):
+    kind = request.param
+    return MemoryJobStore() if kind == "memory" else STORES[kind].from_url(url_of(kind), server_time=False)
+
+
+@pytest.mark.parametrize("overlap", ["skip", "queue", "cancel_running", "allow"])
+def test_nobody_is_starved_where_all_are_due_when_places_become_free(store, overlap):
+    executor = HeldRuns()
+    started = []
+    with ManualScheduler(clock=ManualClock(NOW), jobstores={"default": store}, executors={"default": executor}) as made:
+        for name in JOBS:
+            made.add_job(nothing, "interval", seconds=1, id=name, overlap=overlap, limits=Limit("x", concurrency=2))
+        for _ in range(ROUNDS):
+            for run in list(executor.held.values()):
+                executor.end(run, Outcome(OutcomeKind.SUCCEEDED, started_at=made.clock.now()))
+            made._settler.settle_reported()
+            made.clock.advance(1)
+            made.run_due()
+            assert len(executor.held) <= 2
+            started += [run.job.id for run in executor.held.values()]
+    counts = Counter(started)
+    assert min(counts[name] for name in JOBS) >= ROUNDS * 2 // len(JOBS) // 2, counts
