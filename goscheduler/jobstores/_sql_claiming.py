@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Select, select, update
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._sql_firing import due_rows
-from goscheduler.jobstores._sql_holds import Limits, Work, load_limits, lock, save_ledger, take_jobs
+from goscheduler.jobstores._sql_holds import Limits, Work, load_limits, lock, save_ledger, take_jobs, take_rows
 from goscheduler.jobstores._sql_looking import Seen, claimable, let_try
 from goscheduler.jobstores._sql_rows import DueRun, WaitingRun, quoted
 from goscheduler.jobstores.base import Claimed, FireRequest
@@ -186,9 +186,7 @@ class Claiming:
         full = [executor for executor, room in self._room.items() if room <= 0]
         waiting = (*let_try(runs), runs.c.owner.is_(None), runs.c.executor.in_(full))
         query = select(runs.c.id, runs.c.freed).where(*waiting)
-        if self._work.dialect.skips_locked:
-            query = query.with_for_update(skip_locked=True)
-        rows = self._work.connection.execute(query).all()
+        rows = take_rows(self._work, query)
         self._work.dialect.update_rows(self._work.connection, runs, [{"id": row.id, "freed": None} for row in rows])
         free_held(self._work, Counter(row.freed for row in rows))
 
@@ -226,7 +224,24 @@ def free_held(work: Work, keys: Counter[str]) -> bool:
 
 def _held_longest(work: Work, key: str, most: int, *which: Any) -> list[str]:
     runs = work.tables.runs
-    query = select(runs.c.id).where(runs.c.held == key, runs.c.freed.is_(None), *which).order_by(runs.c.due).limit(most)
-    if work.dialect.skips_locked:
-        query = query.with_for_update(skip_locked=True)
-    return list(work.connection.execute(query).scalars())
+    held = select(runs.c.id).where(runs.c.held == key, runs.c.freed.is_(None), *which).order_by(runs.c.due).limit(most)
+    if not work.dialect.locks_neighbours:
+        return [row.id for row in take_rows(work, held)]
+    return _unlocked_first(work, held, most)
+
+
+def _unlocked_first(work: Work, query: Select[Any], most: int) -> list[str]:
+    """Return the ids of the first rows of a query that nobody else has locked, where it cannot skip them itself."""
+    column = work.tables.runs.c.id
+    taken: list[str] = []
+    passed: set[str] = set()
+    while len(taken) < most:
+        rest = query.limit(most - len(taken)).where(~work.dialect.among(column, passed)) if passed else query
+        ids = list(work.connection.execute(rest).scalars())
+        if not ids:
+            break
+        passed.update(ids)
+        locked = lock(work, column, ids)
+        there = set(work.connection.execute(query.where(work.dialect.among(column, locked))).scalars())
+        taken += [run_id for run_id in ids if run_id in there]
+    return taken

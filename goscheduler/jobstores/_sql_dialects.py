@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
 
-from sqlalchemy import Table, bindparam, func, insert, literal_column, select, update
+from sqlalchemy import Column, Table, bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
@@ -44,6 +44,8 @@ class Dialect:
     extra = "sqlalchemy"
     """What brings its driver."""
     skips_locked = False
+    locks_neighbours = False
+    """Whether a query that finds rows by an index and locks them may also lock one beside them."""
     now: ColumnElement[Any] | None = None
     """The present moment in microseconds, as the database knows it."""
 
@@ -147,6 +149,12 @@ class Dialect:
                 insert(runs).values(run=whole),
                 [{**row, "of_job": row["job_id"], "head": row.pop("run")} for row in rows_of(with_heads(columns))],
             )
+
+    def delete_rows(self, connection: Connection, key: Column[Any], keys: Collection[str], *which: Any) -> int:
+        """Remove the rows that have these keys and for which conditions hold; return how many there were."""
+        if not keys:
+            return 0
+        return connection.execute(delete(key.table).where(self.among(key, keys), *which)).rowcount
 
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()

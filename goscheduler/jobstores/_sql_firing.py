@@ -7,11 +7,11 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import and_, case, delete, func, select, update
+from sqlalchemy import and_, case, func, select, update
 
 from goscheduler.jobstores._records import zone_text
 from goscheduler.jobstores._sql_batches import Columns
-from goscheduler.jobstores._sql_holds import Work, being_claimed, load_limits, save_ledger
+from goscheduler.jobstores._sql_holds import Work, being_claimed, load_limits, save_ledger, take_rows
 from goscheduler.jobstores._sql_looking import AT_ONCE, Lane, Seen, claimable, known_task
 from goscheduler.jobstores._sql_rows import DueJob, DueRun, Rows, WaitingRun, quoted
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
@@ -181,7 +181,7 @@ class Firing:
             self._displace(decided.displaced)
         dialect.insert_fired(connection, tables, decided.run_columns(), decided.definition)
         if decided.gone:
-            connection.execute(delete(tables.jobs).where(dialect.among(tables.jobs.c.id, decided.gone)))
+            dialect.delete_rows(connection, tables.jobs.c.id, decided.gone)
         dialect.update_rows(connection, tables.jobs, decided.moved)
         history = rows.history_columns(decided.records)
         dialect.insert_rows(connection, tables.history, history, once=True)
@@ -192,11 +192,9 @@ class Firing:
 
     def _displace(self, job_ids: Sequence[str]) -> None:
         runs = self._work.tables.runs
+        # Who is ending one of them at this moment may be waiting for the rows of our jobs, so it is not waited for.
         query = select(runs.c.id).where(self._work.dialect.among(runs.c.job_id, job_ids))
-        if self._work.dialect.skips_locked:
-            # Who is ending one of them at this moment may be waiting for the rows of our jobs.
-            query = query.with_for_update(skip_locked=True)
-        ids = list(self._work.connection.execute(query).scalars())
+        ids = [row.id for row in take_rows(self._work, query)]
         tell_to_end(self._work, self._work.dialect.among(runs.c.id, ids), "a newer run of its job takes its place")
 
 

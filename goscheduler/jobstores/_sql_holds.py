@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sqlalchemy import select, update
+from sqlalchemy import Select, select, update
 from sqlalchemy.engine import Connection
 
 from goscheduler.jobstores._sql_batches import columns_of
@@ -82,6 +82,15 @@ class MissingLimitsError(Exception):
     def __init__(self, names: Collection[str]) -> None:
         super().__init__(names)
         self.names = names
+
+
+def take_rows(work: Work, query: Select[Any]) -> Sequence[Any]:
+    """Return the rows of a query for runs, with their ids, that nobody else has locked; now they are."""
+    connection, tables, dialect, _ = work
+    if not dialect.locks_neighbours:
+        return connection.execute(query.with_for_update(skip_locked=True) if dialect.skips_locked else query).all()
+    ids = lock(work, tables.runs.c.id, [row.id for row in connection.execute(query)])
+    return connection.execute(query.where(dialect.among(tables.runs.c.id, ids))).all() if ids else ()
 
 
 class Limits(NamedTuple):

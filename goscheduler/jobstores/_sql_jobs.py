@@ -172,7 +172,7 @@ class StoredJobs(BaseJobStore):
         def remove(work: Work) -> list[str]:
             rows = work.connection.execute(self._locking(query)).all()
             removed = [row.id for row in rows if retention.has_outlived(self._rows.job(row).life, now)]
-            work.connection.execute(delete(jobs).where(self._dialect.among(jobs.c.id, removed)))
+            self._dialect.delete_rows(work.connection, jobs.c.id, removed)
             return removed
 
         return self._database.write(remove)

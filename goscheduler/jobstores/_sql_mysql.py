@@ -6,7 +6,20 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Table, bindparam, event, false, func, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    Table,
+    and_,
+    bindparam,
+    event,
+    false,
+    func,
+    literal_column,
+    select,
+    true,
+)
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
@@ -41,6 +54,7 @@ LONGEST_ANSWER = 8_000_000
 class MySQL(Dialect):
     extra = "mysql"
     skips_locked = True
+    locks_neighbours = True
     now = literal_column(
         "CAST(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) AS SIGNED)", BigInteger
     )
@@ -138,6 +152,19 @@ class MySQL(Dialect):
             else:  # to look up a thousand of them takes the server a third of its time for this
                 given = with_definition(given, _literal(definition), joined)
             connection.exec_driver_sql(insertion(connection, tables.runs, given))
+
+    def delete_rows(self, connection: Connection, key: Column[Any], keys: Collection[str], *which: Any) -> int:
+        # In this order: to remove a quarter of a table by a list of keys, a server reads the whole of it, and waits for
+        # every row that others have locked.
+        if not keys:
+            return 0
+        given = _given(connection, key.table, Batch({key.name: list(keys)}))
+        name = named(connection, key.table)
+        also = and_(true(), *which).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+        return connection.exec_driver_sql(
+            f"DELETE {name} FROM {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
+            f"ON {name}.{key.name} = {given.values[key.name]} WHERE {also}"
+        ).rowcount
 
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()

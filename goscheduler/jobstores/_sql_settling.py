@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, exists, or_, select
+from sqlalchemy import exists, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._sql_batches import columns_of
 from goscheduler.jobstores._sql_claiming import free_held, is_held, put_aside
 from goscheduler.jobstores._sql_dialects import Dialect
-from goscheduler.jobstores._sql_holds import Work
+from goscheduler.jobstores._sql_holds import Work, take_rows
 from goscheduler.jobstores._sql_rows import moment, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Run, Settlement
@@ -75,8 +75,8 @@ def settle_untouched(work: Work, settlements: Sequence[Settlement]) -> bool:
         raise NotAsExpectedError
     untouched = (runs.c.owner.is_not(None), runs.c.revoked == 0, runs.c.cancel.is_(None))
     for fence, ids in fences.items():
-        these = work.dialect.among(runs.c.id, ids)
-        if work.connection.execute(delete(runs).where(these, runs.c.fence == fence, *untouched)).rowcount != len(ids):
+        ended = work.dialect.delete_rows(work.connection, runs.c.id, ids, runs.c.fence == fence, *untouched)
+        if ended != len(ids):
             raise NotAsExpectedError
     return write_ends(work, settlements)
 
@@ -114,9 +114,8 @@ def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> tup
 
 
 def _end(work: Work, settlements: Sequence[Settlement]) -> bool:
-    runs = work.tables.runs
     ids = [settlement.attempt.run.id for settlement in settlements]
-    work.connection.execute(delete(runs).where(work.dialect.among(runs.c.id, ids)))
+    work.dialect.delete_rows(work.connection, work.tables.runs.c.id, ids)
     return write_ends(work, settlements)
 
 
@@ -130,8 +129,7 @@ def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
         if settlement.dead is not None
     ]
     if letters:
-        again = dialect.among(tables.dead.c.run_id, [letter.run.id for letter in letters])
-        connection.execute(delete(tables.dead).where(again))
+        dialect.delete_rows(connection, tables.dead.c.run_id, [letter.run.id for letter in letters])
         dialect.insert_rows(connection, tables.dead, columns_of([rows.dead_row(letter) for letter in letters]))
     follow_ups = [settlement.follow_up for settlement in settlements if settlement.follow_up is not None]
     dialect.insert_rows(connection, tables.runs, columns_of([rows.run_row(run) for run in follow_ups]))
@@ -160,15 +158,14 @@ def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement])
     """Give up the owners whose lease has lapsed, and settle what they had."""
     connection, tables, dialect, rows = work
     owners, runs = tables.owners, tables.runs
-    alive = select(owners.c.id).where(owners.c.expires > instant(now))
-    lapsed = connection.execute(select(owners).where(owners.c.expires <= instant(now))).all()
-    hosts = {row.id: json.loads(row.account)[0] for row in lapsed}
-    connection.execute(delete(owners).where(owners.c.expires <= instant(now)))
-    query = select(runs).where(runs.c.owner.is_not(None), runs.c.owner.not_in(alive))
-    if dialect.skips_locked:
-        query = query.with_for_update(skip_locked=True)
+    lapsed = select(owners).where(owners.c.expires <= instant(now))
+    if dialect.skips_locked:  # somebody else gives it up, or it is just being renewed
+        lapsed = lapsed.with_for_update(skip_locked=True)
+    hosts = {row.id: json.loads(row.account)[0] for row in connection.execute(lapsed)}
+    dialect.delete_rows(connection, owners.c.id, list(hosts))
+    query = select(runs).where(runs.c.owner.is_not(None), runs.c.owner.not_in(select(owners.c.id)))
     settlements = []
-    for row in connection.execute(query).all():
+    for row in take_rows(work, query):
         try:
             settlements.append(_allowed(decide(rows.run(row), hosts.get(row.owner, "")), row))
         except CodecError as error:
@@ -180,15 +177,14 @@ def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement])
 
 def retire(work: Work, owner: str) -> bool:
     """Put back what an owner has; true if there was any. What belongs to a job that was removed is dropped."""
-    connection, tables, dialect, _rows = work
+    connection, tables, dialect, _ = work
     owners, runs = tables.owners, tables.runs
-    query = select(runs).where(runs.c.owner == owner).order_by(runs.c.id)
-    found = connection.execute(query.with_for_update() if dialect.skips_locked else query).all()
+    found = _locked(work, runs.c.owner == owner)
     dialect.update_rows(connection, runs, [
         {"id": row.id, "owner": None, "ready": row.due} for row in found if not row.revoked
     ])  # fmt: skip
-    connection.execute(delete(runs).where(runs.c.owner == owner))
-    connection.execute(delete(owners).where(owners.c.id == owner))
+    dialect.delete_rows(connection, runs.c.id, [row.id for row in found if row.revoked])
+    dialect.delete_rows(connection, owners.c.id, [owner])
     keys = Counter(key for row in found for key in _keys_of_row(work, row))
     return free_held(work, keys) or bool(found)
 
@@ -203,10 +199,9 @@ def _keys_of_row(work: Work, row: Any) -> list[str]:
 def drop_pending(work: Work, *which: Any) -> Sequence[Any]:
     """Remove pending runs, and return their rows. Where one of them had the turn to try again, another one gets it."""
     runs = work.tables.runs
-    query = select(runs).where(runs.c.owner.is_(None), *which).order_by(runs.c.id)
-    rows = work.connection.execute(query.with_for_update() if work.dialect.skips_locked else query).all()
+    rows = _locked(work, runs.c.owner.is_(None), *which)
     if rows:
-        work.connection.execute(delete(runs).where(work.dialect.among(runs.c.id, [row.id for row in rows])))
+        work.dialect.delete_rows(work.connection, runs.c.id, [row.id for row in rows])
         free_held(work, Counter(row.freed for row in rows if row.freed is not None))
     return rows
 
@@ -219,6 +214,16 @@ def _current(work: Work, run_ids: Sequence[str]) -> dict[str, Any]:
     if work.dialect.skips_locked:
         query = query.order_by(runs.c.id).with_for_update()
     return {row.id: row for row in work.connection.execute(query)}
+
+
+def _locked(work: Work, *which: Any) -> Sequence[Any]:
+    """Return the rows of runs in the order of their ids, which is the one in which others lock them too."""
+    runs = work.tables.runs
+    query = select(runs).where(*which).order_by(runs.c.id)
+    if work.dialect.skips_locked:
+        ids = list(work.connection.execute(select(runs.c.id).where(*which)).scalars())
+        query = query.where(work.dialect.among(runs.c.id, ids)).with_for_update()
+    return work.connection.execute(query).all()
 
 
 def _allowed(settlement: Settlement, row: Any) -> Settlement:
