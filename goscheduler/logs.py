@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from goscheduler._text import indented, printable
+from goscheduler.errors import survivable
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -61,7 +62,9 @@ class GuardedLogger(_Adapter):
         try:
             if self.isEnabledFor(level):
                 self._write(level, msg, args, kwargs)
-        except Exception:
+        except BaseException as error:  # what is logged may be the error of a user, whose text does anything
+            if not survivable(error):
+                raise
             traceback.print_exc()
 
     def _write(self, level: int, msg: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> None:
@@ -142,5 +145,7 @@ def _texts_print(error: BaseException) -> bool:
     try:
         texts = [str(error), type(error).__qualname__, *getattr(error, "__notes__", ())]
         return all(text.isprintable() for text in texts)
-    except Exception:  # the error of a user may do anything when it is looked at
+    except BaseException as problem:  # the error of a user may do anything when it is looked at
+        if not survivable(problem):
+            raise
         return False

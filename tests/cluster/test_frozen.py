@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from datetime import timedelta
 from itertools import pairwise
 from statistics import median
 
@@ -14,7 +15,7 @@ from goscheduler.clock import SYSTEM_CLOCK
 
 #: A few stops are enough for every day; ``GOSCHEDULER_FULL=1`` stops as often as the promise was measured with.
 FULL = bool(os.environ.get("GOSCHEDULER_FULL"))
-STOPS = 20 if FULL else 3
+STOPS = 20 if FULL else 1
 PROCESSES = 5
 LEASE = 3.0
 #: Ticks of the others while one is stopped, which takes them longer than a lease, and then some more.
@@ -50,13 +51,21 @@ def test_whoever_is_stopped_the_others_go_on_and_jobs_can_be_removed(cluster):
 
 
 def jobs():
-    """Return jobs that fire, wait in a queue or share a limit, each once in a second; some are to be removed."""
-    every = {"func": "cluster_jobs:tick", "trigger": "interval", "seconds": 1}
+    """Return jobs that fire, wait in a queue or share a limit, each once in a second; some are to be removed.
+
+    Each has a moment of its own within the second: when nothing is to be done for a while, nobody is silent.
+    """
+    begin = SYSTEM_CLOCK.now()
+    kinds = ({}, {"overlap": "queue"}, *({"limits": [Limit(f"limit-{one}", concurrency=1)]} for one in range(3)))
     for number in range(50):
-        kinds = ({}, {"overlap": "queue"}, {"limits": [Limit(f"limit-{number % 3}", concurrency=1)]})
-        yield {**every, "id": f"job-{number}", **kinds[number % 3]}
+        yield {"id": f"job-{number}", **every_second(begin, number), **kinds[number % len(kinds)]}
     for number in range(STOPS):
-        yield {**every, "id": f"removed-{number}"}
+        yield {"id": f"removed-{number}", **every_second(begin, number)}
+
+
+def every_second(begin, number):
+    start = begin + timedelta(milliseconds=number % 50 * 20)
+    return {"func": "cluster_jobs:tick", "trigger": "interval", "seconds": 1, "start_date": start}
 
 
 def seconds_to_remove(cluster, job_id):

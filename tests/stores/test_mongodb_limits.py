@@ -191,7 +191,7 @@ def test_a_place_that_an_earlier_version_has_taken_is_given_back(stores, make_jo
 
 
 @pytest.mark.timeout(300)
-class TestLimitsAgainstTheModel(limits_against_the_model(MongoDBMachine, examples=6)):
+class TestLimitsAgainstTheModel(limits_against_the_model(MongoDBMachine, examples=3)):
     @pytest.fixture(autouse=True)
     def _place(self, mongodb, fresh):
         MongoDBMachine.url = fresh(mongodb).url

@@ -86,7 +86,7 @@ class TestRedisAgainstTheModel(against_the_model(RedisMachine, examples=8, steps
 
 
 @pytest.mark.timeout(300)
-class TestLimitsAgainstTheModel(limits_against_the_model(RedisMachine, examples=30)):
+class TestLimitsAgainstTheModel(limits_against_the_model(RedisMachine, examples=12)):
     @pytest.fixture(autouse=True)
     def _place(self, redis_server, fresh):
         RedisMachine.url = fresh(redis_server).url

@@ -9,6 +9,7 @@ import sys
 import pytest
 from record_places import STORES, Place
 
+from goscheduler._program import PROGRAM
 from goscheduler._resolver import MissingFunction, Resolver
 from goscheduler.testing import ManualClock, ManualScheduler
 from goscheduler.testing.contract import NOW, nothing
@@ -54,6 +55,12 @@ from json import dumps
 client = urllib.request.Request("http://localhost")
 def fine(): pass
 """
+
+
+@pytest.fixture(autouse=True)
+def _nothing_named(monkeypatch):
+    """Forget what other tests of this process have given to ``add_job``."""
+    monkeypatch.setattr(PROGRAM, "_references", set())
 
 
 @pytest.fixture(params=list(STORES))
