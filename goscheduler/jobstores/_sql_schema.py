@@ -67,9 +67,8 @@ def bring_up_to_date(tables: Tables, engine: Engine) -> bool:
     :raises SchemaError: if that cannot be
     :raises StoreUnavailable: if another process is about it, and takes long
     """
-    with engine.connect() as connection, connection.begin():
-        if status(tables, connection).current:
-            return False
+    if _look_fine(tables, engine):
+        return False
     with _alone(tables, engine) as connection:
         version = status(tables, connection).version
         if version is None:
@@ -77,7 +76,16 @@ def bring_up_to_date(tables: Tables, engine: Engine) -> bool:
         for number in range(version or VERSION, VERSION):
             STEPS[number](tables, connection)
             connection.execute(update(tables.meta).where(tables.meta.c.name == SCHEMA).values(value=number + 1))
-    return True
+    return version != VERSION
+
+
+def _look_fine(tables: Tables, engine: Engine) -> bool:
+    """Tell whether there is nothing to do. Half of the tables may be there, while others make them: then false."""
+    try:
+        with engine.connect() as connection, connection.begin():
+            return status(tables, connection).current
+    except SchemaError:
+        return False
 
 
 def statements(tables: Tables, engine: Engine) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 from sql_servers import PgBouncer
 from sqlalchemy import create_engine, delete, inspect
 
-from goscheduler.jobstores import _sql_transactions
+from goscheduler.jobstores import _sql_schema, _sql_transactions
 from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
@@ -84,6 +84,26 @@ class SharedContract(StoreContract):
         for store in stores:
             assert store.schema_status().current
             store.shutdown()
+
+
+def test_a_look_while_others_make_the_tables_is_repeated_when_they_are_done(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    store = SQLAlchemyJobStore(url)
+    store.start(ManualScheduler(), "default")
+    inspected = []
+
+    def inspect_too_early(connection):
+        """Name one table at first, as when the others were made just after it was asked."""
+        inspector = inspect(connection)
+        inspected.append(inspector)
+        if len(inspected) == 1:
+            monkeypatch.setattr(inspector, "get_table_names", lambda schema: [store._tables.meta.name])
+        return inspector
+
+    monkeypatch.setattr(_sql_schema, "inspect", inspect_too_early)
+    assert not _sql_schema.bring_up_to_date(store._tables, store._database.engine)
+    assert len(inspected) == 2
+    store.shutdown()
 
 
 class TestSQLite(SharedContract):
