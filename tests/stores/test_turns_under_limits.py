@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from record_places import STORES
 
 from goscheduler import Limit
-from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.memory import MemoryJobStore
-from goscheduler.jobstores.mongodb import MongoDBJobStore
-from goscheduler.jobstores.redis import RedisJobStore
-from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
-from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract import NOW, nothing
 from goscheduler.testing.hosts import HeldRuns
 from goscheduler.testing.scheduler import ManualScheduler
 
-STORES = {
-    "sqlite": SQLAlchemyJobStore,
-    "postgresql": SQLAlchemyJobStore,
-    "mariadb": SQLAlchemyJobStore,
-    "redis": RedisJobStore,
-    "mongodb": MongoDBJobStore,
-    "etcd": EtcdJobStore,
-    "zookeeper": ZooKeeperJobStore,
-}
 JOBS = "abcdef"
 ROUNDS = 12
 
