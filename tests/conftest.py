@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from hypothesis import HealthCheck, settings
 
 sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("servers", "tools", "stores")]
 pytest_plugins = ["server_fixtures", "spreading"]
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and children inherit that; the tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes, or its making, says only how busy the machine is.
 ANY_SPEED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
