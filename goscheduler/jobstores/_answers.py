@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Attempt, Run
+    from goscheduler.runs.model import Attempt, Run, Settlement
     from goscheduler.runs.plan import FiringPlan, Refusal, Standing
 
 
@@ -75,6 +75,17 @@ class Claimed(NamedTuple):
     """Live runs of this owner that are to be ended, and why; the same ones each time until they have ended."""
     error: Exception | None = None
     """What stopped the store halfway. What was claimed until then is in ``runs``."""
+
+
+class SettledInPart(Exception):
+    """``settle`` has written some ends. The rest waits for other processes, which hold rows that it needs."""
+
+    def __init__(self, refused: Sequence[Settlement], left: Sequence[Settlement]) -> None:
+        super().__init__(f"other processes hold the rows of {len(left)} runs")
+        self.refused = refused
+        """The ends that ``settle`` would have returned: their runs have been handed out again."""
+        self.left = left
+        """The ends that were not written, and that the caller writes again in a moment."""
 
 
 class PutBack(NamedTuple):

@@ -103,7 +103,10 @@ class Dialect:
         yield
 
     def begin(self, connection: Connection, tables: Tables) -> None:
-        """Begin to write. Where rows that others have locked cannot be skipped, it keeps off all others who do."""
+        """Begin to write. Where rows that others have locked cannot be skipped, it keeps off all others who do.
+
+        A connection whose option ``waits`` is false does not wait for such rows when it removes and updates rows.
+        """
         turn = tables.meta.c.name == TURN
         connection.execute(update(tables.meta).where(turn).values(value=tables.meta.c.value + 1))
 
@@ -112,6 +115,10 @@ class Dialect:
 
     def may_try_again(self, error: DBAPIError) -> bool:
         """Tell whether a transaction failed only because another one was in its way."""
+        return False
+
+    def is_held(self, error: DBAPIError) -> bool:
+        """Tell whether a statement failed because another process has locked one of its rows."""
         return False
 
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:

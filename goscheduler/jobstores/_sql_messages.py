@@ -39,6 +39,7 @@ class Message:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.dialect = connection.dialect
+        self.get_execution_options = connection.get_execution_options
         self._driver: Any = connection.connection.driver_connection
         self._cursor = connection.dialect.loaded_dbapi.ClientCursor(self._driver)
         self._texts: list[str] = [BEGIN]

@@ -105,6 +105,9 @@ class MySQL(Dialect):
     def may_try_again(self, error: DBAPIError) -> bool:
         return _mysql_code(error) in (1213, 1205)
 
+    def is_held(self, error: DBAPIError) -> bool:
+        return bool(_mysql_code(error) == 1205)
+
     def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         if not values:
             return false()
@@ -162,7 +165,7 @@ class MySQL(Dialect):
         name = named(connection, key.table)
         also = and_(true(), *which).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
         return connection.exec_driver_sql(
-            f"DELETE {name} FROM {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
+            f"{_no_wait(connection)}DELETE {name} FROM {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
             f"ON {name}.{key.name} = {given.values[key.name]} WHERE {also}"
         ).rowcount
 
@@ -175,9 +178,15 @@ class MySQL(Dialect):
             sets = assignments(connection, given, added, kept, f"{name}.")
             # In this order: a server that reads the whole of a small table waits for every row that others have locked.
             connection.exec_driver_sql(
-                f"UPDATE {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) ON {name}.id = {given.values['id']} "
-                f"SET {sets}"
+                f"{_no_wait(connection)}UPDATE {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
+                f"ON {name}.id = {given.values['id']} SET {sets}"
             )
+
+
+def _no_wait(connection: Connection) -> str:
+    """Return what a statement begins with that does not wait for locked rows. MySQL waits: it cannot be told."""
+    waits = connection.get_execution_options().get("waits", True)
+    return "" if waits or not _is_mariadb(connection) else "SET STATEMENT innodb_lock_wait_timeout=0 FOR "
 
 
 def _is_mariadb(connection: Connection) -> bool:

@@ -39,6 +39,8 @@ from goscheduler.jobstores._sql_tables import Tables
 
 #: Stands for the limits of a connection until it is made: by then it is known how long a lease is.
 _OPTIONS = "goscheduler"
+#: For how long the end of a run waits for a row: longer than a healthy process needs, and hardly longer.
+LOCK_WAIT = "20ms"
 #: What the name of a column begins with that is compared with what is there, beside the one that is written.
 OLD = "old_"
 
@@ -115,8 +117,11 @@ class PostgreSQL(Dialect):
         connection.execution_options(isolation_level="AUTOCOMMIT")
 
     def begin(self, connection: Connection, tables: Tables) -> None:
-        if self._sets_limits:
-            steps = [f"set_config('{name}', '{value}', true)" for name, value in self._limits().items()]
+        limits = self._limits() if self._sets_limits else {}
+        if not connection.get_execution_options().get("waits", True):
+            limits["lock_timeout"] = LOCK_WAIT
+        if limits:
+            steps = [f"set_config('{name}', '{value}', true)" for name, value in limits.items()]
             connection.exec_driver_sql(f"SELECT {', '.join(steps)}")
 
     def claimed_from(self, connection: Connection, jobs: Table, job_ids: Collection[str]) -> None:
@@ -139,6 +144,9 @@ class PostgreSQL(Dialect):
 
     def may_try_again(self, error: DBAPIError) -> bool:
         return getattr(error.orig, "sqlstate", None) in ("40P01", "40001")
+
+    def is_held(self, error: DBAPIError) -> bool:
+        return getattr(error.orig, "sqlstate", None) == "55P03"
 
     def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         each = text("ARRAY(SELECT json_array_elements_text(CAST(:those AS JSON)))")

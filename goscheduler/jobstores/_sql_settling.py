@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import exists, or_, select
 from sqlalchemy.engine import Connection
@@ -15,7 +15,7 @@ from goscheduler.codec import CodecError
 from goscheduler.jobstores._sql_batches import columns_of
 from goscheduler.jobstores._sql_claiming import free_held, is_held, put_aside
 from goscheduler.jobstores._sql_dialects import Dialect
-from goscheduler.jobstores._sql_holds import Work, take_rows
+from goscheduler.jobstores._sql_holds import Work, lock, take_rows
 from goscheduler.jobstores._sql_rows import moment, quoted
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Run, Settlement
@@ -64,8 +64,18 @@ class NotAsExpectedError(Exception):
     """Some runs are not as they were when they were started: each has to be looked at."""
 
 
-def settle_untouched(work: Work, settlements: Sequence[Settlement]) -> bool:
-    """Write how runs ended that nobody has touched meanwhile; true if there is something new to claim.
+class Settled(NamedTuple):
+    """What became of ends of runs."""
+
+    refused: Sequence[Settlement] = ()
+    left: Sequence[Settlement] = ()
+    """Those that were not written, because other processes hold the row of the run or of its job."""
+    more: bool = False
+    """Whether there is something new to claim."""
+
+
+def settle_untouched(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> Settled:
+    """Write how runs ended that nobody has touched meanwhile.
 
     :raises NotAsExpectedError: if somebody has, and nothing may be written then
     """
@@ -78,7 +88,7 @@ def settle_untouched(work: Work, settlements: Sequence[Settlement]) -> bool:
         ended = work.dialect.delete_rows(work.connection, runs.c.id, ids, runs.c.fence == fence, *untouched)
         if ended != len(ids):
             raise NotAsExpectedError
-    return write_ends(work, settlements)
+    return Settled(more=write_ends(work, settlements))
 
 
 def is_plain(settlements: Sequence[Settlement]) -> bool:
@@ -96,21 +106,28 @@ def by_fence(settlements: Sequence[Settlement]) -> dict[int, list[str]]:
     return fences
 
 
-def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> tuple[list[Settlement], bool]:
-    """Write how runs ended. Return those that were refused, and whether there is something new to claim."""
-    current = _current(work, [settlement.attempt.run.id for settlement in settlements])
+def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> Settled:
+    """Write how runs ended, and wait for no row that another process holds."""
+    rows, held = _taken(work, [settlement.attempt.run.id for settlement in settlements])
+    held_jobs = _held_jobs(work, settlements)
     refused: list[Settlement] = []
     accepted: list[Settlement] = []
+    left: list[Settlement] = []
     for settlement in settlements:
-        row = current.get(settlement.attempt.run.id)
-        if row is None or row.fence != settlement.attempt.run.fence:
+        run = settlement.attempt.run
+        row = rows.get(run.id)
+        if run.id in held:
+            left.append(settlement)
+        elif row is None or row.fence != run.fence:
             refused.append(settlement)
+        elif run.job.id in held_jobs:
+            left.append(settlement)
         else:
             accepted.append(_allowed(settlement, row))
     if refused and doubts.ends:
         written = doubts.written(work, refused)
         refused = [settlement for settlement in refused if settlement.attempt.run.id not in written]
-    return refused, bool(accepted) and _end(work, accepted)
+    return Settled(refused, left, bool(accepted) and _end(work, accepted))
 
 
 def _end(work: Work, settlements: Sequence[Settlement]) -> bool:
@@ -170,6 +187,8 @@ def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement])
             settlements.append(_allowed(decide(rows.run(row), hosts.get(row.owner, "")), row))
         except CodecError as error:
             put_aside(work, row.id, str(error))
+    held_jobs = _held_jobs(work, settlements)  # their runs have no owner now, and are found again
+    settlements = [settlement for settlement in settlements if settlement.attempt.run.job.id not in held_jobs]
     if settlements:
         _end(work, settlements)
     return settlements
@@ -206,14 +225,29 @@ def drop_pending(work: Work, *which: Any) -> Sequence[Any]:
     return rows
 
 
-def _current(work: Work, run_ids: Sequence[str]) -> dict[str, Any]:
-    """Return run id → row, of the runs that an owner has; their rows are locked."""
+def _taken(work: Work, run_ids: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
+    """Lock the rows of runs. Return run id → row of those that an owner has, and the ids that other processes hold."""
     runs = work.tables.runs
+    held = _held(work, runs.c.id, run_ids)
     query = select(runs.c.id, runs.c.fence, runs.c.revoked, runs.c.cancel)
     query = query.where(work.dialect.among(runs.c.id, run_ids), runs.c.owner.is_not(None))
-    if work.dialect.skips_locked:
-        query = query.order_by(runs.c.id).with_for_update()
-    return {row.id: row for row in work.connection.execute(query)}
+    return {row.id: row for row in work.connection.execute(query)}, held
+
+
+def _held_jobs(work: Work, settlements: Sequence[Settlement]) -> set[str]:
+    """Lock the rows of jobs whose attempts are counted, and return the ids of those that other processes hold."""
+    counted = {settlement.attempt.run.job.id for settlement in settlements if _is_counted(settlement)}
+    return _held(work, work.tables.jobs.c.id, sorted(counted))
+
+
+def _held(work: Work, column: Any, ids: Sequence[str]) -> set[str]:
+    """Lock rows, and return the ids of those that are there and that another process has locked."""
+    if not work.dialect.skips_locked or not ids:
+        return set()
+    missing = set(ids) - lock(work, column, ids)
+    if not missing:
+        return set()
+    return set(work.connection.execute(select(column).where(work.dialect.among(column, sorted(missing)))).scalars())
 
 
 def _locked(work: Work, *which: Any) -> Sequence[Any]:
@@ -235,9 +269,9 @@ def _write_lives(work: Work, settlements: Sequence[Settlement]) -> None:
     """Count the attempts on the jobs that may still be there."""
     lives: dict[str, JobLife] = {}
     for settlement in settlements:
-        job = settlement.attempt.run.job
-        if job.next_run_time is not None or not job.auto_remove:  # else it was removed when it fired
-            lives[job.id] = lived(lives.get(job.id, NEWBORN), settlement.attempt)
+        if _is_counted(settlement):
+            job_id = settlement.attempt.run.job.id
+            lives[job_id] = lived(lives.get(job_id, NEWBORN), settlement.attempt)
     work.dialect.update_rows(work.connection, work.tables.jobs, [
         {
             "id": job_id,
@@ -250,3 +284,9 @@ def _write_lives(work: Work, settlements: Sequence[Settlement]) -> None:
         for job_id, life in sorted(lives.items())  # in the order in which others lock them too
         if life is not NEWBORN
     ], added=["run_count"], kept=["last_run", "last_success", "last_error", "last_outcome"])  # fmt: skip
+
+
+def _is_counted(settlement: Settlement) -> bool:
+    """Tell whether the attempt is counted on its job; a job that fired for the last time was removed by that."""
+    job = settlement.attempt.run.job
+    return job.next_run_time is not None or not job.auto_remove

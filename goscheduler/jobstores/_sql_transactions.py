@@ -33,6 +33,10 @@ class UnknownOutcome(StoreUnavailable):
     """The connection broke while a transaction was being written: it may have been, or not."""
 
 
+class RowsHeldError(Exception):
+    """A transaction that does not wait came upon a row that another process has locked; nothing was written."""
+
+
 class Transactions:
     """Reads and writes for one store."""
 
@@ -136,20 +140,25 @@ class Transactions:
         if self._owns_engine and self.dialect.idle_seconds != before:
             self.engine.dispose()  # connections that have other limits
 
-    def write(self, step: Callable[[Work], T], seconds: float = CALL_SECONDS, first: bool = False) -> T:
+    def write(
+        self, step: Callable[[Work], T], seconds: float = CALL_SECONDS, first: bool = False, waits: bool = True
+    ) -> T:
         """Return what ``step`` returns, having written what it wrote; it may be called more than once.
 
         What is short and cannot wait goes ``first``, where one at a time writes.
 
         :raises UnknownOutcome: if it cannot be told whether it was written
+        :raises RowsHeldError: if it does not ``wait``, and another process holds one of its rows
         """
         tries_left = TRIES
         while True:
             try:
-                return self._write_once(step, seconds, first)
+                return self._write_once(step, seconds, first, waits)
             except MissingLimitsError as missing:
                 self._add_limits(missing.names)
             except DBAPIError as error:
+                if not waits and self.dialect.is_held(error):
+                    raise RowsHeldError from error
                 tries_left -= 1
                 if not tries_left or not self.dialect.may_try_again(error):
                     raise
@@ -165,9 +174,9 @@ class Transactions:
             committing = connection.execution_options(isolation_level="AUTOCOMMIT")
             add_limits(Work(committing, self._tables, self.dialect, self._rows), names)
 
-    def _write_once(self, step: Callable[[Work], T], seconds: float, first: bool) -> T:
+    def _write_once(self, step: Callable[[Work], T], seconds: float, first: bool, waits: bool) -> T:
         assert self._rows is not None, "the store was not started"
-        with self._connected(writes=True, seconds=seconds, first=first) as connection:
+        with self._connected(writes=True, seconds=seconds, first=first, waits=waits) as connection:
             transaction = connection.begin()
             try:
                 self.dialect.begin(connection, self._tables)
@@ -178,14 +187,14 @@ class Transactions:
             self._commit(transaction)
             return result
 
-    def send(self, write: Callable[[Message], None]) -> Message | None:
+    def send(self, write: Callable[[Message], None], waits: bool = True) -> Message | None:
         """Return a message with its answers, having written what ``write`` put into it.
 
         None if nothing was written: others were in the way, or one of the statements has refused it.
 
         :raises UnknownOutcome: if it cannot be told whether it was written
         """
-        with self._connected(writes=True, seconds=CALL_SECONDS) as connection:
+        with self._connected(writes=True, seconds=CALL_SECONDS, waits=waits) as connection:
             message = Message(connection.execution_options(isolation_level="AUTOCOMMIT"))
             write(message)
             try:
@@ -194,7 +203,8 @@ class Transactions:
                 if not message.take_back(error):
                     raise _unknown(error) from error
                 failure = DBAPIError(None, None, error)
-                if error.sqlstate == REFUSAL or self.dialect.may_try_again(failure):
+                in_the_way = self.dialect.may_try_again(failure) or self.dialect.is_held(failure)
+                if error.sqlstate == REFUSAL or in_the_way:
                     return None
                 if message.reads_on:  # it may have failed after it was written
                     raise _unknown(error) from error
@@ -202,13 +212,15 @@ class Transactions:
             return message
 
     @contextmanager
-    def _connected(self, writes: bool, seconds: float, first: bool = False) -> Iterator[Connection]:
+    def _connected(
+        self, writes: bool, seconds: float, first: bool = False, waits: bool = True
+    ) -> Iterator[Connection]:
         with (
             self.dialect.turn(writes, first),
             self.engine.connect() as connection,
             self._watchdog.over(connection, seconds),
         ):
-            yield connection.execution_options(writes=writes, first=first)
+            yield connection.execution_options(writes=writes, first=first, waits=waits)
 
     def _commit(self, transaction: Any) -> None:
         try:

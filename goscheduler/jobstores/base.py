@@ -189,7 +189,8 @@ class BaseJobStore(ABC):
         return Claimed(runs, next_due, more, self._runs.to_end(request.owner))
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        """Write how runs ended. Return those that were refused because the run has been handed out again since."""
+        """Write how runs ended. Return those that were refused because the run has been handed out again since.
+        A store that would have to wait for another process raises ``SettledInPart`` when it has written the others."""
         return self._runs.settle(settlements)
 
     def add_run(self, run: Run) -> None:

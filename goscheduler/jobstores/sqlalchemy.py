@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, StoreUnavailable
 from goscheduler.jobstores import _sql_history
+from goscheduler.jobstores._answers import SettledInPart
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
 from goscheduler.jobstores._sql_at_once import end_untouched
@@ -35,6 +36,7 @@ from goscheduler.jobstores._sql_schema import bring_up_to_date
 from goscheduler.jobstores._sql_settling import (
     Doubts,
     NotAsExpectedError,
+    Settled,
     drop_pending,
     is_anything_lost,
     is_plain,
@@ -45,7 +47,7 @@ from goscheduler.jobstores._sql_settling import (
     settle_untouched,
 )
 from goscheduler.jobstores._sql_tables import Tables, check_table_name
-from goscheduler.jobstores._sql_transactions import Transactions, UnknownOutcome
+from goscheduler.jobstores._sql_transactions import RowsHeldError, Transactions, UnknownOutcome
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -215,13 +217,15 @@ class SQLAlchemyJobStore(StoredJobs):
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         try:
-            refused = () if self._settle_at_once(settlements) else self._settle(settlements)
+            settled = Settled() if self._settle_at_once(settlements) else self._settle(settlements)
         except UnknownOutcome:
-            self._doubts.ends.update(_key(settlement) for settlement in settlements)
+            self._doubts.ends.update(map(_key, settlements))
             raise
         if self._doubts.ends:
-            self._doubts.ends.difference_update(map(_key, settlements))
-        return refused
+            self._doubts.ends -= {*map(_key, settlements)} - {*map(_key, settled.left)}
+        if settled.left:
+            raise SettledInPart(settled.refused, settled.left)
+        return settled.refused
 
     def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
         """Write plain ends in one message, where that can be; false if nothing was written."""
@@ -233,23 +237,18 @@ class SQLAlchemyJobStore(StoredJobs):
             end_untouched(work, settlements)
             note_ends(work, settlements)
 
-        return self._database.send(end) is not None
+        return self._database.send(end, waits=False) is not None
 
-    def _settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        def end_quickly(work: Work) -> Sequence[Settlement]:
-            if settle_untouched(work, settlements):
+    def _settle(self, settlements: Sequence[Settlement]) -> Settled:
+        def end(work: Work, step: Callable[..., Settled] = settle) -> Settled:
+            settled = step(work, settlements, self._doubts)
+            if settled.more:
                 self._dialect.notify(work.connection, self._tables)
-            return ()
-
-        def end(work: Work) -> Sequence[Settlement]:
-            refused, more = settle(work, settlements, self._doubts)
-            if more:
-                self._dialect.notify(work.connection, self._tables)
-            return refused
+            return settled
 
         try:
-            return self._database.write(end_quickly)
-        except NotAsExpectedError:
+            return self._database.write(lambda work: end(work, settle_untouched), waits=False)
+        except (NotAsExpectedError, RowsHeldError):
             return self._database.write(end)
 
     def add_run(self, run: Run) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from goscheduler.executors.call import snoozed
+from goscheduler.jobstores._answers import SettledInPart
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import settle
 
@@ -66,7 +67,10 @@ class Doubts:
         now, outcome = self._engine.clock.now(), snoozed("the answer of the job store was lost")
         if astray:
             self._engine.logger.warning('%d runs of job store "%s" are ours and were not heard of', len(astray), alias)
-            store.settle([settle(run, outcome, now, host=self._engine.host) for run in astray])
+            try:
+                store.settle([settle(run, outcome, now, host=self._engine.host) for run in astray])
+            except SettledInPart:
+                return  # the next round tries again
         del looks[0]
 
 

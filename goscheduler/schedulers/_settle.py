@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from goscheduler.errors import shown
 from goscheduler.events import EventCode, JobExecutionEvent
 from goscheduler.executors.context import attempt_key, last_progress
+from goscheduler.jobstores._answers import SettledInPart
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
 from goscheduler.schedulers._announce import announce_settlements
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 #: At most so many outcomes in one write.
 BATCH = 1000
+#: After how many seconds ends are written again: those that a store could not take, and those that it put off because
+#: other processes held their rows.
 RETRY_UNWRITTEN = 1.0
+RETRY_PUT_OFF = 0.05
 #: When the scheduler ends, a store that does not answer is asked so often more, with so many seconds in between.
 LAST_TRIES = 20
 LAST_PAUSE = 0.25
@@ -41,6 +45,7 @@ class Settler:
         self._wake = wake
         self._queue: SimpleQueue[tuple[Run, Outcome] | None] = SimpleQueue()
         self._unwritten: dict[str, list[Settlement]] = {}
+        self._retry_after = RETRY_UNWRITTEN
         self._in_doubt: set[int] = set()
         """Which of them may have been written all the same, by identity."""
         self._thread: threading.Thread | None = None
@@ -123,7 +128,7 @@ class Settler:
     ) -> bool:
         """Fill ``batch``; false when the end was announced."""
         try:
-            item = queue.get(timeout=RETRY_UNWRITTEN if self._unwritten else None)
+            item = queue.get(timeout=self._retry_after if self._unwritten else None)
             while item is not None:
                 batch.append(item)
                 if len(batch) >= BATCH:
@@ -137,6 +142,7 @@ class Settler:
         engine = self._engine
         now = engine.clock.now()
         by_store, self._unwritten = self._unwritten, {}
+        self._retry_after = RETRY_UNWRITTEN
         revoked = engine.revoked
         for run, reported in batch:
             settlement = self._settlement(run, reported, now)
@@ -175,6 +181,9 @@ class Settler:
             return
         try:
             refused = store.settle(settlements)
+        except SettledInPart as part:
+            self._unwritten[alias], self._retry_after = list(part.left), RETRY_PUT_OFF
+            refused, settlements = part.refused, _without(settlements, part.left)
         except BaseException as error:
             engine.logger.warning(
                 'Job store "%s" could not record %d outcomes (%s); they are kept and written later',
@@ -188,8 +197,7 @@ class Settler:
         refused = self._really_refused(alias, store, refused)
         if refused:
             self._tell_of_refused(alias, refused)
-            refused_ids = {id(settlement) for settlement in refused}
-            settlements = [settlement for settlement in settlements if id(settlement) not in refused_ids]
+            settlements = _without(settlements, refused)
         announce_settlements(engine, alias, settlements)
 
     def _really_refused(self, alias: str, store: BaseJobStore, refused: Sequence[Settlement]) -> Sequence[Settlement]:
@@ -222,6 +230,12 @@ class Settler:
             )
             for attempt in (settlement.attempt for settlement in refused)
         ])
+
+
+def _without(settlements: Sequence[Settlement], others: Sequence[Settlement]) -> list[Settlement]:
+    """Return the settlements that are not among the others, by identity."""
+    identities = set(map(id, others))
+    return [settlement for settlement in settlements if id(settlement) not in identities]
 
 
 def _last_of(settlement: Settlement) -> Settlement:

@@ -17,6 +17,7 @@ from behaviour_doubles import (
     within,
 )
 
+from goscheduler import BackgroundScheduler
 from goscheduler.errors import JobLookupError
 from goscheduler.events import (
     EVENT_JOB_ADDED,
@@ -27,6 +28,7 @@ from goscheduler.events import (
     EVENT_SCHEDULER_RECOVERED,
     EVENT_SCHEDULER_SHUTDOWN,
 )
+from goscheduler.jobstores._answers import SettledInPart
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.schedulers._outages import Outages
@@ -90,6 +92,48 @@ def test_a_store_that_raises_while_firing_stops_nothing_and_loses_nothing(schedu
     pass_time(scheduler, 30)
     assert jobcalls.count("once") == 1
     assert jobcalls.count("sound") == 6
+
+
+class BusyStore(FaultyMemoryStore):
+    """Puts off the ends of one job, as if another process held its row, a few times."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+
+    def settle(self, settlements):
+        left = [end for end in settlements if end.attempt.run.job.id == "held"] if self.times > 0 else []
+        refused = super().settle([end for end in settlements if end not in left])
+        if left:
+            self.times -= 1
+            raise SettledInPart(refused, left)
+        return refused
+
+
+def test_ends_that_a_store_puts_off_are_told_once_and_when_they_are_written(schedulers, jobcalls, caplog):
+    caplog.set_level(logging.WARNING)
+    store = BusyStore(times=1)
+    scheduler = schedulers(ManualScheduler, jobstores={"default": store})
+    recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
+    scheduler.start()
+    for name in ("free", "held"):
+        scheduler.add_job(note, "date", run_date=START + timedelta(seconds=1), id=name, args=[name])
+    pass_time(scheduler, 1)
+    assert [event.job_id for event in recorder.events] == ["free"]
+    assert [run.job.id for run in store.live_runs()] == ["held"]
+    pass_time(scheduler, 1)
+    assert [event.job_id for event in recorder.events] == ["free", "held"]
+    assert store.live_runs() == []
+    assert caplog.messages == []
+
+
+def test_the_settling_thread_writes_ends_again_that_a_store_has_put_off(schedulers, jobcalls):
+    scheduler = schedulers(BackgroundScheduler, jobstores={"default": BusyStore(times=3)})
+    recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
+    scheduler.start()
+    scheduler.add_job(note, id="held", args=["held"])
+    recorder.wait_for(EVENT_JOB_EXECUTED)
+    assert jobcalls == ["held"]
 
 
 class HalfwayStore(FaultyMemoryStore):

@@ -10,12 +10,14 @@ import pytest
 from sqlalchemy import create_engine, delete, select, text
 from sqlalchemy.pool import NullPool
 
+from goscheduler.jobstores._answers import SettledInPart
 from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_watchdog import Watchdog
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.retry import Retry
-from goscheduler.runs.transitions import asked_for
+from goscheduler.runs.transitions import asked_for, crashed
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract import NOW, Requests, failed, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
@@ -270,6 +272,50 @@ def test_a_run_that_waits_for_one_that_is_just_ending_is_not_forgotten(stores, m
         ending.execute(select(runs.c.id).where(runs.c.held.is_not(None))).all()
         assert in_time(lambda: requests.claim(claimer)).runs == []
     assert [run.id for run in requests.claim(other, now=NOW + SECOND).runs] == ["second"]
+
+
+@pytest.mark.parametrize("held", ["the job", "the run"])
+@pytest.mark.parametrize("touched", [False, True])
+def test_an_end_whose_rows_another_process_holds_is_put_off_and_the_others_are_written(
+    stores, make_job, requests, held, touched
+):
+    frozen, other = stores
+    other.add_jobs([make_job("busy"), make_job("free")])
+    runs = sorted(requests.fire(other).runs, key=lambda run: run.job.id)
+    if touched:
+        other.cancel_run(runs[1].id, "enough", None)
+    table = frozen._tables.jobs if held == "the job" else frozen._tables.runs
+    row = table.c.id == ("busy" if held == "the job" else runs[0].id)
+    with frozen._database.engine.begin() as holding:
+        holding.execute(select(table.c.id).where(row).with_for_update()).one()
+        part = in_time(lambda: caught(lambda: other.settle([succeeded(run) for run in runs])))
+        assert ([end.attempt.run.job.id for end in part.left], part.refused) == (["busy"], [])
+        assert [record.job_id for record in other.history(HistoryQuery())] == ["free"]
+    assert other.settle(part.left) == ()
+    assert sorted(record.job_id for record in other.history(HistoryQuery())) == ["busy", "free"]
+    assert [job.run_count for job in other.get_all_jobs()] == [1, 1]
+
+
+def test_a_lost_run_whose_job_another_process_holds_is_recovered_later(stores, make_job, requests):
+    frozen, other = stores
+    other.add_jobs([make_job("busy"), make_job("free")])
+    requests.fire(other, owner="lost")
+    jobs = frozen._tables.jobs
+    with frozen._database.engine.begin() as holding:
+        holding.execute(select(jobs.c.id).where(jobs.c.id == "busy").with_for_update()).one()
+        recovered = in_time(lambda: recover(other))
+        assert [end.attempt.run.job.id for end in recovered] == ["free"]
+    assert [end.attempt.run.job.id for end in recover(other)] == ["busy"]
+
+
+def recover(store):
+    return store.recover_runs(NOW, lambda run, host="": crashed(run, NOW, lambda: 0.5, host))
+
+
+def caught(action):
+    with pytest.raises(SettledInPart) as error:
+        action()
+    return error.value
 
 
 def test_a_retry_of_a_job_that_is_gone_is_claimed(stores, make_job, requests):
