@@ -38,7 +38,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, StoreUnavailable, TransientJobError
-from goscheduler.jobstores._answers import Claimed, Fired, FireRequest, PutBack, Suspended
+from goscheduler.jobstores._answers import Claimed, Fired, FireRequest, PutBack, SettledInPart, Suspended
 from goscheduler.jobstores._finished import note_whether_finished, prune
 from goscheduler.jobstores._runs import LocalRuns
 from goscheduler.logs import guarded_logger
@@ -59,6 +59,7 @@ __all__ = [
     "Fired",
     "JobLookupError",
     "PutBack",
+    "SettledInPart",
     "Suspended",
     "TransientJobError",
 ]
@@ -189,8 +190,7 @@ class BaseJobStore(ABC):
         return Claimed(runs, next_due, more, self._runs.to_end(request.owner))
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        """Write how runs ended. Return those that were refused because the run has been handed out again since.
-        A store that would have to wait for another process raises ``SettledInPart`` when it has written the others."""
+        """Write how runs ended, and return the ends that are refused because the run was handed out again since."""
         return self._runs.settle(settlements)
 
     def add_run(self, run: Run) -> None:

@@ -28,7 +28,7 @@ from goscheduler.events import (
     EVENT_SCHEDULER_RECOVERED,
     EVENT_SCHEDULER_SHUTDOWN,
 )
-from goscheduler.jobstores._answers import SettledInPart
+from goscheduler.jobstores.base import SettledInPart
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.schedulers._outages import Outages

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import create_engine, delete, select, text
 from sqlalchemy.pool import NullPool
 
-from goscheduler.jobstores._answers import SettledInPart
 from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_watchdog import Watchdog
+from goscheduler.jobstores.base import SettledInPart
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.records import HistoryQuery
