@@ -106,6 +106,7 @@ THIRD_PARTY = {
     ),
     "kombu": re.compile(r"goscheduler\.transports\._?kombu.*"),
     "nats": re.compile(r"goscheduler\.transports\.nats"),
+    "confluent_kafka": re.compile(r"goscheduler\.transports\.kafka"),
     "httpx": re.compile(r"goscheduler\.transports\.webhook"),
     "pymongo": re.compile(r"goscheduler\.((jobstores|documents)\._?mongo.*|locks\.mongodb|movein\.sources)"),
     "bson": re.compile(r"goscheduler\.((jobstores|documents)\._?mongo.*|movein\.sources)"),

@@ -15,6 +15,7 @@ from goscheduler.transports.base import Transport
 _KOMBU = BuiltIn("goscheduler.transports.kombu:KombuTransport", "kombu")
 _REDIS = BuiltIn("goscheduler.transports.redis_streams:RedisStreamsTransport", "redis")
 _NATS = BuiltIn("goscheduler.transports.nats:NatsTransport", "nats")
+_KAFKA = BuiltIn("goscheduler.transports.kafka:KafkaTransport", "kafka")
 _WEBHOOK = BuiltIn("goscheduler.transports.webhook:WebhookTransport", "webhook")
 
 #: What a transport's URL begins with → its class, and the extra that brings its driver.
@@ -28,6 +29,7 @@ TRANSPORTS: Mapping[str, BuiltIn] = MappingProxyType(
         "rediss+sentinel": _REDIS,
         "nats": _NATS,
         "tls+nats": _NATS,
+        "kafka": _KAFKA,
         "http": _WEBHOOK,
         "https": _WEBHOOK,
         "channel": BuiltIn("goscheduler.transports.channel:ChannelTransport"),

@@ -156,7 +156,7 @@ def test_no_setting_of_the_wrong_kind_shows_a_part_of_a_password(between: str) -
 @pytest.mark.parametrize("between", BETWEEN)
 def test_no_transport_shows_a_part_of_a_password(between: str) -> None:
     password = between.join(HALVES)
-    for scheme in ("amqp", "nats", "redis", "https", "unknown"):
+    for scheme in ("amqp", "nats", "kafka", "redis", "https", "unknown"):
         assert_hidden(told(lambda scheme=scheme: create_transport(f"{scheme}://me:{password}@127.0.0.1:1/x")))
 
 

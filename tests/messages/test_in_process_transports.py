@@ -94,7 +94,7 @@ def test_an_object_that_can_publish_is_taken_as_it_is():
         BaseTransport.from_url("x:")
 
 
-@pytest.mark.parametrize("url", ["", "nothing", "ftp://user:secret@host", "kafka:9092", "://x"])
+@pytest.mark.parametrize("url", ["", "nothing", "ftp://user:secret@host", "mqtt:1883", "://x"])
 def test_a_url_that_nobody_knows_is_refused_with_those_that_are_known(url):
     with pytest.raises(ValueError, match=r"no transport is known.*amqp:.*channel:.*kombu\+") as caught:
         create_transport(url)

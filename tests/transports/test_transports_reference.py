@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from goscheduler.errors import InvalidArgument
+from goscheduler.transports.kafka import KafkaTransport
 from goscheduler.transports.kombu import KombuTransport
 from goscheduler.transports.nats import NatsTransport
 from goscheduler.transports.redis_streams import RedisStreamsTransport
@@ -20,6 +21,7 @@ CLASSES = {
     "RabbitMQ, and what else Kombu speaks": KombuTransport,
     "Redis Streams": RedisStreamsTransport,
     "NATS JetStream": NatsTransport,
+    "Kafka": KafkaTransport,
     "Webhook": WebhookTransport,
 }
 
@@ -50,6 +52,7 @@ def test_the_page_names_every_url() -> None:
         ("redis://localhost", RedisStreamsTransport),
         ("nats://localhost", NatsTransport),
         ("tls+nats://localhost", NatsTransport),
+        ("kafka://one:9092,two:9092/orders", KafkaTransport),
         ("https://example.com/{event_name}", WebhookTransport),
     ],
 )
@@ -61,5 +64,5 @@ def test_a_url_finds_its_transport(url, expected) -> None:
 
 def test_a_scheme_that_nobody_knows_is_refused_with_the_known_ones_and_without_the_password() -> None:
     with pytest.raises(InvalidArgument, match="amqp:, amqps:, redis:") as refused:
-        create_transport("kafka://user:hunter2@localhost")
+        create_transport("mqtt://user:hunter2@localhost")
     assert "hunter2" not in str(refused.value)
