@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 
 from contenders import background_scheduler
-from measure import CONTENDERS, OURS, THEIRS, Row, in_fresh_process, print_table, take_turns
+from measure import CONTENDERS, OURS, THEIRS, Row, in_fresh_process, percentile, print_table, take_turns
 
 LEAD = 1.5
 LIMIT_MS = 50.0
@@ -40,11 +40,10 @@ def _note(starts: list[float]) -> None:
 
 
 def _summary(late: list[float], expected: int) -> dict[str, float]:
-    late.sort()
     return {
-        "p50": late[len(late) // 2],
-        "p99": late[int(len(late) * 0.99)],
-        "max": late[-1],
+        "p50": percentile(late, 0.5),
+        "p99": percentile(late, 0.99),
+        "max": max(late),
         "runs": len(late) / expected,
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -60,6 +61,11 @@ def within(bench: str, ours: Sample, *, limit: float, theirs: str = "–") -> Ro
     """Return the row for a bar of the kind "not above ``limit``", judged by the median."""
     bar = f"≤ {ours.form.format(limit)}{ours.unit}"
     return Row(bench, str(ours), theirs, "–", bar, ours.median <= limit)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the least value that this share of all values does not exceed."""
+    return sorted(values)[math.ceil(len(values) * share) - 1]
 
 
 def take_turns(rounds: int, contenders: Sequence[str], measure: Callable[[str], Any]) -> dict[str, list[Any]]:

@@ -22,6 +22,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "import": {"rounds": 5},
     "lateness": {"rounds": 1, "seconds": 3},
     "durable": {"rounds": 1, "jobs": 3_000, "few": 200},
+    "locks": {"rounds": 1, "locks": 200},
+    "state": {"rounds": 1, "calls": 200},
+    "tick": {"rounds": 1, "ticks": 10},
     "large": {"rounds": 1, "many": 50_000, "due": 2_000},
     "million": {"rounds": 1, "jobs": 50_000, "few": 5_000, "due": 2_000},
 }
