@@ -18,7 +18,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kazoo.client import KazooClient  # type: ignore[import-untyped]
+from kazoo.client import KazooClient, KazooState  # type: ignore[import-untyped]
 from kazoo.exceptions import (  # type: ignore[import-untyped]
     AuthFailedError,
     BadVersionError,
@@ -118,7 +118,7 @@ class _ZooKeeper:
         self._client: Any = None
         self._holders: set[str] = set()
         """Nodes that hold others and are there, as far as we know."""
-        self._listening: list[list[bool]] = []
+        self._listening: list[_BellWatch] = []
 
     def open(self) -> None:
         self._client = self._given if self._given is not None else self._new_client()
@@ -149,8 +149,8 @@ class _ZooKeeper:
             self._client.close()
 
     def close(self) -> None:
-        for going_on in self._listening:
-            going_on[0] = False
+        for watch in self._listening:
+            watch.end()
         self._listening = []
         if self._given is None or self._closes:
             self._client.stop()
@@ -278,19 +278,14 @@ class _ZooKeeper:
     # Others
 
     def listen(self, heard: Callable[[str], None]) -> None:
-        going_on = [True]
-        self._listening.append(going_on)
-
-        def hear(value: bytes | None, _: Any) -> bool:
-            if going_on[0]:
-                heard((value or b"").decode("utf-8", "replace"))
-            return going_on[0]
-
+        watch = _BellWatch(self._connected, self.path(BELL), heard)
+        self._listening.append(watch)
         try:
-            self._connected.DataWatch(self.path(BELL), hear)
-        except (KazooException, KazooTimeoutError) as error:
-            going_on[0] = False
-            raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
+            self._answer(watch.begin())
+        except BaseException:
+            self._listening.remove(watch)
+            watch.end()
+            raise
 
     def path(self, key: Key) -> str:
         """Return where a key stands."""
@@ -336,6 +331,42 @@ class _ZooKeeper:
             raise GoSchedulerError("ZooKeeper does not let this user in; check user and password") from error
         except (KazooException, KazooTimeoutError) as error:
             raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
+
+
+class _BellWatch:
+    """Watches a node, across lost connections. kazoo's own watch waits for its first answer without a deadline."""
+
+    def __init__(self, client: Any, path: str, heard: Callable[[str], None]) -> None:
+        self._client, self._path, self._heard = client, path, heard
+        self._going_on = True
+
+    def begin(self) -> Any:
+        """Watch from now on; return the promise of the first answer."""
+        self._client.add_listener(self._connection_changed)
+        promise = self._ask()
+        promise.rawlink(self._answered)
+        return promise
+
+    def end(self) -> None:
+        self._going_on = False
+        self._client.remove_listener(self._connection_changed)
+
+    def _ask(self) -> Any:
+        return self._client.get_async(self._path, watch=self._changed)  # which the server calls once
+
+    def _connection_changed(self, state: str) -> None:
+        if state == KazooState.CONNECTED:  # the server may have forgotten the watch
+            self._changed()
+
+    def _changed(self, _event: Any = None) -> None:
+        if self._going_on:
+            self._ask().rawlink(self._answered)
+
+    def _answered(self, promise: Any) -> None:
+        if self._going_on and promise.successful():
+            self._heard(promise.value[0].decode("utf-8", "replace"))
+        elif self._going_on and isinstance(promise.exception, NoNodeError):
+            self._client.exists_async(self._path, watch=self._changed)
 
 
 class _ServerClock:

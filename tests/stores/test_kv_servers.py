@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
+from goscheduler.jobstores import zookeeper
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.runs.model import Owner
@@ -220,12 +221,30 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
     store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
     store.add_job(make_job("a"))
     (run,) = requests.fire(store).runs
+    rings = note_rings(store)
+    store.subscribe(lambda: None)
     server.kill()
     eventually(lambda: _is_out(store))
     server.restart()
     eventually(lambda: not _is_out(store))
     assert [live.id for live in store.live_runs()] == [run.id]
     assert not store.settle([succeeded(run)])
+    peer = opened(STORES[kind].from_url(f"{server.url}/jobs"))
+    peer.add_job(make_job("b"))
+    while not rings.get(timeout=PATIENCE).startswith(peer._who):
+        continue
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("kind", ["zookeeper"])
+def test_who_subscribes_does_not_wait_for_ever_for_a_server_that_hangs(kind, private_server, opened, monkeypatch):
+    monkeypatch.setattr(zookeeper, "ANSWER_WITHIN", 0.1)
+    server = private_server(kind)
+    store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
+    server.freeze()
+    with pytest.raises(StoreUnavailable):
+        store.subscribe(lambda: None)
+    server.thaw()
 
 
 def _is_out(store: Any) -> bool:
