@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.errors import SchedulerNotRunningError, described
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Findings(NamedTuple):
-    """What a look at store and transport has brought."""
+    """What a look at store and transport has brought; None for what was not counted."""
 
     error: str = ""
     """Why the store did not answer."""
-    pending: int | None = 0
-    stuck: int = 0
-    overdue: float = 0.0
+    pending: int | None = None
+    stuck: int | None = None
+    overdue: float | None = None
     """For how many seconds the oldest message that nobody has taken is due."""
     transport: str = ""
     """Why the transport cannot take messages now."""
@@ -33,8 +33,8 @@ def judge(found: Findings, stuck_after: float) -> tuple[HealthStatus, str]:
     if found.error:
         return HealthStatus.UNHEALTHY, f"the store cannot be asked: {found.error}"
     if found.stuck:
-        return HealthStatus.DEGRADED, f"{found.stuck} messages are stuck"
-    if found.overdue > stuck_after:
+        return HealthStatus.DEGRADED, "1 message is stuck" if found.stuck == 1 else f"{found.stuck} messages are stuck"
+    if found.overdue is not None and found.overdue > stuck_after:
         return HealthStatus.DEGRADED, f"nobody has taken a message that is due for {found.overdue:.0f} seconds"
     if found.transport:
         return HealthStatus.DEGRADED, f"the transport takes no messages: {found.transport}"
@@ -47,24 +47,27 @@ def check_health(
 ) -> Health:  # fmt: skip
     """Look at store and transport, and return what was found."""
     clock = scheduler.clock
-    checked_at, begin = clock.now(), clock.monotonic()
-    error, next_due = "", None
+    checked_at, trouble = clock.now(), _trouble(transport)
+    begin = clock.monotonic()
     try:
-        if not scheduler.running:
-            raise SchedulerNotRunningError
-        next_due = shelf.store.get_next_run_time()
-    except Exception as problem:
-        error = described(problem)
-    latency = clock.monotonic() - begin
-    found = Findings(error)
-    if not error:
+        next_due = _first_answer(scheduler, shelf)
+        latency = clock.monotonic() - begin
         overdue = 0.0 if next_due is None else max(0.0, (checked_at - next_due).total_seconds())
-        limit = instant(checked_at - timedelta(seconds=stuck_after))
-        pending = shelf.count() if count else None
-        found = Findings("", pending, shelf.count_stuck(limit), overdue, _trouble(transport))
+        stuck = shelf.count_stuck(instant(checked_at - timedelta(seconds=stuck_after)))
+        found = Findings("", shelf.count() if count else None, stuck, overdue, trouble)
+    except Exception as problem:  # it may go away between two questions
+        latency = clock.monotonic() - begin
+        found = Findings(described(problem), transport=trouble)
     status, message = judge(found, stuck_after)
     details = {**details, "overdue_seconds": found.overdue, "transport": found.transport or "healthy"}
     return Health(status, latency, found.pending, found.stuck, details, checked_at, message)
+
+
+def _first_answer(scheduler: BaseScheduler, shelf: Shelf) -> datetime | None:
+    """Return when the store has something due next; a scheduler that was not started has none to ask."""
+    if not scheduler.running:
+        raise SchedulerNotRunningError
+    return shelf.store.get_next_run_time()
 
 
 def _trouble(transport: Transport | None) -> str:

@@ -113,8 +113,8 @@ class Health:
     """How many seconds the store took to answer."""
     pending: int | None
     """How many messages wait for their time; None if they were not counted."""
-    stuck: int
-    """How many should have been delivered long ago: a process has them, or nobody does."""
+    stuck: int | None
+    """How many a process has that should have been delivered long ago; None if the store did not answer."""
     details: Mapping[str, Any]
     checked_at: datetime
     message: str = ""

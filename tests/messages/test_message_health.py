@@ -18,6 +18,7 @@ from goscheduler.messages._health import Findings, judge
         (Findings(pending=10**6), "healthy", ""),
         (Findings(overdue=299), "healthy", ""),
         (Findings(overdue=301), "degraded", "nobody has taken a message that is due for 301 seconds"),
+        (Findings(stuck=1), "degraded", "1 message is stuck"),
         (Findings(stuck=2), "degraded", "2 messages are stuck"),
         (Findings(transport="no"), "degraded", "the transport takes no messages: no"),
         (Findings("gone", 0, 5, 999, "no"), "unhealthy", "the store cannot be asked: gone"),
@@ -64,16 +65,24 @@ def test_a_transport_that_is_not_well_degrades():
         assert manual.front.health().message == "the transport takes no messages: OSError: no"
 
 
-def test_a_store_that_does_not_answer_is_unhealthy(monkeypatch):
+@pytest.mark.parametrize("question", ["get_next_run_time", "live_runs", "count_waiting"])
+def test_a_store_that_does_not_answer_is_unhealthy_and_nothing_counts_as_counted(question, monkeypatch):
     with Manual() as manual:
 
-        def no_answer():
+        def no_answer(*args):
             raise ConnectionError("no route")
 
-        monkeypatch.setattr(manual.front._shelf.store, "get_next_run_time", no_answer)
+        monkeypatch.setattr(manual.front._shelf.store, question, no_answer)
         health = manual.front.health()
-        assert (health.status, health.pending) == (HealthStatus.UNHEALTHY, 0)
+        assert (health.status, health.pending, health.stuck) == (HealthStatus.UNHEALTHY, None, None)
         assert health.message == "the store cannot be asked: ConnectionError: no route"
+        assert health.details["overdue_seconds"] is None
+
+
+def test_a_transport_is_asked_also_while_the_store_does_not_answer():
+    front = MessageScheduler(transport=Recorder())
+    front.transport.is_healthy = False
+    assert front.health().details["transport"] == "it says that it is not healthy"
 
 
 def test_a_front_that_was_never_started_is_unhealthy_and_does_not_wait_for_its_store():
