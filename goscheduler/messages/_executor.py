@@ -231,7 +231,7 @@ class DeliveryExecutor(BaseExecutor):
 def _as_asked(error: BaseException) -> BaseException:
     """Return the error that has the next attempt wait for as long as the receiver asked, if it did."""
     seconds = getattr(error, "retry_after", None)
-    if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+    if not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
         return error
     later = RetryLater(min(LONGEST_DELAY, seconds), described(error))
     later.__cause__ = error

@@ -26,14 +26,23 @@ from goscheduler.errors import (
 )
 from goscheduler.executors.context import current_run
 from goscheduler.executors.pool import positive_int
-from goscheduler.jobstores._polling import LONGEST, SHORTEST, Poll
+from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.messages._cancel import PATIENCE, cancel_message
 from goscheduler.messages._executor import DeliveryExecutor
 from goscheduler.messages._health import check_health
 from goscheduler.messages._publishing import Deliveries, Errors, ask, can_batch, publish_all
 from goscheduler.messages._recurrence import trigger_of
-from goscheduler.messages._settings import BACKOFF, MAX_CRASHES, MAX_PAYLOAD, checked_workers, poll_of, retry_of
+from goscheduler.messages._settings import (
+    BACKOFF,
+    MAX_CRASHES,
+    MAX_PAYLOAD,
+    checked_workers,
+    given,
+    poll_of,
+    refuse_settings,
+    retry_of,
+)
 from goscheduler.messages._shelf import Shelf, delivery_of
 from goscheduler.messages.dead import DeadLetterQueue, Undertaker
 from goscheduler.messages.message import Message, Recurrence, check_size
@@ -80,34 +89,38 @@ class MessageScheduler:
         workers: int = 10,
         max_payload: int = MAX_PAYLOAD,
         stuck_after: float | timedelta | str = 300,
-        poll_interval: float = 10.0,
-        min_poll_interval: float = SHORTEST,
-        max_poll_interval: float = LONGEST,
-        lease: float = 30.0,
+        poll_interval: float | None = None,
+        min_poll_interval: float | None = None,
+        max_poll_interval: float | None = None,
+        lease: float | None = None,
         retention: Retention | Mapping[str, Any] | None = None,
         timezone: tzinfo | str | None = None,
     ) -> None:
         self._name = check_name_of("name", name)
         self._task = f"goscheduler.{self._name}"
         self._jobstore = jobstore
-        retry = retry_of(max_retries, backoff, jitter)
         self._max_payload = positive_int("max_payload", max_payload)
         self._stuck_after = parse_duration(stuck_after).total_seconds()
         self._transport = None if transport is None else create_transport(transport)
-        self._executor = DeliveryExecutor(
-            self._publish, retry, checked_workers(workers), positive_int("batch_size", batch_size),
-            can_batch(self._transport),
-        )  # fmt: skip
         self._owns_scheduler = scheduler is None
+        polling = {"min_poll_interval": min_poll_interval, "max_poll_interval": max_poll_interval}
+        settings = {"poll_interval": poll_interval, "lease": lease, "retention": retention, "timezone": timezone}
         if scheduler is None:
-            poll = poll_of(min_poll_interval, max_poll_interval)
-            options = {"poll_interval": poll_interval, "lease": lease, "retention": retention or _RETENTION}
-            scheduler = self._own_scheduler(store, poll, options | ({} if timezone is None else {"timezone": timezone}))
+            scheduler = self._own_scheduler(store, polling, settings)
         elif store is not None:
             raise InvalidArgument("Give store or scheduler, not both", field="store")
         elif not isinstance(scheduler, BaseScheduler):
             raise TypeError(f"scheduler must be a scheduler, got {shown(scheduler)}")
+        else:
+            refuse_settings(settings, "that scheduler has its own settings, make it with these")
+            refuse_settings(polling, "only a store that is given here is asked so often")
         self._scheduler = scheduler
+        self._executor = DeliveryExecutor(
+            self._publish, retry_of(max_retries, backoff, jitter, scheduler.poll_interval), checked_workers(workers),
+            positive_int("batch_size", batch_size), can_batch(self._transport),
+        )  # fmt: skip
+        if self._owns_scheduler:
+            scheduler.add_executor(self._executor, self._name)
         scheduler.register(self._task, self._deliver_current)
         self._shelf = Shelf(scheduler, jobstore, self._task, self._name)
         self._undertaker = None if dead_letters is None else Undertaker(scheduler, self._shelf, _queue(dead_letters))
@@ -312,14 +325,15 @@ class MessageScheduler:
             except SchedulerAlreadyRunningError:
                 raise SchedulerNotRunningError from None  # asked from inside a delivery while it is being stopped
 
-    def _own_scheduler(self, store: Any, poll: Poll, options: dict[str, Any]) -> BaseScheduler:
+    def _own_scheduler(self, store: Any, polling: Mapping[str, Any], settings: Mapping[str, Any]) -> BaseScheduler:
         if self._jobstore != "default":
             raise InvalidArgument("jobstore names a store of the scheduler that you give", field="jobstore")
+        poll = poll_of(**given(polling))
         stores = {} if store is None else {"default": create_plugin("jobstore", "default", store)}
         for instance in stores.values():
             if isinstance(getattr(instance, "_poll", None), Poll):
                 instance._poll = poll
-        return BackgroundScheduler(jobstores=stores, executors={self._name: self._executor}, **options)
+        return BackgroundScheduler(jobstores=stores, **{"retention": _RETENTION, **given(settings)})
 
     def _definition(self, message: Message) -> dict[str, Any]:
         """Return what ``add_job`` takes for a message."""

@@ -84,7 +84,7 @@ class Backoff:
 
     def _power(self, attempt: int) -> float:
         try:
-            return self.base * self.factor ** (attempt - 1)
+            return self.base * float(self.factor) ** (attempt - 1)  # whole numbers do not overflow, they take hours
         except OverflowError:
             return self.cap if self.base else 0.0
 
@@ -117,8 +117,8 @@ class Decision(NamedTuple):
 class Retry:
     """How often and when a failed run is tried again."""
 
-    max_attempts: int = 3
-    """How many attempts there are altogether, the first included."""
+    max_attempts: int | None = 3
+    """How many attempts there are altogether, the first included; None for no end of them."""
     backoff: Backoff = field(default_factory=lambda: exponential(1, factor=2, cap=300))
     """How long to wait between two attempts; a number of seconds stands for a fixed delay."""
     jitter: float = 0.0
@@ -131,12 +131,7 @@ class Retry:
     """No attempt begins later than this many seconds after the fire time."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.max_attempts, bool) or not isinstance(self.max_attempts, int):
-            raise InvalidArgument(_expected("max_attempts", "a whole number", self.max_attempts), field="max_attempts")
-        if not 1 <= self.max_attempts <= MOST_ATTEMPTS:
-            raise InvalidArgument(
-                _expected("max_attempts", f"between 1 and {MOST_ATTEMPTS}", self.max_attempts), field="max_attempts"
-            )
+        _check_attempts(self.max_attempts)
         if not isinstance(self.backoff, Backoff):
             object.__setattr__(self, "backoff", fixed(_checked_delay("backoff", self.backoff)))
         if not _is_number(self.jitter) or not 0 <= self.jitter <= 1:
@@ -169,17 +164,18 @@ class Retry:
             reason = getattr(error, "reason", "")
             reason = reason if isinstance(reason, str) else shown(reason)
             return Decision(None, f"the job gave up: {reason}" if reason else "the job gave up")
-        if attempt > self.max_attempts:
+        if self.max_attempts is not None and attempt > self.max_attempts:
             return Decision(None, f"attempt {attempt} failed, beyond the {self.max_attempts} of its policy")
+        account = f"attempt {attempt}{'' if self.max_attempts is None else f' of {self.max_attempts}'} failed"
         if attempt == self.max_attempts:
-            return Decision(None, f"attempt {attempt} of {self.max_attempts} failed")
+            return Decision(None, account)
         if error is not None and not isinstance(error, RetryLater) and not self._is_worth_retrying(error):
             return Decision(None, f"{type(error).__name__} is not tried again")
         asked = asked_seconds(error) if isinstance(error, RetryLater) else self.backoff.delay(attempt)
         delay = min(LONGEST_DELAY, asked * (1 + self.jitter * draw()))
         if self.deadline is not None and age + delay > self.deadline:
             return Decision(None, f"the next attempt would begin over {self.deadline:g} seconds after the fire time")
-        return Decision(delay, f"attempt {attempt} of {self.max_attempts} failed")
+        return Decision(delay, account)
 
     def _is_worth_retrying(self, error: BaseException) -> bool:
         names = {*lineage(type(error)), *getattr(error, "lineage", ())}
@@ -195,6 +191,15 @@ def asked_seconds(error: RetryLater | Snooze) -> float:
     """Return the delay that a job asked for; 0 for one that makes no sense, as a subclass may have."""
     seconds = getattr(error, "seconds", 0.0)
     return min(LONGEST_DELAY, seconds) if _is_number(seconds) and seconds >= 0 else 0.0
+
+
+def _check_attempts(value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidArgument(_expected("max_attempts", "a whole number or None", value), field="max_attempts")
+    if not 1 <= value <= MOST_ATTEMPTS:
+        raise InvalidArgument(_expected("max_attempts", f"between 1 and {MOST_ATTEMPTS}", value), field="max_attempts")
 
 
 def _checked_delay(field: str, value: Any) -> float:

@@ -81,7 +81,7 @@ def started():
     executors = []
 
     def start(deliver, workers=1, batch_size=5, together=True):
-        executor = DeliveryExecutor(deliver, retry_of(5, 1, 0), workers, batch_size, together)
+        executor = DeliveryExecutor(deliver, retry_of(5, 1, 0, 10), workers, batch_size, together)
         host = Host()
         executor.start(host, "messages")
         executors.append(executor)

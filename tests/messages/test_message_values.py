@@ -172,6 +172,22 @@ def test_settings_that_make_no_sense_are_refused(options, words):
 
 
 @pytest.mark.parametrize(
+    "setting", ["poll_interval", "min_poll_interval", "max_poll_interval", "lease", "retention", "timezone"]
+)
+def test_a_setting_of_the_scheduler_is_refused_beside_a_scheduler(setting):
+    value = {"timezone": "UTC", "retention": {"succeeded": 60}}.get(setting, 0.5)
+    MessageScheduler(**{setting: value})
+    with pytest.raises(InvalidArgument, match=f"{setting} cannot be given together with scheduler") as caught:
+        MessageScheduler(scheduler=ManualScheduler(), **{setting: value})
+    assert caught.value.field == setting
+
+
+def test_all_settings_that_do_not_belong_there_are_named_at_once():
+    with pytest.raises(InvalidArgument, match=r"^poll_interval, lease, timezone cannot be given"):
+        MessageScheduler(scheduler=ManualScheduler(), lease=1, poll_interval=0.5, timezone="UTC")
+
+
+@pytest.mark.parametrize(
     "options",
     [{"transport": 5}, {"dead_letters": object()}, {"scheduler": "redis://"}, {"store": 5}, {"batch_size": 1.5}],
 )

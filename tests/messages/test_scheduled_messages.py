@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from message_doubles import Manual, Recorder
 
-from goscheduler import fixed
+from goscheduler import exponential, fixed
 from goscheduler.errors import ConflictingIdError, NeverFires
 from goscheduler.messages import (
     Message,
@@ -131,6 +131,28 @@ def test_without_a_limit_a_message_is_tried_for_ever():
         manual.front.schedule(Message("order"))
         manual.scheduler.advance(600)
         assert len(manual.transport.tried) == 501
+        assert len(manual.transport.published) == 1
+
+
+def test_for_ever_has_no_end():
+    with Manual(max_retries=0) as manual:
+        policy = manual.front._executor._retry
+        assert policy.decide(10**12, OSError("no"), age=0).delay is not None
+
+
+@pytest.mark.parametrize("error", [OSError("no"), TransportUnavailable("no", retry_after=0)])
+@pytest.mark.parametrize("backoff", [0, timedelta(0), exponential(0)])
+def test_for_ever_without_a_delay_is_once_a_poll(backoff, error):
+    with Manual(*[error] * 500, max_retries=0, backoff=backoff, jitter=0) as manual:
+        manual.front.schedule(Message("order"))
+        manual.scheduler.advance(60)
+        assert len(manual.transport.tried) == 7
+
+
+def test_a_number_of_retries_without_a_delay_is_made_at_once():
+    with Manual(*[OSError("no")] * 3, max_retries=3, backoff=0) as manual:
+        manual.front.schedule(Message("order"))
+        manual.scheduler.run_due()
         assert len(manual.transport.published) == 1
 
 

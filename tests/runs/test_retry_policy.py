@@ -138,16 +138,23 @@ def test_a_backoff_that_a_stored_record_describes_is_checked_like_one_that_was_m
 # The fields of a policy
 
 
-@pytest.mark.parametrize("value", [0, -1, True, False, 2.0, "3", None, math.nan, 10**9, MOST_ATTEMPTS + 1, HUGE])
+@pytest.mark.parametrize("value", [0, -1, True, False, 2.0, "3", math.nan, 10**9, MOST_ATTEMPTS + 1, HUGE])
 def test_a_number_of_attempts_that_cannot_be_made_is_refused(value):
     with pytest.raises(InvalidArgument, match=r"^max_attempts must be ") as caught:
         Retry(max_attempts=value)
     assert caught.value.field == "max_attempts"
 
 
-@pytest.mark.parametrize("value", [1, 2, MOST_ATTEMPTS])
+@pytest.mark.parametrize("value", [1, 2, MOST_ATTEMPTS, None])
 def test_any_other_number_of_attempts_is_taken(value):
     assert Retry(max_attempts=value).max_attempts == value
+
+
+def test_a_policy_without_a_number_of_attempts_never_ends():
+    policy = Retry(max_attempts=None, backoff=5)
+    assert policy.decide(1, OSError(), age=0) == Decision(5, "attempt 1 failed")
+    assert policy.decide(10 * MOST_ATTEMPTS, OSError(), age=0).delay == 5
+    assert codec.loads(codec.dumps(policy, "retry")) == policy
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, 2, math.nan, math.inf, -math.inf, True, "0.1", None, HUGE])
