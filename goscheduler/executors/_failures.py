@@ -1,4 +1,4 @@
-"""What an outcome shows when a job that ran in a child process has no exception of its own to show."""
+"""What stands for the exception of a job that ran in another process, where there is no exception itself to show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WorkerDied(GoSchedulerError):
 
 
 class RemoteError(GoSchedulerError):
-    """An exception of a child process that could not be brought over, as text.
+    """An exception of another process that could not be brought over, as text.
 
     ``lineage`` names its type and the types that this derives from, so that a retry policy can go by them.
     """
@@ -30,4 +30,4 @@ class RemoteError(GoSchedulerError):
         self.lineage = lineage
 
     def __str__(self) -> str:
-        return f"{self.type_name}: {self.message}"
+        return f"{self.type_name}: {self.message}" if self.message else self.type_name

@@ -14,20 +14,22 @@ from goscheduler.errors import (
     MessageTooLarge,
     TransportUnavailable,
 )
-from goscheduler.messages.dead import DeadLetterQueue
+from goscheduler.messages.dead import DeadLetterQueue, DeadLetterStore
 from goscheduler.messages.message import Message, Recurrence
 from goscheduler.messages.scheduler import MessageScheduler
-from goscheduler.messages.views import Health, HealthStatus, MessageFilter, MessageState, ScheduledMessage
+from goscheduler.messages.views import Health, HealthStatus, MessageFilter, MessageList, MessageState, ScheduledMessage
 from goscheduler.transports.base import BaseTransport, Delivery, Transport
 
 __all__ = [
     "BaseTransport",
     "DeadLetterQueue",
+    "DeadLetterStore",
     "Delivery",
     "Health",
     "HealthStatus",
     "Message",
     "MessageFilter",
+    "MessageList",
     "MessageNotFound",
     "MessageNotPending",
     "MessageRejected",

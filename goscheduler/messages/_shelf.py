@@ -7,13 +7,15 @@ metadata. While it waits it is a job; from when it is due it is a run, and the j
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import MessageRejected, described
+from goscheduler.executors._failures import RemoteError
 from goscheduler.messages._recurrence import occurrence_of
-from goscheduler.messages.views import MessageFilter, MessageState, ScheduledMessage
+from goscheduler.messages.views import MessageFilter, MessageList, MessageState, ScheduledMessage
 from goscheduler.times import instant
 from goscheduler.transports.base import Delivery
 from goscheduler.triggers.date import DateTrigger
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: How many dead letters are read at once.
 PAGE = 100
+#: What the name of a front's task begins with; the name of the front follows.
+TASK_PREFIX = "goscheduler."
 
 
 class Contents:
@@ -88,11 +92,11 @@ class Shelf:
             return self._under_way(runs[0], last_error=self._last_error(runs[0]))
         return next((as_dead(letter) for letter in self.letters(message_id)), None)
 
-    def select(self, wanted: MessageFilter) -> list[ScheduledMessage]:
+    def select(self, wanted: MessageFilter) -> MessageList:
         """Return the messages that fit, the earliest first."""
         found = [message for message in self._candidates(wanted) if wanted.matches(message)]
         found.sort(key=_order)
-        return found[: wanted.limit]
+        return MessageList(found, wanted.limit)
 
     def _candidates(self, wanted: MessageFilter) -> Iterator[ScheduledMessage]:
         if MessageState.PENDING in wanted.states:
@@ -151,7 +155,7 @@ class Shelf:
     def _last_error(self, run: Run) -> str | None:
         if run.attempt == 1:
             return None
-        return next((_account_of(record) for record in self.records(run.job.id) if record.run_id == run.id), None)
+        return next((str(_error_of(record)) for record in self.records(run.job.id) if record.run_id == run.id), None)
 
     def _under_way(self, run: Run, last_error: str | None = None) -> ScheduledMessage:
         delivering = run.owner is not None or run.attempt == 1
@@ -171,8 +175,9 @@ def _waiting(job: Job) -> ScheduledMessage:
 
 def as_dead(letter: DeadLetter) -> ScheduledMessage:
     """Return a dead letter as its message."""
-    run = letter.run
-    return _view(run.job, run.scheduled_at, MessageState.DEAD, run.attempt, _account_of(letter.record))
+    run, error = letter.run, _error_of(letter.record)
+    message = _view(run.job, run.scheduled_at, MessageState.DEAD, run.attempt, str(error))
+    return replace(message, exception=error)
 
 
 def _view(job: Job, due: datetime | None, state: MessageState, attempts: int, error: str | None) -> ScheduledMessage:
@@ -180,11 +185,10 @@ def _view(job: Job, due: datetime | None, state: MessageState, attempts: int, er
     recurring = not isinstance(job.trigger, DateTrigger)
     return ScheduledMessage(
         job.id, job.name, contents.payload, contents.content_type, contents.metadata, due, state, attempts, error,
-        recurring,
+        recurring, (job.task or "").removeprefix(TASK_PREFIX),
     )  # fmt: skip
 
 
-def _account_of(record: Record) -> str:
-    kind = record.error_type or record.outcome.value
-    words = record.error_message or record.reason
-    return f"{kind}: {words}" if words else kind
+def _error_of(record: Record) -> RemoteError:
+    """Return what stands for the exception of an attempt, or for what else has ended it."""
+    return RemoteError(record.error_type or record.outcome.value, record.error_message or record.reason)

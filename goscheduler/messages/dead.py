@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from goscheduler.errors import RunLookupError
+from goscheduler.errors import RunLookupError, shown
 from goscheduler.events import EventCode, SchedulerEvent
 from goscheduler.logs import GuardedLogger
 from goscheduler.messages._shelf import Shelf, as_dead
@@ -35,13 +36,45 @@ class DeadLetterQueue(Protocol):
         """Take a message. If this raises, the message is kept and offered again."""
 
 
+@runtime_checkable
+class DeadLetterStore(Protocol):
+    """The same for a queue that wants the parts of a message one by one."""
+
+    def store(
+        self, event_name: str, original_id: str, payload: bytes, metadata: dict[str, str], error: Exception,
+        retry_count: int, source: str,
+    ) -> None:  # fmt: skip
+        """Take a message from the front ``source``. If this raises, the message is kept and offered again."""
+
+
+def offering_to(queue: DeadLetterQueue | DeadLetterStore) -> Callable[[ScheduledMessage], None]:
+    """Return how a dead message is given to a queue.
+
+    :raises TypeError: if that is no queue
+    """
+    if isinstance(queue, DeadLetterQueue):
+        return lambda dead: queue.put(dead, dead.last_error or "", dead.attempts)
+    if not isinstance(queue, DeadLetterStore):
+        raise TypeError(
+            "dead_letters must have put(message, error, attempts), or store(event_name, original_id, payload, "
+            f"metadata, error, retry_count, source), got {shown(queue)}"
+        )
+
+    def store(dead: ScheduledMessage) -> None:
+        assert dead.exception is not None
+        metadata, retries = dict(dead.metadata), dead.attempts - 1
+        queue.store(dead.event_name, dead.id, dead.payload, metadata, dead.exception, retries, dead.source)
+
+    return store
+
+
 class Undertaker:
     """Hands the dead letters of one front to a queue, on a thread of its own."""
 
-    def __init__(self, scheduler: BaseScheduler, shelf: Shelf, queue: DeadLetterQueue) -> None:
+    def __init__(self, scheduler: BaseScheduler, shelf: Shelf, queue: DeadLetterQueue | DeadLetterStore) -> None:
         self._scheduler = scheduler
         self._shelf = shelf
-        self._queue = queue
+        self._offer = offering_to(queue)
         self._called = threading.Event()
         self._ended = False
         self._thread: threading.Thread | None = None
@@ -70,7 +103,7 @@ class Undertaker:
         for letter in self._shelf.letters():
             message = as_dead(letter)
             try:
-                self._queue.put(message, message.last_error or letter.reason, message.attempts)
+                self._offer(message)
             except Exception:
                 _LOGGER.exception("The dead message %s could not be handed over; it is kept", message.id)
                 continue

@@ -43,10 +43,10 @@ from goscheduler.messages._settings import (
     refuse_settings,
     retry_of,
 )
-from goscheduler.messages._shelf import Shelf, delivery_of
-from goscheduler.messages.dead import DeadLetterQueue, Undertaker
+from goscheduler.messages._shelf import TASK_PREFIX, Shelf, delivery_of
+from goscheduler.messages.dead import DeadLetterQueue, DeadLetterStore, Undertaker
 from goscheduler.messages.message import Message, Recurrence, check_size
-from goscheduler.messages.views import Health, MessageFilter, ScheduledMessage
+from goscheduler.messages.views import Health, MessageFilter, MessageList, ScheduledMessage
 from goscheduler.options import check_name_of
 from goscheduler.plugins import create_plugin
 from goscheduler.runs.model import Run
@@ -60,7 +60,6 @@ from goscheduler.transports.registry import create_transport
 
 # The class has a method named list.
 _Ids = list[str]
-_Messages = list[ScheduledMessage]
 
 
 class MessageScheduler:
@@ -84,7 +83,7 @@ class MessageScheduler:
         max_retries: int = 5,
         backoff: Backoff | float | timedelta = BACKOFF,
         jitter: float = 0.1,
-        dead_letters: DeadLetterQueue | None = None,
+        dead_letters: DeadLetterQueue | DeadLetterStore | None = None,
         batch_size: int = 100,
         workers: int = 10,
         max_payload: int = MAX_PAYLOAD,
@@ -97,7 +96,7 @@ class MessageScheduler:
         timezone: tzinfo | str | None = None,
     ) -> None:
         self._name = check_name_of("name", name)
-        self._task = f"goscheduler.{self._name}"
+        self._task = f"{TASK_PREFIX}{self._name}"
         self._jobstore = jobstore
         self._max_payload = positive_int("max_payload", max_payload)
         self._stuck_after = parse_duration(stuck_after).total_seconds()
@@ -123,7 +122,7 @@ class MessageScheduler:
             scheduler.add_executor(self._executor, self._name)
         scheduler.register(self._task, self._deliver_current)
         self._shelf = Shelf(scheduler, jobstore, self._task, self._name)
-        self._undertaker = None if dead_letters is None else Undertaker(scheduler, self._shelf, _queue(dead_letters))
+        self._undertaker = None if dead_letters is None else Undertaker(scheduler, self._shelf, dead_letters)
         self._delivering = False
         self._lock = threading.RLock()
         """Guards start and stop."""
@@ -245,8 +244,8 @@ class MessageScheduler:
             raise MessageNotFound(message_id)
         return found
 
-    def list(self, wanted: MessageFilter | None = None) -> _Messages:
-        """Return the messages that fit a filter, the earliest first. Reads all that the store has."""
+    def list(self, wanted: MessageFilter | None = None) -> MessageList:
+        """Return the messages that fit a filter, the earliest first, up to its limit. Reads all that the store has."""
         self._open()
         return self._shelf.select(MessageFilter() if wanted is None else wanted)
 
@@ -279,8 +278,8 @@ class MessageScheduler:
         self._open()
         return cancel_message(self._scheduler, self._shelf, self._jobstore, _checked_id(message_id), timeout)
 
-    def dead_letters(self, event_name: str | None = None, limit: int = 100) -> _Messages:
-        """Return messages whose last attempt failed, the earliest first."""
+    def dead_letters(self, event_name: str | None = None, limit: int = 100) -> MessageList:
+        """Return messages whose last attempt failed, the earliest first, up to ``limit``."""
         return self.list(MessageFilter(event_name, states=frozenset({"dead"}), limit=limit))  # type: ignore[arg-type]
 
     def redrive(self, message_id: str) -> int:
@@ -403,12 +402,6 @@ _RETENTION = Retention(succeeded=timedelta(days=1))
 
 def _catches_up(recurrence: Recurrence | None) -> bool:
     return recurrence is not None and recurrence.catch_up
-
-
-def _queue(value: Any) -> DeadLetterQueue:
-    if not isinstance(value, DeadLetterQueue):
-        raise TypeError(f"dead_letters must have put(message, error, attempts), got {shown(value)}")
-    return value
 
 
 def _checked_id(message_id: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -41,6 +41,24 @@ class ScheduledMessage:
     """How many attempts at the delivery have begun."""
     last_error: str | None = None
     recurring: bool = False
+    source: str = ""
+    """The name of the front that it belongs to."""
+    exception: Exception | None = field(default=None, repr=False, compare=False)
+    """What the last attempt at a dead message raised, or what stands for that: another process may have made it."""
+
+
+class MessageList(list[ScheduledMessage]):
+    """Messages that fit a filter, up to its limit: a list that knows how many there are altogether."""
+
+    def __init__(self, found: Sequence[ScheduledMessage], limit: int) -> None:
+        super().__init__(found[:limit])
+        self.total = len(found)
+        """How many messages fit, those beyond the limit included."""
+
+    @property
+    def more(self) -> bool:
+        """Whether the limit has left some out."""
+        return self.total > len(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,7 @@ class MessageFilter:
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Those whose metadata has all of these."""
     limit: int = 100
+    """How many are returned at most; the list that is returned tells how many there are."""
 
     def __post_init__(self) -> None:
         if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:

@@ -7,7 +7,7 @@ import threading
 import pytest
 from message_doubles import Manual, Recorder
 
-from goscheduler.messages import DeadLetterQueue, Message, MessageRejected, MessageScheduler
+from goscheduler.messages import DeadLetterQueue, DeadLetterStore, Message, MessageRejected, MessageScheduler
 from goscheduler.messages.dead import Undertaker
 
 PATIENCE = 60
@@ -102,6 +102,39 @@ def test_a_store_that_does_not_answer_does_not_end_the_thread(monkeypatch):
         undertaker.stop(PATIENCE)
 
 
-def test_only_something_with_put_is_a_queue():
-    with pytest.raises(TypeError, match="dead_letters must have put"):
+class Store:
+    """Takes the parts of dead messages."""
+
+    def __init__(self):
+        self.taken = []
+
+    def store(self, event_name, original_id, payload, metadata, error, retry_count, source):
+        self.taken.append((event_name, original_id, payload, metadata, error, retry_count, source))
+
+
+def test_a_queue_may_want_the_parts_of_a_message_and_the_exception():
+    assert isinstance(Store(), DeadLetterStore)
+    with Manual(OSError("no"), OSError(), max_retries=1, backoff=0, name="outbox") as manual:
+        mid = manual.front.schedule(Message("order", b"x", {"a": "b"}))
+        manual.scheduler.run_due()
+        store = Store()
+        assert Undertaker(manual.scheduler, manual.front._shelf, store).hand_over() == 1
+    ((*parts, error, retries, source),) = store.taken
+    assert parts == ["order", mid, b"x", {"a": "b"}]
+    assert isinstance(error, Exception)
+    assert (str(error), retries, source) == ("OSError", 1, "outbox")
+
+
+def test_a_message_brings_its_exception_and_its_source_to_any_queue():
+    with Manual(MessageRejected("too odd"), name="outbox") as manual:
+        manual.front.schedule(Message("order"))
+        manual.scheduler.run_due()
+        (dead,) = manual.front.dead_letters()
+    assert dead.source == "outbox"
+    assert dead.exception.type_name == "goscheduler.errors.MessageRejected"
+    assert dead.exception.message == "too odd"
+
+
+def test_only_something_with_put_or_store_is_a_queue():
+    with pytest.raises(TypeError, match=r"dead_letters must have put.* or store"):
         MessageScheduler(dead_letters=[])

@@ -182,6 +182,16 @@ def test_a_receiver_that_asks_for_a_pause_gets_it(manual):
     assert len(manual.transport.published) == 1
 
 
+def test_a_list_that_was_cut_says_so(manual):
+    manual.front.schedule_many(Message("order", scheduled_at="2026-02-01") for _ in range(3))
+    cut = manual.front.list(MessageFilter(limit=2))
+    assert (len(cut), cut.total, cut.more) == (2, 3, True)
+    whole = manual.front.list()
+    assert (len(whole), whole.total, whole.more) == (3, 3, False)
+    assert isinstance(whole, list)
+    assert (manual.front.dead_letters(), manual.front.dead_letters().total) == ([], 0)
+
+
 def test_dead_letters_are_redriven_and_discarded():
     with Manual(*[OSError()] * 6, max_retries=1, backoff=1) as manual:
         front = manual.front
