@@ -90,7 +90,7 @@ class _Sync:
         """Make known here what the firings call."""
         tasks, logger = self._scheduler._tasks, self._scheduler._logger
         if self._dispatch is not None:
-            tasks.put((self._task,), dispatching_task(self._dispatch))
+            tasks.put((self._task,), dispatching_task(self._dispatch, self._scheduler))
             return
         for name, func in self._registry.functions().items():
             if ":" not in name:

@@ -3,12 +3,16 @@
 A dispatcher is a function of one :class:`Dispatch`, plain or coroutine. When it returns, the firing is the queue's
 business; what it raises is the error of an attempt, which is recorded and tried again soon.
 
+A firing that waits for another attempt is called off when a newer one of its schedule is handed over: that one stands
+for it, unless the schedule has ``coalesce=False``. So a queue that was away gets one task of each schedule.
+
 The id of the run goes along as the id of the task, the same on every attempt. After a crash between handing over and
 noting that, the firing is handed over again: RQ drops the second one, other queues deliver both under one id.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
@@ -19,15 +23,24 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.errors import shown
 from goscheduler.executors.context import current_run
 from goscheduler.periodic._schedule import NORMAL
+from goscheduler.runs.model import OutcomeKind, Source
 from goscheduler.runs.retry import Retry, exponential
+from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from dramatiq import Broker, Message
     from rq import Queue
 
+    from goscheduler.runs.model import Run
+    from goscheduler.schedulers.base import BaseScheduler
+
 #: How a firing that could not be handed over is tried again: soon at first, for some eight hours in all, and then it
 #: is kept among the dead letters.
 PERSISTENT = Retry(max_attempts=100, backoff=exponential(1, factor=2, cap=300), jitter=0.1)
+#: Why a firing is called off.
+STOOD_FOR = "a newer firing of its schedule stands for it"
+#: The sources of firings that could not be handed over; nobody has asked for these by hand.
+_ATTEMPTED = (Source.RETRY, Source.RECOVERED)
 
 
 @dataclass(frozen=True)
@@ -66,13 +79,17 @@ def check_dispatcher(dispatcher: object) -> None:
         )
 
 
-def dispatching_task(dispatcher: Dispatcher) -> Callable[..., Any]:
+def dispatching_task(dispatcher: Dispatcher, scheduler: BaseScheduler) -> Callable[..., Any]:
     """Return the task that hands the firing which it is run for to a dispatcher."""
 
     def hand_over(job: str, payload: Mapping[str, Any], priority: int) -> None:
+        if _may_have_gathered(run := current_run()._run):
+            call_off_older(scheduler, run)
         dispatcher(_current(job, payload, priority))
 
     async def hand_over_async(job: str, payload: Mapping[str, Any], priority: int) -> None:
+        if _may_have_gathered(run := current_run()._run):
+            await asyncio.to_thread(call_off_older, scheduler, run)
         handed: Awaitable[Any] = dispatcher(_current(job, payload, priority))
         await handed
 
@@ -80,6 +97,20 @@ def dispatching_task(dispatcher: Dispatcher) -> Callable[..., Any]:
         getattr(dispatcher, "__call__", None)  # noqa: B004 - an object whose __call__ is a coroutine function
     )
     return hand_over_async if asynchronous else hand_over
+
+
+def _may_have_gathered(run: Run) -> bool:
+    """Tell whether older firings may wait; where all goes well no store is asked for any."""
+    troubled = run.attempt > 1 or run.job.life.last_outcome not in (None, OutcomeKind.SUCCEEDED)
+    return troubled and bool(run.job.coalesce)
+
+
+def call_off_older(scheduler: BaseScheduler, run: Run) -> None:
+    """Call off the firings of a schedule that wait for another attempt and are older than ``run``."""
+    store = scheduler._jobs._store(run.job._jobstore_alias or "default")
+    for older in store.pending_runs(run.job.id):
+        if older.source in _ATTEMPTED and instant(older.scheduled_at) < instant(run.scheduled_at):
+            scheduler.cancel_run(older.id, STOOD_FOR)
 
 
 def _current(job: str, payload: Mapping[str, Any], priority: int) -> Dispatch:

@@ -154,6 +154,59 @@ def test_a_firing_that_is_never_taken_ends_among_the_dead_letters_and_can_be_red
     assert given == [ONE]
 
 
+class Outage:
+    """A queue that is away until it is told to come back."""
+
+    def __init__(self):
+        self.away = True
+        self.taken = []
+
+    def __call__(self, firing):
+        if self.away:
+            raise ConnectionError("the broker is away")
+        self.taken.append(firing.scheduled_at)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_one_firing_stands_for_those_that_gathered_while_the_queue_was_away(scheduler, asynchronous):
+    queue = Outage()
+
+    async def publish(firing):
+        queue(firing)
+
+    scheduler.sync(registry_of(publish if asynchronous else queue, cron="* * * * *"))
+    scheduler.advance("1h")
+    back, queue.away = scheduler.clock.now(), False
+    scheduler.advance("10m")
+    assert queue.taken == [back + timedelta(minutes=each) for each in range(11)]
+    reasons = {record.reason for record in scheduler.runs("cleanup", outcome="cancelled")}
+    assert reasons == {"a newer firing of its schedule stands for it"}
+    assert scheduler.dead_letters() == []
+
+
+def test_every_firing_is_handed_over_late_if_the_schedule_does_not_coalesce(scheduler):
+    queue = Outage()
+    scheduler.sync(registry_of(queue, cron="* * * * *", options={"coalesce": False}))
+    scheduler.advance("1h")
+    queue.away = False
+    scheduler.advance("10m")
+    assert len(queue.taken) == len(set(queue.taken)) == 71
+
+
+def test_a_firing_that_somebody_has_asked_for_is_not_called_off(scheduler):
+    queue = Outage()
+    scheduler.sync(registry_of(queue, options={"retry": None, "dead_letter": True}))
+    scheduler.advance("1h")
+    (letter,) = scheduler.dead_letters()
+    scheduler.pause()
+    scheduler.redrive(letter.run.id)
+    scheduler.advance("1h")
+    queue.away = False
+    scheduler.resume()
+    scheduler.run_due()
+    assert queue.taken == [ONE + timedelta(hours=1), ONE]
+
+
 def test_a_schedule_may_have_a_retry_policy_of_its_own(scheduler):
     def publish(dispatch):
         raise ConnectionError
