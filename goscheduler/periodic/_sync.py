@@ -25,7 +25,7 @@ from goscheduler.job import Job
 from goscheduler.options import filled_in
 from goscheduler.periodic._diff import DISPATCH, SyncPlan, Wanted, compare, disabled_by, mark_of, rewritten
 from goscheduler.periodic._registry import ScheduleRegistry
-from goscheduler.periodic.dispatch import PERSISTENT, Dispatcher, check_dispatcher, dispatching_task
+from goscheduler.periodic.dispatch import PERSISTENT, Dispatcher, check_dispatcher, dispatching_task, doubt_about
 from goscheduler.schedulers._bulk import add_several
 from goscheduler.schedulers._pending import Addition
 from goscheduler.tasks import register, task_or_reference
@@ -52,6 +52,7 @@ def sync(
     dispatch = registry.dispatch if dispatch is None else dispatch
     if dispatch is not None:
         check_dispatcher(dispatch)
+        tell_of_doubts(scheduler, registry, dispatch)
     work = _Sync(scheduler, registry, prune, dispatch, jobstore)
     if dry_run and not scheduler._jobs.started:
         raise SchedulerNotRunningError
@@ -64,6 +65,13 @@ def sync(
             scheduler._at_start.append((jobstore, work.carry_out))
             return SyncPlan(pending=pending)
     return work.carry_out()
+
+
+def tell_of_doubts(scheduler: BaseScheduler, registry: ScheduleRegistry, dispatch: Dispatcher) -> None:
+    """Warn of tasks that the queue may not know: it takes a misspelt one, and the firing counts as a success here."""
+    for schedule in registry.list():
+        if doubt := doubt_about(dispatch, schedule.job):
+            scheduler._logger.warning('Schedule "%s" is handed over all the same: %s', schedule.id, doubt)
 
 
 class _Sync:

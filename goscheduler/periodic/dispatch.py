@@ -13,8 +13,9 @@ noting that, the firing is handed over again: RQ drops the second one, other que
 from __future__ import annotations
 
 import asyncio
+import difflib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 #: How a firing that could not be handed over is tried again: soon at first, for some eight hours in all, and then it
 #: is kept among the dead letters.
 PERSISTENT = Retry(max_attempts=100, backoff=exponential(1, factor=2, cap=300), jitter=0.1)
+#: How the names of the tasks begin that every Celery application has.
+_BUILT_IN = "celery."
 #: Why a firing is called off.
 STOOD_FOR = "a newer firing of its schedule stands for it"
 #: The sources of firings that could not be handed over; nobody has asked for these by hand.
@@ -118,6 +121,19 @@ def _current(job: str, payload: Mapping[str, Any], priority: int) -> Dispatch:
     return Dispatch(run.job_id, job, deepcopy(dict(payload)), priority, run.run_id, run.scheduled_at, run.attempt)
 
 
+def doubt_about(dispatcher: Dispatcher, job: str) -> str | None:
+    """Return why a task may be unknown to the queue; None if it is known, or nothing is known of the queue's tasks.
+
+    A program that hands tasks over need not have them: it is told, not refused.
+    """
+    known: Collection[str] = getattr(dispatcher, "known_tasks", tuple)()
+    if not known or job in known:
+        return None
+    near = difflib.get_close_matches(job, known, n=1)
+    hint = f"; did you mean {shown(near[0])}?" if near else ""
+    return f"{dispatcher!r} has no task {shown(job)} in this process{hint}"
+
+
 class CeleryDispatch:
     """Sends tasks by name to the broker of a Celery application, by its own routes and options.
 
@@ -139,6 +155,11 @@ class CeleryDispatch:
             dispatch.job, kwargs=dict(dispatch.payload), task_id=dispatch.task_id, headers=headers, add_to_parent=False,
             **options,
         )  # fmt: skip
+
+    def known_tasks(self) -> Collection[str]:
+        """Return the names of the tasks that the application has here; none if they are only declared elsewhere."""
+        may_ask = getattr(self._app, "finalized", False) or getattr(self._app, "autofinalize", False)
+        return [name for name in (self._app.tasks if may_ask else ()) if not name.startswith(_BUILT_IN)]
 
     def _priority(self, dispatch: Dispatch) -> dict[str, int]:
         if dispatch.priority == NORMAL:
@@ -200,6 +221,10 @@ class DramatiqDispatch:
         message = self._message(dispatch)
         self._broker.declare_queue(message.queue_name)
         self._broker.enqueue(message)
+
+    def known_tasks(self) -> Collection[str]:
+        """Return the names of the actors that are declared here; none if they are only declared elsewhere."""
+        return self._broker.get_declared_actors()
 
     def _message(self, dispatch: Dispatch) -> Message[Any]:
         from dramatiq import Message

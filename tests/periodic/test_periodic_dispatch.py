@@ -224,6 +224,44 @@ def test_what_was_handed_over_can_be_called_here_again_after_a_change(scheduler)
     assert plan.details["cleanup"] == "job: clean (dispatched) → clean, payload, retry"
 
 
+def celery_with(*names):
+    app = Celery("shop", broker="memory://")
+    for name in names:
+        app.task(queue_tasks.clean, name=name, shared=False)
+    return CeleryDispatch(app)
+
+
+def dramatiq_with(*names):
+    broker = StubBroker()
+    for name in names:
+        dramatiq.actor(lambda: None, actor_name=name, broker=broker)
+    return DramatiqDispatch(broker)
+
+
+@pytest.mark.parametrize("queue_with", [celery_with, dramatiq_with])
+@pytest.mark.parametrize(("known", "hint"), [("clean_up", "; did you mean 'clean_up'?"), ("send", "")])
+def test_a_task_that_the_queue_does_not_have_is_told_at_the_sync(scheduler, caplog, queue_with, known, hint):
+    scheduler.sync(registry_of(queue_with(known), job="clean_pu"))
+    (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert 'Schedule "cleanup" is handed over all the same' in warning.getMessage()
+    assert warning.getMessage().endswith(f"has no task 'clean_pu' in this process{hint}")
+
+
+@pytest.mark.parametrize(
+    "dispatch", [celery_with("clean"), celery_with(), dramatiq_with("clean"), dramatiq_with(), print], ids=str
+)
+def test_nothing_is_told_of_a_task_that_is_known_or_of_a_queue_whose_tasks_are_not(scheduler, caplog, dispatch):
+    scheduler.sync(registry_of(dispatch))
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_an_application_that_must_not_be_finished_by_others_is_not_asked(scheduler):
+    app = Celery("shop", broker="memory://", autofinalize=False)
+    app.task(queue_tasks.clean, name="send", shared=False)
+    scheduler.sync(registry_of(CeleryDispatch(app)))
+    assert not app.finalized
+
+
 @pytest.fixture
 def url(redis_server, fresh):
     return fresh(redis_server).url
