@@ -12,6 +12,8 @@ from goscheduler.schedulers.base import BaseScheduler
 from goscheduler.times import parse_duration, parse_number
 
 SHORTEST_POLL, LONGEST_POLL = 0.01, 86_400.0
+#: Up to here a number without a unit is taken for seconds without a word.
+USUAL_POLL = 600.0
 
 
 class Settings(NamedTuple):
@@ -41,8 +43,7 @@ def read_settings(concurrency: int | None, poll_interval: str | None, queues: st
 def read_seconds(text: str) -> float:
     """Return a poll interval in seconds: a bare number is seconds, ``5000ms`` and ``1m30s`` are understood."""
     try:
-        is_bare = text.strip().replace(".", "", 1).isdecimal()
-        seconds = parse_number(text, "poll interval") if is_bare else parse_duration(text).total_seconds()
+        seconds = parse_number(text, "poll interval") if _is_bare(text) else parse_duration(text).total_seconds()
     except InvalidArgument as error:
         raise Refusal(f"--poll-interval must be seconds, or a duration such as 5000ms, got {shown(text)}") from error
     if not SHORTEST_POLL <= seconds <= LONGEST_POLL:
@@ -50,6 +51,18 @@ def read_seconds(text: str) -> float:
             f"--poll-interval must be from {SHORTEST_POLL} to {LONGEST_POLL:.0f} seconds, got {shown(text)}"
         )
     return seconds
+
+
+def doubt_about_unit(text: str) -> str | None:
+    """Return what to say about a number without a unit that is so large that milliseconds may be meant, or None."""
+    if not _is_bare(text) or read_seconds(text) <= USUAL_POLL:
+        return None
+    number = text.strip()
+    return f"The poll interval is {number} seconds; if you mean milliseconds, write {number}ms, else {number}s"
+
+
+def _is_bare(text: str) -> bool:
+    return text.strip().replace(".", "", 1).isdecimal()
 
 
 def read_names(text: str) -> frozenset[str]:

@@ -17,7 +17,7 @@ from goscheduler.cli._host import Host, News, What
 from goscheduler.cli._logging import read_level, set_up_logging
 from goscheduler.cli._options import Debug
 from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
-from goscheduler.cli._settings import apply_settings, read_settings
+from goscheduler.cli._settings import apply_settings, doubt_about_unit, read_settings
 from goscheduler.cli._target import find_scheduler
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.logs import guarded_logger
@@ -75,6 +75,8 @@ def run_worker(
         scheduler = find_scheduler(app or target)
         apply_settings(scheduler, settings)
         set_up_logging(level, console)  # after the import, so that a module that sets up logging itself has its way
+        if poll_interval is not None and (doubt := doubt_about_unit(poll_interval)):
+            _logger.warning(doubt)
         Worker(scheduler, console).run()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from goscheduler import AsyncIOScheduler, BackgroundScheduler, ProcessPoolExecutor, ThreadPoolExecutor
 from goscheduler.cli._refusal import Refusal
-from goscheduler.cli._settings import Settings, apply_settings, read_names, read_seconds
+from goscheduler.cli._settings import Settings, apply_settings, doubt_about_unit, read_names, read_seconds
 from goscheduler.testing import ManualScheduler
 
 
@@ -36,6 +36,18 @@ def test_queues_are_names_separated_by_commas(text: str, names: set[str]) -> Non
 def test_queues_without_a_name_are_refused(text: str) -> None:
     with pytest.raises(Refusal, match="--queues"):
         read_names(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        ("3000", "The poll interval is 3000 seconds; if you mean milliseconds, write 3000ms, else 3000s"),
+        (" 600.5 ", "The poll interval is 600.5 seconds; if you mean milliseconds, write 600.5ms, else 600.5s"),
+        ("600", None), ("3000ms", None), ("3000s", None), ("1h", None),
+    ],
+)  # fmt: skip
+def test_a_number_without_a_unit_that_may_be_milliseconds_is_doubted(text: str, doubt: str | None) -> None:
+    assert doubt_about_unit(text) == doubt
 
 
 def test_the_poll_interval_is_given_to_the_scheduler() -> None:

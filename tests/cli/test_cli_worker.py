@@ -110,9 +110,10 @@ def test_a_scheduler_that_a_job_shuts_down_ends_its_worker(process: Callable[...
 def test_log_lines_have_times_and_levels_and_no_control_characters(
     process: Callable[..., Any], jobs_module: None
 ) -> None:
-    worker = process("worker", "jobs:short")
+    worker = process("worker", "jobs:short", POLL_INTERVAL="3000")
     assert worker.wait_for("no \\x1b[2J luck")
     worker.end()
+    assert " WARNING goscheduler.worker: The poll interval is 3000 seconds" in worker.output
     assert " ERROR goscheduler.executors.default: " in worker.output
     assert "\x1b" not in worker.output
 
