@@ -7,9 +7,10 @@ thread of its own each gets what it needs, and the main thread stays free to hea
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -114,8 +115,17 @@ def opened(target: str | None, debug: bool, store: str | None = None) -> Iterato
 
     ``store`` is the alias of a job store that it is to have.
     """
-    with errors_told(debug), started(find_scheduler(target), store) as scheduler:
+    with errors_told(debug), started(found(target), store) as scheduler:
         yield scheduler
+
+
+def found(target: str | None) -> BaseScheduler:
+    """Return the scheduler that is looked into. What its module prints, or logs to stdout, goes to stderr.
+
+    Only results belong on stdout: other programs read them.
+    """
+    with redirect_stdout(sys.stderr):
+        return find_scheduler(target)
 
 
 @contextmanager

@@ -34,6 +34,8 @@ def errors_told(debug: bool = False) -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
+    except BrokenPipeError:  # of our output, drivers have errors of their own: Typer ends without a word
+        raise
     except Exception as error:
         if debug:
             print(printable_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")

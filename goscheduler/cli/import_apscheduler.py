@@ -10,11 +10,10 @@ import typer
 
 from goscheduler._resolver import MissingFunction
 from goscheduler._text import printable
-from goscheduler.cli._host import started
+from goscheduler.cli._host import found, started
 from goscheduler.cli._options import AsJson, Debug
 from goscheduler.cli._print import View, note, print_json, print_rows
 from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
-from goscheduler.cli._target import find_scheduler
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import ConflictingIdError
 from goscheduler.job import Job
@@ -103,7 +102,7 @@ def opened_target(app: str | None, url: str | None, store: str) -> Iterator[Targ
         with passwords_hidden(url), started(BackgroundScheduler(jobstores={"default": url})) as scheduler:
             yield Target(scheduler, "default")
     elif app:
-        with started(find_scheduler(app), store) as scheduler:
+        with started(found(app), store) as scheduler:
             yield Target(scheduler, store)
     else:
         yield None

@@ -32,6 +32,13 @@ class BlockingScheduler(BaseScheduler):
         self._loop = _Loop()
         super().__init__(gconfig, **options)
 
+    def start(self, paused: bool = False) -> None:
+        try:
+            super().start(paused)
+        except KeyboardInterrupt as interrupt:
+            # Where in the loop Ctrl-C was heard says nothing to the user, who pressed it.
+            raise interrupt.with_traceback(None) from None
+
     def wakeup(self) -> None:
         self._loop.wake.set()
 

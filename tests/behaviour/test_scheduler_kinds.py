@@ -88,8 +88,9 @@ def test_the_usual_shutdown_after_an_interrupt_works(schedulers, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(scheduler, "_process_jobs", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         scheduler.start()
+    assert len(caught.traceback) == 2, "beside this line, start() and nothing of the loop"
     scheduler.shutdown()
     assert not scheduler.running
 

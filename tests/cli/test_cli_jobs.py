@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -165,6 +166,23 @@ def test_an_empty_store_is_told_on_stderr_and_is_an_empty_list_in_json(
     result = invoke("jobs", "list", "--app", target)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "There are no jobs.\n")
     assert json.loads(invoke("jobs", "list", "--json", "--app", target).stdout) == []
+
+
+def test_what_the_module_prints_or_logs_to_stdout_goes_to_stderr(
+    invoke: Callable[..., Any], module: Callable[[str], str], kept: None
+) -> None:
+    logged = "import logging, sys\nlogging.getLogger('goscheduler').addHandler(logging.StreamHandler(sys.stdout))"
+    name = module(f"{logged}\nlogging.getLogger('goscheduler').setLevel('INFO')\nprint('loaded')\n{SOURCE}")
+    logger = logging.getLogger("goscheduler")
+    level, handlers = logger.level, list(logger.handlers)
+    try:
+        result = invoke("jobs", "list", "--json", "--app", f"{name}:scheduler")
+    finally:
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+    assert json.loads(result.stdout) == []
+    assert "loaded\n" in result.stderr
+    assert "Scheduler started\n" in result.stderr
 
 
 def test_looking_does_not_bring_back_a_job_that_the_module_adds(
