@@ -67,6 +67,10 @@ class Program:
         if folder is not None and not _is_bundled() and not _is_installed(folder, module_name):
             self._add(self._projects, _project_around(folder))
 
+    def lies_in(self, folder: str) -> None:
+        """Note that the program is the project around a folder, although none of its code has been loaded."""
+        self._add(self._projects, _project_around(os.path.realpath(folder)))
+
     def gave(self, ref: str) -> None:
         """Note that the program itself has named a function."""
         if ref not in self._references:

@@ -47,9 +47,7 @@ def _parts(target: str | None) -> tuple[str, str]:
 
 
 def _module(name: str) -> ModuleType:
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+    here = import_from_here()
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -58,6 +56,14 @@ def _module(name: str) -> ModuleType:
         raise _import_failed(name, error) from error
     except (Exception, SystemExit) as error:  # a module may do anything while it is imported
         raise _import_failed(name, error) from error
+
+
+def import_from_here() -> str:
+    """Let modules of the current directory be found, and return it."""
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    return here
 
 
 def _import_failed(name: str, error: BaseException) -> Refusal:

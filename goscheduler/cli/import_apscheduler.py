@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from goscheduler._resolver import MissingFunction
+from goscheduler._program import Program
+from goscheduler._resolver import MissingFunction, Resolver
 from goscheduler._text import printable
 from goscheduler.cli._host import found, started
 from goscheduler.cli._options import AsJson, Debug
 from goscheduler.cli._print import View, note, print_json, print_rows
 from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
+from goscheduler.cli._target import import_from_here
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import ConflictingIdError
 from goscheduler.job import Job
-from goscheduler.movein.candidates import Candidate, Unreadable, loaded_function, notes_on, read_candidates
+from goscheduler.movein.candidates import (
+    Candidate,
+    Unreadable,
+    loaded_function,
+    notes_on,
+    read_candidates,
+    without_their_grace_time,
+)
 from goscheduler.movein.passwords import passwords_hidden
 from goscheduler.movein.sources import read_source
 from goscheduler.runs.model import NEWBORN
@@ -27,6 +38,8 @@ from goscheduler.schedulers.base import BaseScheduler
 
 COLUMNS = ("id", "function", "schedule", "next_run_time", "result")
 UNREADABLE_COLUMNS = ("id", "reason")
+#: How many jobs are named in a remark about several.
+NAMED = 5
 NOT_ADDED = ("id is taken", "not added")
 
 
@@ -35,6 +48,8 @@ class Target(NamedTuple):
 
     scheduler: BaseScheduler
     store: str
+    is_foreign: Callable[[str], bool]
+    """Tells whether a function is not code of the program."""
 
 
 class Move(NamedTuple):
@@ -64,6 +79,10 @@ def import_jobs(
     store: Annotated[str, typer.Option(help="The alias of the job store in the scheduler of --app.")] = "default",
     apply: Annotated[bool, typer.Option("--apply", help="Add the jobs; else they are only shown.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace jobs whose id is taken.")] = False,
+    drop_default_grace: Annotated[
+        bool,
+        typer.Option("--drop-default-grace", help="Leave misfire_grace_time out where it is 1, the default there."),
+    ] = False,
     table: Annotated[str | None, typer.Option(help="SQL: the table, apscheduler_jobs if left out.")] = None,
     schema: Annotated[str | None, typer.Option(help="SQL: the schema that the table is in.")] = None,
     key: Annotated[str | None, typer.Option(help="Redis: the key of the jobs, apscheduler.jobs if left out.")] = None,
@@ -86,6 +105,9 @@ def import_jobs(
             "table": table, "schema": schema, "key": key, "database": database, "collection": collection, "path": path,
         }  # fmt: skip
         candidates, unreadable = read_candidates(read_source(url, places))
+        if drop_default_grace:
+            candidates = [without_their_grace_time(candidate) for candidate in candidates]
+        import_from_here()  # not before the jobs are read, by a process that takes nothing from here
         with opened_target(app, to, store) as target:
             if apply:
                 refuse_memory(target)
@@ -100,12 +122,26 @@ def opened_target(app: str | None, url: str | None, store: str) -> Iterator[Targ
     """Give the place that jobs go to, if one was named; ``url`` goes before ``app``."""
     if url is not None:
         with passwords_hidden(url), started(BackgroundScheduler(jobstores={"default": url})) as scheduler:
-            yield Target(scheduler, "default")
+            yield Target(scheduler, "default", is_foreign_here())
     elif app:
         with started(found(app), store) as scheduler:
-            yield Target(scheduler, store)
+            yield Target(scheduler, store, partial(is_foreign_to, scheduler))
     else:
         yield None
+
+
+def is_foreign_to(scheduler: BaseScheduler, ref: str) -> bool:
+    """Tell whether a function is neither code of the scheduler's program nor one of its tasks."""
+    func = loaded_function(ref)
+    is_task = func is not None and scheduler._tasks.name_of(func) is not None
+    return not is_task and scheduler._tasks.resolver.is_foreign(ref)
+
+
+def is_foreign_here() -> Callable[[str], bool]:
+    """Return what tells whether a function is foreign to the program in the current directory, if one is there."""
+    program = Program()
+    program.lies_in(os.getcwd())
+    return Resolver(program).is_foreign
 
 
 def refuse_memory(target: Target | None) -> None:
@@ -117,8 +153,9 @@ def refuse_memory(target: Target | None) -> None:
 def move(candidates: Iterable[Candidate], target: Target | None, apply: bool, replace: bool) -> Iterator[Move]:
     """Say of each job what becomes of it; with ``apply``, add it."""
     executors = None if target is None else target.scheduler._engine.executors
+    is_foreign = is_foreign_here() if target is None else target.is_foreign
     for candidate in candidates:
-        notes = notes_on(candidate, SYSTEM_CLOCK.now(), executors)
+        notes = notes_on(candidate, SYSTEM_CLOCK.now(), executors, is_foreign)
         if apply and target is not None:
             result = added(candidate, target, replace)
         else:
@@ -184,13 +221,28 @@ def print_moves(moves: list[Move], unreadable: list[Unreadable], *, applied: boo
         print_json({"applied": applied, "jobs": [dict(row) for row in rows], "unreadable": left})
         return
     print_rows([shown_row(row) for row in rows], COLUMNS, as_json=False, nothing="There are no jobs that can be moved.")
-    for made in moves:
-        for sentence in made.notes:
-            print(printable(f"{made.candidate.id}: {sentence}"))
+    print_notes(moves)
     if unreadable:
         print("\nThese cannot be read, and stay where they are:")
         print_rows([reading._asdict() for reading in unreadable], UNREADABLE_COLUMNS, as_json=False, nothing="")
     tell_total(moves, unreadable, applied)
+
+
+def print_notes(moves: list[Move]) -> None:
+    """Print each remark once, with the jobs that it is about."""
+    about: dict[str, list[str]] = {}
+    for made in moves:
+        for sentence in made.notes:
+            about.setdefault(sentence, []).append(made.candidate.id)
+    for sentence, ids in about.items():
+        print(printable(f"{_several(ids)}: {sentence}"))
+
+
+def _several(ids: list[str]) -> str:
+    """Return one id, or how many there are and the first of them."""
+    if len(ids) == 1:
+        return ids[0]
+    return f"{len(ids)} jobs ({', '.join([*ids[:NAMED], *['…'] * (len(ids) > NAMED)])})"
 
 
 def row_of(made: Move) -> View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from importlib.machinery import PathFinder
 from types import FunctionType
@@ -87,23 +87,40 @@ def read_candidate(stored: StoredJob, reader: LegacyReader) -> Candidate:
     )
 
 
-def notes_on(candidate: Candidate, now: datetime, executors: Collection[str] | None = None) -> list[str]:
+def without_their_grace_time(candidate: Candidate) -> Candidate:
+    """Return a job without the grace time that APScheduler gives to a job that says nothing about it."""
+    if candidate.options.get("misfire_grace_time") != THEIR_GRACE_TIME:
+        return candidate
+    options = {name: value for name, value in candidate.options.items() if name != "misfire_grace_time"}
+    return candidate._replace(options=options)
+
+
+def notes_on(
+    candidate: Candidate,
+    now: datetime,
+    executors: Collection[str] | None = None,
+    is_foreign: Callable[[str], bool] = lambda ref: False,
+) -> list[str]:
     """Return what will be different for a job, or needs a look.
 
-    ``executors`` are the aliases that its new scheduler has, where that is known.
+    ``executors`` are the aliases that its new scheduler has, where that is known; ``is_foreign`` tells whether a
+    function is not the code of its new program.
     """
     return [
         *_notes_on_time(candidate, now),
         *_notes_on_options(candidate.options, executors),
         *_notes_on_weekdays(candidate.trigger),
-        *_notes_on_function(candidate.func),
+        *_notes_on_function(candidate.func, is_foreign),
     ]
 
 
 def _notes_on_time(candidate: Candidate, now: datetime) -> Iterator[str]:
     grace = candidate.options.get("misfire_grace_time")
     if grace == THEIR_GRACE_TIME:
-        yield "keeps misfire_grace_time=1, the default there: a run that is later is missed; the default here is None"
+        yield (
+            "keeps misfire_grace_time=1, the default there: a run that is later is missed; "
+            "the default here is None, and --drop-default-grace leaves the old one out"
+        )
     if candidate.next_run_time is None or utc_timestamp(candidate.next_run_time) >= utc_timestamp(now):
         return
     late = utc_timestamp(now) - utc_timestamp(candidate.next_run_time)
@@ -141,13 +158,19 @@ def _has_numbered_weekdays(trigger: BaseTrigger) -> bool:
     return _NUMBER_OF_A_DAY.search(weekdays) is not None
 
 
-def _notes_on_function(ref: str) -> Iterator[str]:
+def _notes_on_function(ref: str, is_foreign: Callable[[str], bool]) -> Iterator[str]:
     module, path = check_reference(ref)
     if module in sys.modules:
         if not is_defined(ref):
             yield f"is suspended until there is a function {shown(path)} in module {shown(module)}"
     elif not _module_exists(module):
         yield f"is suspended until there is a module {shown(module)}; there is none here"
+        return
+    if is_foreign(ref):
+        yield (
+            f"will be refused, because {shown(module)} is not code of the program: give its scheduler "
+            f"allowed_modules=[{shown(module)}]"
+        )
 
 
 def is_defined(ref: str) -> bool:

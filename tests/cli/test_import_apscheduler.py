@@ -469,9 +469,50 @@ def test_a_job_whose_function_is_gone_is_moved_and_the_reader_is_told(
     assert "nowhere: is suspended until there is a module 'no_such_package.tasks'" in done.stdout
     assert "\nhere: is suspended" not in done.stdout
     assert "unloaded: is suspended" not in done.stdout
+    assert "unloaded: will be refused, because 'wsgiref.validate' is not code of the program" in done.stdout
+    assert "allowed_modules=['wsgiref.validate']" in done.stdout
+    assert "\nhere: will be refused" not in done.stdout
     assert "wsgiref.validate" not in sys.modules
     stored = moved()
     assert {name: job.func_ref for name, job in stored.items()} == {name: job["func"] for name, job in jobs.items()}
+
+
+def test_without_a_target_functions_are_looked_for_in_the_current_directory_and_remarks_are_told_once(
+    module: Callable[[str], str], tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    name = module(FUNCTIONS)
+    jobs = {f"job{number}": state(func=f"{name}:work") for number in range(7)}
+    jobs["foreign"] = state(func="wsgiref.validate:validator")
+    url = plant(tmp_path / "theirs.db", **{each: pickle.dumps(job | {"id": each}) for each, job in jobs.items()})
+    shown = invoke("import-apscheduler", url)
+    assert "is suspended until there is a module" not in shown.stdout
+    assert name not in sys.modules, "nothing is imported"
+    assert shown.stdout.count("keeps misfire_grace_time=1") == 1
+    assert "8 jobs (foreign, job0, job1, job2, job3, …): keeps misfire_grace_time=1" in shown.stdout
+    assert shown.stdout.count("will be refused") == 1
+    assert "foreign: will be refused" in shown.stdout
+
+
+def test_a_foreign_function_that_is_a_task_or_whose_module_is_allowed_is_not_refused(
+    module: Callable[[str], str], tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    tasks = "import textwrap\nscheduler.register('wrap', textwrap.wrap)\n"
+    target = module(TARGET.replace("(\n", "(\n    allowed_modules=['wsgiref'],\n", 1) + tasks)
+    refs = {"task": "textwrap:wrap", "allowed": "wsgiref.validate:validator", "other": "textwrap:dedent"}
+    url = plant(tmp_path / "theirs.db", **{each: pickle.dumps(state(id=each, func=ref)) for each, ref in refs.items()})
+    document = json.loads(invoke("import-apscheduler", url, "--app", f"{target}:scheduler", "--json").stdout)
+    told = {job["id"]: any("will be refused" in note for note in job["notes"]) for job in document["jobs"]}
+    assert told == {"task": False, "allowed": False, "other": True}
+
+
+def test_the_grace_time_that_nobody_chose_can_be_left_behind(
+    filled: Callable[..., Source], invoke: Callable[..., Any], moved: Callable[[], dict[str, Job]], tmp_path: Path
+) -> None:
+    made = filled("sqlite", {"id": "default"}, {"id": "chosen", "misfire_grace_time": 60})
+    options = ["--to", f"sqlite:///{tmp_path}/target.db", "--apply", "--drop-default-grace"]
+    done = invoke("import-apscheduler", made.url, *options)
+    assert "keeps misfire_grace_time=1" not in done.stdout
+    assert {job.id: job.misfire_grace_time for job in moved().values()} == {"default": None, "chosen": 60}
 
 
 def test_a_function_that_is_a_registered_task_is_moved_under_its_name(
