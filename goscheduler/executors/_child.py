@@ -1,9 +1,9 @@
 """What a child process of the process pool does, and what travels between it and its parent.
 
-The parent sends one call at a time and the child answers each with one :class:`Reply`, and before that with any number
-of :class:`Note` on its progress. A first message is empty if the child is ready and a :class:`Parcel` with an exception
-if its initializer raised. The child ends when it is
-told to or the pipe ends, and at once, in the middle of a run, when the parent dies: its lease lapses and another
+The parent sends one call at a time. The child answers each with an empty message before it begins, then any number of
+:class:`Note` on the progress, and one :class:`Reply` at the end. The first message of all is empty if the child is
+ready and a :class:`Parcel` with an exception if its initializer raised. The child ends when it is told to or the pipe
+ends, and at once, in the middle of a run, when the parent dies: its lease lapses and another
 process repeats the run, so nobody may still be at it.
 """
 
@@ -35,6 +35,8 @@ MAX_TEXT = 4096
 #: How long a note on the progress of a run has to wait after the one before.
 NOTE_SECONDS = 0.1
 READY = b""
+#: Sent before anything of a call is looked at, so that a call without it has left no trace.
+BEGUN = b""
 #: Said outright, because the end of the pipe does not show where a forked sibling holds it open.
 GOODBYE = b""
 
@@ -123,6 +125,7 @@ def _answer_calls(connection: Connection) -> None:
     outbox = Outbox(connection)
     publish_progress_with(outbox.note)
     while (message := connection.recv_bytes()) != GOODBYE:
+        connection.send_bytes(BEGUN)
         outcome = _outcome_of(message, outbox)
         if os.getpid() != pid:
             os._exit(0)  # the job forked and came back in the copy too; only one of them may answer

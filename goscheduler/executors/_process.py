@@ -1,6 +1,7 @@
 """The parent's side of the process pool: each worker thread has one child process of its own.
 
 So the death of a child is the end of one run and touches no other, and the next run of that worker gets a new child.
+A child says so before it begins a run. If an idle child was killed, its next run never began, and a new child runs it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goscheduler.executors._child import GOODBYE, READY, Note, Parcel, Reply, pack_call, serve
+from goscheduler.executors._child import BEGUN, GOODBYE, READY, Note, Parcel, Reply, pack_call, serve
 from goscheduler.executors._failures import RemoteError, WorkerDied
 from goscheduler.executors.call import cancelled, failed, missed
 from goscheduler.executors.context import attempt_key, record_progress
@@ -115,15 +116,20 @@ class ProcessWorker:
 
     def _attempt(self, run: Run) -> Outcome:
         not_started = self._begin(run) or missed(run, self._clock.now())
-        if not_started is not None:
-            return not_started
+        return not_started if not_started is not None else self._send(run)
+
+    def _send(self, run: Run) -> Outcome:
+        was_idle = self._child is not None
         try:
             child = self._ready_child()
         except BaseException as error:
             return self._lost(error, "the worker process could not be started")
         if self._told is not None:  # before there was a child that could be signalled
             return cancelled(self._told)
-        return self._ask(child, run, self._clock.now())
+        outcome = self._ask(child, run, self._clock.now())
+        if was_idle and child.died_idle and outcome.kind is OutcomeKind.FAILED:
+            return self._send(run)  # to a new child, whose death is told of
+        return outcome
 
     def _ready_child(self) -> Child:
         if self._child is None:
@@ -182,6 +188,8 @@ class Child:
     def __init__(self, options: ChildOptions) -> None:
         ours, theirs = options.context.Pipe()
         self.tasks = 0
+        self.died_idle = False
+        """Whether the process died before it began what it was asked last."""
         self._connection: Connection = ours
         self._process = options.context.Process(
             target=serve,
@@ -208,9 +216,18 @@ class Child:
         self.tasks += 1
         with suppress(OSError):  # then nothing comes back, and that tells more
             self._connection.send_bytes(message)
+        self._await_beginning()
         while not isinstance(answer := pickle.loads(self._receive()), Reply):
             hear(answer)
         return answer
+
+    def _await_beginning(self) -> None:
+        try:
+            begun = self._receive()
+        except WorkerDied:
+            self.died_idle = True
+            raise
+        assert begun == BEGUN
 
     def terminate(self) -> None:
         """Ask the process to end. Callable from another thread."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -98,6 +99,36 @@ def test_after_a_death_the_next_run_gets_a_new_child(perform, jobs):
     assert str(perform(jobs.crash).error) == "the worker process was killed by SIGSEGV"
 
     assert perform(jobs.pid).result != before
+
+
+def test_a_run_whose_child_was_killed_while_it_was_idle_gets_a_new_child(perform, jobs):
+    idle = perform(jobs.pid).result
+    os.kill(idle, signal.SIGKILL)
+    await_end(idle)
+
+    outcome = perform(jobs.pid)
+
+    assert outcome.error is None
+    assert outcome.result != idle
+
+
+def test_a_run_whose_child_is_killed_just_before_it_is_sent_there_gets_a_new_child(perform, jobs):
+    idle = perform(jobs.pid).result
+
+    assert perform(jobs.add, KillsWhenPickled(idle)).result == 42
+
+
+class KillsWhenPickled:
+    """Ends a process the first time that it is pickled; becomes the number 41."""
+
+    def __init__(self, pid):
+        self._pid = pid
+
+    def __reduce__(self):
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+            await_end(self._pid)
+        return int, (41,)
 
 
 def test_a_job_that_closes_the_connection_fails_and_the_child_is_replaced(perform, jobs):
