@@ -4,11 +4,12 @@
 -- KEYS[2]  bad     set: ids of documents whose sleepUntil is no number; taken out by whoever tells of them
 -- <prefix><id>     hash: a document of the user's; sleepUntil is seconds since 1970 as decimal text, '' for null
 --
--- ARGV: step, prefix, field, then what the step needs
+-- ARGV: step, prefix, field, then what the step needs: an id or two times, and so on; for the steps that look for
+-- documents the fields and values of the condition come last
 
 local index, bad = KEYS[1], KEYS[2]
 local step, prefix, field = ARGV[1], ARGV[2], ARGV[3]
-local STALE_AT_ONCE = 200
+local LOOKED_AT_ONCE = 200
 local FIRST, LAST = -62135510400, 253402214400
 
 local function held_by(id)
@@ -39,25 +40,54 @@ local function indexed(id)
   return nil
 end
 
-local function lock_next(now, lock)
-  for _ = 1, STALE_AT_ONCE do
-    local id = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, 1)[1]
-    if not id then
+-- Whether a document has the values that ARGV names from a place on; a field that it lacks is ''.
+local function is_wanted(id, place)
+  for each = place, #ARGV, 2 do
+    if (redis.call('HGET', prefix .. id, ARGV[each]) or '') ~= ARGV[each + 1] then
+      return false
+    end
+  end
+  return true
+end
+
+-- Lock the first document that is due and wanted, passing over those at the head of the index that were passed over
+-- before; returns how many those are if there may be more behind them.
+local function lock_next(now, lock, passed)
+  for _ = 1, LOOKED_AT_ONCE do
+    local id, score = unpack(redis.call('ZRANGE', index, passed, passed, 'WITHSCORES'))
+    if not id or tonumber(score) > now then
       return {}
     end
     local at = indexed(id)
-    if at and at <= tonumber(now) then
+    if at and at <= now and is_wanted(id, 7) then
       local content = redis.call('HGETALL', prefix .. id)
       redis.call('HSET', prefix .. id, field, lock)
       redis.call('ZADD', index, lock, id)
       return {id, content}
+    elseif at and at <= tonumber(score) then
+      passed = passed + 1
     end
   end
-  return {'again'}
+  return {passed}
+end
+
+-- Take a few ids of documents without a time out of the set, at random: others may have to stay there.
+local function malformed(limit)
+  local found = {}
+  for _, id in ipairs(redis.call('SRANDMEMBER', bad, LOOKED_AT_ONCE)) do
+    local value = held_by(id)
+    if #found < limit and (not value or is_wanted(id, 5)) then
+      redis.call('SREM', bad, id)
+      found[#found + 1] = value and {id, value}
+    end
+  end
+  return found
 end
 
 if step == 'lock_next' then
-  return lock_next(ARGV[4], ARGV[5])
+  return lock_next(tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]))
+elseif step == 'malformed' then
+  return malformed(tonumber(ARGV[4]))
 elseif step == 'index' then
   return indexed(ARGV[4]) and 1 or 0
 elseif held_by(ARGV[4]) ~= ARGV[5] then

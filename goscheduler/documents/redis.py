@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from importlib.resources import files
+from types import NoneType
 from typing import Any
 
 from goscheduler.documents.base import DocumentStore, Malformed
@@ -49,7 +50,8 @@ class RedisDocumentStore(DocumentStore):
     """Finds its documents in hashes whose keys are ``prefix`` and an id.
 
     ``client`` is a client of redis-py, or a URL, for which one is made. On a cluster all keys have to lie in one slot:
-    put a part of the prefix into braces, ``{orders}:``.
+    put a part of the prefix into braces, ``{orders}:``. ``condition`` maps fields to the values that documents must
+    have there to be processed, compared as text; None is a field that is absent or empty.
     """
 
     resolution = timedelta(milliseconds=1)
@@ -63,7 +65,9 @@ class RedisDocumentStore(DocumentStore):
         interval: str = "interval",
         repeat_until: str = "repeatUntil",
         auto_remove: str = "autoRemove",
+        condition: Mapping[str, Any] | None = None,
     ) -> None:
+        self._condition = _flat_condition(condition)
         self._fields = Fields(sleep_until, interval, repeat_until, auto_remove)
         self._prefix = _check_prefix(prefix)
         self._owns_client = isinstance(client, str)
@@ -111,9 +115,9 @@ class RedisDocumentStore(DocumentStore):
         return found
 
     def lock_next(self, now: datetime, until: datetime) -> Document | None:
-        answer: list[Any] = ["again"]
-        while len(answer) == 1:
-            answer = self._step("lock_next", _to_redis(now), _to_redis(until))
+        answer: list[Any] = [0]
+        while len(answer) == 1:  # so many documents were passed over
+            answer = self._step("lock_next", _to_redis(now), _to_redis(until), answer[0], *self._condition)
         return self._locked(_text(answer[0]), answer[1], until) if answer else None
 
     def update(self, document: Document, sleep_until: datetime | None) -> bool:
@@ -123,9 +127,8 @@ class RedisDocumentStore(DocumentStore):
         return bool(self._step("remove", document.id, _to_redis(document.locked_until)))
 
     def malformed(self, limit: int) -> list[Malformed]:
-        ids = [_text(id) for id in self._client.spop(f"{self._prefix}{OWN}bad", limit) or ()]
-        values = [(id, self._client.hget(f"{self._prefix}{id}", self._fields.sleep_until)) for id in ids]
-        return [Malformed(id, _text(value), EXPECTED) for id, value in values if value is not None]
+        found = self._step("malformed", limit, *self._condition)
+        return [Malformed(_text(id), _text(value), EXPECTED) for id, value in found]
 
     def _step(self, name: str, *arguments: object) -> Any:
         keys = [f"{self._prefix}{OWN}due", f"{self._prefix}{OWN}bad"]
@@ -178,6 +181,18 @@ def _check_prefix(prefix: object) -> str:
             value=prefix,
         )
     return prefix
+
+
+def _flat_condition(condition: object) -> list[Any]:
+    """Return fields and values in turn, as they are sent."""
+    if condition is None:
+        return []
+    if not isinstance(condition, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, (str, bytes, int, float, datetime, NoneType))
+        for name, value in condition.items()
+    ):
+        raise TypeError(f"condition must be a dict of fields and values as Redis has them, got {shown(condition)}")
+    return [part for name, value in condition.items() for part in (name, _to_redis(value))]
 
 
 def _to_redis(value: Any) -> Any:

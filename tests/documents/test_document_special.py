@@ -411,6 +411,42 @@ def test_an_end_of_repetition_is_a_number_too_and_text_is_refused_later(hashes):
     assert found == {"a": NOW + MINUTE, "b": "tomorrow"}
 
 
+def test_a_condition_leaves_other_hashes_alone(hashes):
+    for number in range(450):  # more than one step looks at
+        hashes.add(f"b-{number}", NOW - MINUTE, tenant="b", on=True)
+    for name, fields in {"off": {"on": False}, "late": {"on": True}, "own": {"on": True, "draft": ""}}.items():
+        hashes.add(name, NOW + MINUTE if name == "late" else NOW, tenant="a", **fields)
+    store = RedisDocumentStore(hashes.client, "user[*]:", condition={"tenant": "a", "on": True, "draft": None})
+    assert store.lock_next(NOW, UNTIL).id == "own"
+    assert store.lock_next(NOW, UNTIL) is None
+    assert hashes.store.lock_next(NOW, UNTIL).id.startswith("b-")
+
+
+def test_an_index_that_is_behind_does_not_hide_a_wanted_document(hashes):
+    for name in ("moved", "wanted"):
+        hashes.add(name, NOW - MINUTE, tenant=name)
+    hashes.client.hset("user[*]:moved", "sleepUntil", NOW.timestamp())
+    store = RedisDocumentStore(hashes.client, "user[*]:", condition={"tenant": "wanted"})
+    assert store.lock_next(NOW, UNTIL).id == "wanted"
+    assert store.lock_next(NOW, UNTIL) is None
+
+
+def test_only_wanted_hashes_without_a_time_are_told_of(hashes):
+    for name in "ab":
+        hashes.client.hset(f"user[*]:{name}", mapping={"sleepUntil": "tomorrow", "tenant": name})
+        hashes.store.index(name)
+    store = RedisDocumentStore(hashes.client, "user[*]:", condition={"tenant": "a"})
+    assert [bad.id for bad in store.malformed(10)] == ["a"]
+    assert store.malformed(10) == []
+    assert [bad.id for bad in hashes.store.malformed(10)] == ["b"]
+
+
+@pytest.mark.parametrize("condition", ["tenant = 'a'", {1: "a"}, {"tenant": {"$gt": 5}}, {"tenant": ["a"]}])
+def test_a_condition_that_redis_cannot_compare_is_refused(condition):
+    with pytest.raises(TypeError, match="condition"):
+        RedisDocumentStore(redis.Redis(), condition=condition)
+
+
 @pytest.mark.parametrize("id", ["", None, 5, "goscheduler:due"])
 def test_an_id_that_cannot_be_one_is_refused(hashes, id):
     with pytest.raises(InvalidArgument, match="id"):
