@@ -8,9 +8,9 @@ import secrets
 from typing import Any
 
 from goscheduler.clock import Deadline
-from goscheduler.errors import InvalidArgument, LockNotAcquired, StoreUnavailable, shown
+from goscheduler.errors import GoSchedulerError, InvalidArgument, LockNotAcquired, StoreUnavailable, described, shown
 from goscheduler.locks._find import backend_for
-from goscheduler.locks._lock import Lock, check_ttl
+from goscheduler.locks._lock import Lock, check_ttl, logger
 from goscheduler.locks._renewal import keep
 from goscheduler.locks.base import LockBackend, call_seconds
 from goscheduler.times import parse_duration
@@ -19,6 +19,9 @@ LONGEST_NAME = 255
 #: Seconds before a lock that somebody else has is tried again: the first time, and at most.
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
+#: In which share of all acquisitions old names are swept. It is left to chance, so that programs that acquire one lock
+#: and end do their part.
+SWEEPS = 0.001
 
 
 def acquire(place: Any, name: str, ttl: Any = 60, *, wait: Any = None, renew: bool = False) -> Lock | None:
@@ -38,6 +41,8 @@ def acquire(place: Any, name: str, ttl: Any = 60, *, wait: Any = None, renew: bo
     seconds = check_ttl(ttl)
     patience = _check_wait(wait)
     backend = backend_for(place)
+    if random.random() < SWEEPS:
+        _sweep(backend, seconds)
     found = _acquire(backend, name, seconds, patience)
     if found is not None and renew:
         try:
@@ -57,6 +62,13 @@ def lock(place: Any, name: str, ttl: Any = 60, *, wait: Any = None, renew: bool 
     if found is None:
         raise LockNotAcquired(name)
     return found
+
+
+def _sweep(backend: LockBackend, ttl: float) -> None:
+    try:
+        backend.sweep(call_seconds(ttl))
+    except GoSchedulerError as error:  # nobody waits for that; somebody else may have more luck
+        logger.info("Names of locks that ended long ago could not be removed, and stay: %s", described(error))
 
 
 def _acquire(backend: LockBackend, name: str, ttl: float, wait: float) -> Lock | None:

@@ -8,6 +8,10 @@ is *free* if it was never taken, was released, or its time is over by the clock 
 forgotten when a lock is released or ends. Where the server has a clock, the fence is not less than its time in
 microseconds, so that it grows even after the server was put back to an older copy of its data.
 
+**Old names.** A name is forgotten when its lock has been free for :attr:`LockBackend.kept` seconds and its fence is
+that much older than the present: the next fence is then higher without it, because it is not less than the time. A
+fence from a clock that was ahead keeps its name until that time has come.
+
 **Lost answers.** A call that is not answered raises :class:`~goscheduler.errors.StoreUnavailable`: what was asked may
 have been done. Each method may therefore be called again with the same token: :meth:`LockBackend.try_acquire` then
 gives the fence of the first time, and :meth:`LockBackend.release` says again that the lock was released, if the server
@@ -30,6 +34,8 @@ LONGEST_CALL = 5.0
 #: servers that are well.
 LEAST_CALL = 1.0
 LONGEST_KEY = 200
+#: For how many seconds a name is kept after its lock has ended.
+KEPT = 7 * 86400.0
 
 
 class LockBackend(ABC):
@@ -37,6 +43,7 @@ class LockBackend(ABC):
 
     clock: Clock = SYSTEM_CLOCK
     """Measures how long a lock has been held, on this side."""
+    kept: float = KEPT
 
     @abstractmethod
     def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
@@ -52,6 +59,9 @@ class LockBackend(ABC):
     @abstractmethod
     def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
         """Let a lock last ``ttl`` seconds from now on; false if the token is not, or is no longer, the holder's."""
+
+    def sweep(self, within: float) -> None:  # noqa: B027 - a server that forgets names by itself has nothing to do
+        """Forget some of the names whose lock ended more than :attr:`kept` seconds ago. Asked for now and then."""
 
     def pause(self, name: str, seconds: float) -> None:
         """Wait before a lock is tried again: for so long, or less if the backend hears that it became free."""

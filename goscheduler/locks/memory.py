@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.locks.base import LockBackend
-from goscheduler.times import instant
+from goscheduler.times import SECOND, instant
 
 
 class _Row(NamedTuple):
@@ -59,6 +59,13 @@ class MemoryLocks(LockBackend):
                 return False
             self._rows[name] = row._replace(expires=now + ttl)
             return True
+
+    def sweep(self, within: float) -> None:
+        ended, fenced = self.clock.monotonic() - self.kept, instant(self.clock.now()) - self.kept * SECOND
+        with self._freed:
+            for name, row in list(self._rows.items()):
+                if (not row.expires or row.expires < ended) and row.fence < fenced:
+                    del self._rows[name]
 
     def pause(self, name: str, seconds: float) -> None:
         with self._freed:

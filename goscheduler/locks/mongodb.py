@@ -1,7 +1,7 @@
 """Locks in MongoDB: one document a name, changed by one update, timed by the clock of the server.
 
 The collection ``jobs.locks`` has ``_id`` (the name), ``token``, ``fence`` and ``expires`` (a date; that of 1970 when it
-was released). Documents stay, because the fence has to outlive the holder.
+was released). A document outlives the holder for its fence, see :mod:`goscheduler.locks.base`.
 """
 
 from __future__ import annotations
@@ -88,6 +88,12 @@ class MongoDBLocks(LockBackend):
         ours = {"_id": key_of(name), "token": {"$eq": token}, "$expr": condition}
         with self._asking(within):
             return self._collection.update_one(ours, [{"$set": {"expires": expires}}]).matched_count > 0
+
+    def sweep(self, within: float) -> None:
+        ended = {"$subtract": ["$$NOW", ceil(self.kept * 1000)]}
+        old = [{"$lt": ["$expires", ended]}, {"$lt": ["$fence", {"$multiply": [{"$toLong": ended}, 1000]}]}]
+        with self._asking(within):
+            self._collection.delete_many({"$expr": {"$and": old}})
 
     @property
     def server(self) -> Hashable:

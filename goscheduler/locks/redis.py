@@ -1,7 +1,7 @@
 """Locks in Redis: one hash a name, changed by scripts, timed by the clock of the server.
 
 The hash ``{prefix}:locks:<name>`` has ``token``, ``fence`` and ``expires`` (microseconds since 1970, 0 when it was
-released). It has no time to live, because the fence has to outlive the holder.
+released). It outlives the holder for its fence; Redis forgets it when it is old, see :mod:`goscheduler.locks.base`.
 
 Redis writes to its replicas afterwards. A lock that was granted just before a failover may be granted again by the new
 master; the fence is then still a higher one, because it is not less than the time.
@@ -21,6 +21,7 @@ from goscheduler.errors import GoSchedulerError, StoreUnavailable
 from goscheduler.jobstores._redis_client import close_client, forget_connections, sibling
 from goscheduler.jobstores._redis_link import check_prefix
 from goscheduler.locks.base import LockBackend, key_of
+from goscheduler.times import SECOND
 
 DEFAULT_PREFIX = "goscheduler"
 
@@ -30,23 +31,32 @@ local now = time[1] * 1000000 + time[2]
 local row = redis.call('HMGET', KEYS[1], 'token', 'fence', 'expires')
 local ours = row[1] == ARGV[1]
 local expires = tonumber(row[3] or '0')
+local fence = tonumber(row[2] or '0')
+local function keep(kept)
+  redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', (math.max(now, fence, expires) + kept) / 1000))
+end
 """
 _ACQUIRE = f"""{_BEGIN}
 if expires > now and not ours then return false end
-local fence = tonumber(row[2] or '0')
 if not ours or expires == 0 then fence = math.max(fence + 1, now) end
 local text = string.format('%.0f', fence)
-redis.call('HSET', KEYS[1], 'token', ARGV[1], 'fence', text, 'expires', string.format('%.0f', now + ARGV[2]))
+expires = now + ARGV[3]
+redis.call('HSET', KEYS[1], 'token', ARGV[1], 'fence', text, 'expires', string.format('%.0f', expires))
+keep(ARGV[2])
 return text
 """
 _RELEASE = f"""{_BEGIN}
 if not ours or (expires > 0 and expires <= now) then return 0 end
+expires = 0
 redis.call('HSET', KEYS[1], 'expires', '0')
+keep(ARGV[2])
 return 1
 """
 _EXTEND = f"""{_BEGIN}
 if not ours or expires <= now then return 0 end
-redis.call('HSET', KEYS[1], 'expires', string.format('%.0f', now + ARGV[2]))
+expires = now + ARGV[3]
+redis.call('HSET', KEYS[1], 'expires', string.format('%.0f', expires))
+keep(ARGV[2])
 return 1
 """
 _DIGESTS = {
@@ -76,14 +86,14 @@ class RedisLocks(LockBackend):
         self._owns_client = owns_client
 
     def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
-        fence = self._call(_ACQUIRE, name, within, token, round(ttl * 1_000_000))
+        fence = self._call(_ACQUIRE, name, within, token, round(ttl * SECOND))
         return None if fence is None else int(fence)
 
     def release(self, name: str, token: str, within: float) -> bool:
         return bool(self._call(_RELEASE, name, within, token))
 
     def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
-        return bool(self._call(_EXTEND, name, within, token, round(ttl * 1_000_000)))
+        return bool(self._call(_EXTEND, name, within, token, round(ttl * SECOND)))
 
     @property
     def server(self) -> Hashable:
@@ -95,9 +105,10 @@ class RedisLocks(LockBackend):
         if self._owns_client:
             close_client(self._client)
 
-    def _call(self, script: str, name: str, within: float, *arguments: object) -> Any:
+    def _call(self, script: str, name: str, within: float, token: str, *ttl: int) -> Any:
         client = _with_deadline(self._client, within)
         key = self._keys + key_of(name)
+        arguments = token, round(self.kept * SECOND), *ttl
         try:
             try:
                 return client.evalsha(_DIGESTS[script], 1, key, *arguments)

@@ -1,7 +1,8 @@
 """Locks in a SQL database: one row a name, taken by one statement, timed by the clock of the server.
 
 The table ``goscheduler_locks`` has ``name``, ``token``, ``fence`` and ``expires`` (microseconds since 1970, 0 when it
-was released). It is made when it is first needed, and its rows stay, because the fence has to outlive the holder.
+was released). It is made when it is first needed. A row outlives the holder for its fence, see
+:mod:`goscheduler.locks.base`.
 
 It is a row, and not an advisory lock of PostgreSQL or ``GET_LOCK`` of MySQL: those belong to a connection, so they end
 when a pool or a proxy closes it, or go on when that lends it to somebody else, and they have neither time nor fence.
@@ -29,6 +30,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    delete,
     insert,
     inspect,
     or_,
@@ -48,9 +50,11 @@ from goscheduler.jobstores._sql_dialects import Dialect
 from goscheduler.jobstores._sql_tables import check_table_name
 from goscheduler.jobstores._sql_watchdog import Watchdog
 from goscheduler.locks.base import LONGEST_KEY, LockBackend, key_of
-from goscheduler.times import instant
+from goscheduler.times import SECOND, instant
 
 DEFAULT_TABLE = "goscheduler_locks"
+#: How many old rows are removed at once.
+SWEPT_AT_ONCE = 1000
 #: How often a statement is tried that others are in the way of.
 TRIES = 5
 
@@ -58,8 +62,8 @@ T = TypeVar("T")
 
 
 class _Statements(NamedTuple):
-    """What is sent, for one table. ``key``, ``token`` and ``ttl`` in microseconds are given when it is; ``now`` is too
-    where the database does not know it."""
+    """What is sent, for one table. ``key``, ``token``, and ``ttl`` and ``kept`` in microseconds are given when it is;
+    ``now`` is too where the database does not know it."""
 
     table: Table
     take: Any
@@ -67,6 +71,8 @@ class _Statements(NamedTuple):
     look: Any
     release: Any
     extend: Any
+    old: Any
+    forget: Any
 
 
 class SQLLocks(LockBackend):
@@ -109,13 +115,21 @@ class SQLLocks(LockBackend):
         values = self._values(name, token, ttl)
         return self._run(lambda connection: connection.execute(self._send.extend, values).rowcount > 0, within)
 
-    def _values(self, name: str, token: str, ttl: float | None = None) -> dict[str, Any]:
-        values: dict[str, Any] = {"key": key_of(name), "given_token": token}
-        if ttl is not None:
-            values["ttl"] = round(ttl * 1_000_000)
-        if self._dialect.now is None:
-            values["now"] = instant(self.clock.now())
-        return values
+    def sweep(self, within: float) -> None:
+        values = self._timed({"kept": round(self.kept * SECOND)})
+
+        def forget(connection: Connection) -> None:
+            # Looked for first: MySQL locks every row that a DELETE has to look at.
+            if old := connection.execute(self._send.old, values).scalars().all():
+                connection.execute(self._send.forget, {**values, "names": old})
+
+        self._run(forget, within)
+
+    def _values(self, name: str, token: str, ttl: float = 0.0) -> dict[str, Any]:
+        return self._timed({"key": key_of(name), "given_token": token, "ttl": round(ttl * SECOND)})
+
+    def _timed(self, values: dict[str, Any]) -> dict[str, Any]:
+        return values if self._dialect.now is not None else {**values, "now": instant(self.clock.now())}
 
     @property
     def server(self) -> Hashable:
@@ -191,6 +205,8 @@ def _statements(name: str, schema: str | None, now: ColumnElement[Any] | None) -
     table = _table(name, schema)
     rows = table.c
     token, until = bindparam("given_token", type_=String), now + bindparam("ttl", type_=BigInteger)
+    ended = now - bindparam("kept", type_=BigInteger)
+    old = and_(rows.expires < ended, rows.fence < ended)
     ours = and_(rows.name == bindparam("key", type_=String), rows.token == token)
     grown = case((rows.fence >= now, rows.fence + 1), else_=now)
     # MySQL sees in each assignment what those before it have done, so the fence comes first.
@@ -210,6 +226,8 @@ def _statements(name: str, schema: str | None, now: ColumnElement[Any] | None) -
         select(rows.token, rows.fence).where(rows.name == bindparam("key", type_=String)),
         update(table).where(ours, or_(rows.expires > now, rows.expires == 0)).values(expires=0),
         update(table).where(ours, rows.expires > now).values(expires=until),
+        select(rows.name).where(old).limit(SWEPT_AT_ONCE),
+        delete(table).where(rows.name.in_(bindparam("names", expanding=True)), old),
     )
 
 

@@ -2,7 +2,9 @@
 
 The node ``/goscheduler/locks/<name>`` has token, fence and length (in milliseconds, 0 when it was released) as JSON;
 its time began when the server last saw it changed. The present moment of the server is had by writing to
-``/goscheduler/clock``. Nodes stay, because the fence has to outlive the holder.
+``/goscheduler/clock``. A node outlives the holder for its fence, see :mod:`goscheduler.locks.base`. A node that was
+removed and made again counts its versions from the beginning; so that nobody replaces a new one for an old one, every
+removal also writes to ``/goscheduler/locks``, and a node is replaced only in the version of that, too.
 
 The node is not ephemeral, and there is no queue of them as in the usual recipe: such a node ends with the session of
 its client, whose length has nothing to do with that of the lock. It may end long before, while the holder goes on, and
@@ -12,6 +14,7 @@ it does not end while the client lives, however long ago the lock should have.
 from __future__ import annotations
 
 import json
+import random
 import threading
 from collections.abc import Callable, Hashable
 from contextlib import suppress
@@ -26,6 +29,8 @@ from kazoo.exceptions import (  # type: ignore[import-untyped]
     NoAuthError,
     NodeExistsError,
     NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
 )
 from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
 
@@ -34,6 +39,8 @@ from goscheduler.errors import GoSchedulerError, StoreUnavailable
 from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path
 from goscheduler.locks.base import LockBackend, key_of
 
+#: How many nodes are looked at in search of old ones.
+SWEPT_AT_ONCE = 50
 #: How often a step is tried again that somebody else came between.
 TRIES = 20
 #: How many seconds the first connection is given at least: it takes longer than a call.
@@ -45,12 +52,19 @@ class _Node(NamedTuple):
     token: str
     fence: int
     length: int
+    changed: int
+    """When the server saw it changed, in milliseconds as all times here."""
     version: int | None
     """None if there is no node."""
-    left: int
-    """How many milliseconds are left of its time."""
+    folder: int | None
+    """The version of the folder, as it was before the node was read."""
     now: int
-    """The time of the server, in milliseconds."""
+    """The time of the server."""
+
+    @property
+    def left(self) -> int:
+        """How much is left of its time."""
+        return self.changed + self.length - self.now if self.length else 0
 
 
 class ZooKeeperLocks(LockBackend):
@@ -64,7 +78,7 @@ class ZooKeeperLocks(LockBackend):
         self._starting = threading.Lock()
 
     def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
-        step = _Step(self, name, within)
+        step = _Step(self, key_of(name), Deadline(self.clock, within))
         for _ in range(TRIES):
             node = step.look()
             if node.token == token and node.length:
@@ -78,7 +92,7 @@ class ZooKeeperLocks(LockBackend):
         return None
 
     def release(self, name: str, token: str, within: float) -> bool:
-        step = _Step(self, name, within)
+        step = _Step(self, key_of(name), Deadline(self.clock, within))
         for _ in range(TRIES):
             node = step.look()
             if node.token != token or (node.length and node.left <= 0):
@@ -88,7 +102,7 @@ class ZooKeeperLocks(LockBackend):
         return False
 
     def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
-        step = _Step(self, name, within)
+        step = _Step(self, key_of(name), Deadline(self.clock, within))
         for _ in range(TRIES):
             node = step.look()
             if node.token != token or node.left <= 0:
@@ -96,6 +110,16 @@ class ZooKeeperLocks(LockBackend):
             if step.write(node, token, node.fence, ttl):
                 return True
         return False
+
+    def sweep(self, within: float) -> None:
+        deadline = Deadline(self.clock, within)
+        keys = _Step(self, "", deadline).keys()
+        for key in random.sample(keys, min(len(keys), SWEPT_AT_ONCE)):
+            step = _Step(self, key, deadline)
+            node = step.look()
+            ended = node.now - self.kept * 1000
+            if node.changed + node.length < ended and node.fence < ended * 1000:
+                step.remove(node)
 
     @property
     def server(self) -> Hashable:
@@ -141,25 +165,34 @@ class ZooKeeperLocks(LockBackend):
 class _Step:
     """What is asked about one lock within one deadline."""
 
-    def __init__(self, locks: ZooKeeperLocks, name: str, within: float) -> None:
+    def __init__(self, locks: ZooKeeperLocks, key: str, deadline: Deadline) -> None:
         self._locks = locks
-        self._deadline = Deadline(locks.clock, within)
-        self._path = f"{locks.root}/locks/{key_of(name)}"
+        self._deadline = deadline
+        self._folder = f"{locks.root}/locks"
+        self._path = f"{self._folder}/{key}"
         self._clock = f"{locks.root}/clock"
+
+    def keys(self) -> list[str]:
+        """Return the keys of all locks."""
+        try:
+            found: list[str] = self._answer(self._connected().get_children_async(self._folder))
+        except NoNodeError:
+            return []
+        return found
 
     def look(self) -> _Node:
         """Return the node, and the time of the server; asked for at once."""
         client = self._connected()
-        asked, told = client.get_async(self._path), client.set_async(self._clock, b"")
+        holder, asked = client.exists_async(self._folder), client.get_async(self._path)
+        told = client.set_async(self._clock, b"")
+        folder = self._answer(holder)
         try:
             value, status = self._answer(asked)
         except NoNodeError:
-            value, status = b"", None
-        now = self._time(told)
-        if status is None:
-            return _Node("", 0, 0, None, 0, now)
+            return _Node("", 0, 0, 0, None, None, self._time(told))
         token, fence, length = json.loads(value)
-        return _Node(token, fence, length, status.version, status.mtime + length - now if length else 0, now)
+        seen = None if folder is None else folder.version
+        return _Node(token, fence, length, status.mtime, status.version, seen, self._time(told))
 
     def _time(self, told: Any) -> int:
         try:
@@ -172,15 +205,38 @@ class _Step:
     def write(self, node: _Node, token: str, fence: int, ttl: float) -> bool:
         """Replace the node, if it is as it was read; false if it is not."""
         value = json.dumps([token, fence, ceil(ttl * 1000)]).encode()
-        client = self._connected()
+        if node.version is None:
+            return self._create(value)
+        if node.folder is None:  # both were made between the two looks
+            return False
+        transaction = self._connected().transaction()
+        transaction.check(self._folder, node.folder)
+        transaction.set_data(self._path, value, node.version)
+        return self._commit(transaction)
+
+    def _create(self, value: bytes) -> bool:
         try:
-            if node.version is None:
-                self._answer(client.create_async(self._path, value, makepath=True))
-            else:
-                self._answer(client.set_async(self._path, value, version=node.version))
-        except (NodeExistsError, BadVersionError, NoNodeError):
+            self._answer(self._connected().create_async(self._path, value, makepath=True))
+        except (NodeExistsError, NoNodeError):
             return False
         return True
+
+    def remove(self, node: _Node) -> None:
+        """Remove the node, if it is as it was read."""
+        if node.version is None or node.folder is None:
+            return
+        transaction = self._connected().transaction()
+        transaction.set_data(self._folder, b"", node.folder)
+        transaction.delete(self._path, node.version)
+        self._commit(transaction)
+
+    def _commit(self, transaction: Any) -> bool:
+        results = self._answer(transaction.commit_async())
+        problems = [result for result in results if isinstance(result, Exception)]
+        for problem in problems:
+            if not isinstance(problem, (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)):
+                raise GoSchedulerError(f"ZooKeeper refused: {type(problem).__name__}") from problem
+        return not problems
 
     def _connected(self) -> Any:
         return self._locks.connected(self._deadline.left(_LEAST) or _LEAST)
@@ -188,7 +244,7 @@ class _Step:
     def _answer(self, promise: Any) -> Any:
         try:
             return promise.get(timeout=self._deadline.left(_LEAST))
-        except (NodeExistsError, BadVersionError, NoNodeError):
+        except (NodeExistsError, NoNodeError):
             raise
         except (NoAuthError, AuthFailedError) as error:
             raise GoSchedulerError("ZooKeeper does not let this user in; check user and password") from error

@@ -12,9 +12,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from lock_places import KINDS, Place
 
-from goscheduler.locks import lock
+from goscheduler.locks import _acquiring, lock
 from goscheduler.locks._find import close_connections
 from goscheduler.locks.memory import MemoryLocks
+
+
+@pytest.fixture(autouse=True)
+def _no_sweeps_by_chance(monkeypatch):
+    monkeypatch.setattr(_acquiring, "SWEEPS", 0.0)
 
 
 @pytest.fixture

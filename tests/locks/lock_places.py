@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import sqlalchemy
 import warm
+
+from goscheduler.locks._find import backend_for
 
 KINDS = ["memory", "sqlite", "postgresql", "mariadb", "redis", "mongodb", "etcd", "zookeeper"]
 SHARED = KINDS[1:]
@@ -58,3 +61,22 @@ class Holder:
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             pipe.close()
+
+
+def keys_at(place: Place) -> set[str]:
+    """Return the keys of all locks that the server still knows."""
+    backend: Any = backend_for(place.where)
+    match place.kind:
+        case "memory":
+            return set(backend._rows)
+        case "redis":
+            return {key.decode().rpartition("locks:")[2] for key in backend._client.keys(f"{backend._keys}*")}
+        case "mongodb":
+            return {document["_id"] for document in backend._collection.find()}
+        case "etcd":
+            found = backend._client.get_prefix(backend._prefix)
+            return {about["key"].decode().removeprefix(backend._prefix) for _, about in found}
+        case "zookeeper":
+            return set(backend.connected(5).get_children(f"{backend.root}/locks"))
+    with backend._engine.connect() as connection:
+        return set(connection.execute(sqlalchemy.select(backend._table.c.name)).scalars())

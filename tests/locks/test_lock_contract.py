@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from lock_places import KINDS, RENEWED
+from lock_places import KINDS, RENEWED, keys_at
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import LockLost, LockNotAcquired
@@ -155,6 +155,22 @@ def test_names_are_only_names(place):
     assert [name for name, found in locks.items() if found is None] == []
     assert acquire(place.where, ODD_NAMES[-1], 30) is None
     assert all(found.release() for found in locks.values())
+
+
+def test_a_name_is_swept_when_its_lock_has_long_ended_and_its_fence_still_grows(place, monkeypatch):
+    backend = backend_for(place.where)
+    assert acquire(place.where, "kept", 30).release()
+    backend.sweep(5)
+    assert ("kept" in keys_at(place)) is (place.kind != "etcd")  # which keeps nothing of what is over
+
+    monkeypatch.setattr(backend, "kept", 0.0)
+    held, over = acquire(place.where, "held", 30), acquire(place.where, "over", 30)
+    assert over.release()
+    while "over" in keys_at(place):  # until the clock of the server shows a later time than the fence
+        backend.sweep(5)
+    assert "held" in keys_at(place)
+    assert held.extend() is True
+    assert acquire(place.where, "over", 30).fence > over.fence
 
 
 def test_a_lock_that_is_renewed_outlives_its_time_and_ends_with_its_release(place):

@@ -10,10 +10,10 @@ from collections import Counter
 import pytest
 
 from goscheduler.errors import LockLost, StoreUnavailable
-from goscheduler.locks import LockNotAcquired, acquire, lock
+from goscheduler.locks import LockNotAcquired, _acquiring, acquire, lock
 from goscheduler.locks._lock import trusted_seconds
 from goscheduler.locks._renewal import RENEW_AFTER, TRY_AGAIN_AFTER, renew_once
-from goscheduler.locks.base import call_seconds, key_of
+from goscheduler.locks.base import KEPT, call_seconds, key_of
 from goscheduler.locks.memory import MemoryLocks
 from goscheduler.testing import ManualClock
 
@@ -240,6 +240,46 @@ def test_a_fence_grows_when_the_clock_of_the_server_was_set_back(server):
     server.clock.set(server.clock.now().replace(year=2001))
     second = acquire(server, "a", 10)
     assert second.fence == first.fence + 1
+
+
+def test_a_name_is_swept_a_week_after_its_lock_has_ended(server):
+    acquire(server, "over", 60)
+    assert acquire(server, "released", 60).release()
+    server.clock.advance(KEPT + 1)
+    acquire(server, "held", 60)
+    server.sweep(5)
+    assert set(server._rows) == {"over", "held"}
+    server.clock.advance(60.1)
+    server.sweep(5)
+    assert set(server._rows) == {"held"}
+
+
+def test_a_name_whose_fence_is_ahead_of_the_clock_is_kept(server):
+    now = server.clock.now()
+    server.clock.set(now.replace(year=now.year + 1))
+    first = acquire(server, "a", 10)
+    assert first.release()
+    server.clock.set(now)
+    server.clock.advance(2 * KEPT)
+    server.sweep(5)
+    assert acquire(server, "a", 10).fence > first.fence
+
+
+def test_old_names_are_swept_now_and_then_and_a_failure_costs_nobody_a_lock(server, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(_acquiring, "SWEEPS", 1.0)
+    assert acquire(server, "old", 10).release()
+    server.clock.advance(2 * KEPT)
+    held = acquire(server, "a", 10)
+    assert set(server._rows) == {"a"}
+
+    def refuse(_within):
+        raise StoreUnavailable("no answer")
+
+    server.sweep = refuse
+    assert held.release()
+    assert acquire(server, "a", 10).held
+    assert "no answer" in caplog.text
 
 
 # Renewal
