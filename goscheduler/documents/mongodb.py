@@ -7,7 +7,9 @@ finishing and removing name the document and the ``sleepUntil`` that we wrote. M
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -36,10 +38,12 @@ NO_DATES = [
     "double", "string", "object", "array", "binData", "objectId", "bool", "regex", "javascript", "int", "timestamp",
     "long", "decimal", "minKey", "maxKey",
 ]  # fmt: skip
+#: The same for mongomock, which knows neither lists of types nor all of these.
+NO_DATE_MOCKED: Mapping[str, Any] = {"$ne": None, "$not": {"$type": "date"}}
 
 
 class MongoDocumentStore(DocumentStore):
-    """Finds its documents in ``collection``, a collection of pymongo.
+    """Finds its documents in ``collection``, a collection of pymongo, or of mongomock in tests.
 
     The four fields may be paths with dots. ``condition`` is a filter that documents must match to be processed. Without
     an index each look reads the whole collection; :meth:`create_index` makes one that fits.
@@ -57,13 +61,16 @@ class MongoDocumentStore(DocumentStore):
         auto_remove: str = "autoRemove",
         condition: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(collection, Collection):
+        mocked = type(collection).__module__.startswith("mongomock.")
+        if not mocked and not isinstance(collection, Collection):
             raise TypeError(f"collection must be a pymongo.collection.Collection, got {shown(collection)}")
         if condition is not None and not isinstance(condition, Mapping):
             raise TypeError(f"condition must be a filter as MongoDB takes it, a dict, got {shown(condition)}")
         self._fields = Fields(sleep_until, interval, repeat_until, auto_remove)
         self._condition = dict(condition or {})
-        self._collection = _lenient(collection)
+        self._collection = collection if mocked else _lenient(collection)
+        self._asking: Callable[[], AbstractContextManager[Any]] = _one_at_a_time if mocked else _in_time
+        self._no_date: Mapping[str, Any] = NO_DATE_MOCKED if mocked else {"$type": NO_DATES}
 
     def create_index(self) -> str:
         """Make the index that serves these fields and this condition, unless it is there; return its name."""
@@ -74,7 +81,7 @@ class MongoDocumentStore(DocumentStore):
 
     def lock_next(self, now: datetime, until: datetime) -> Document | None:
         field = self._fields.sleep_until
-        with pymongo.timeout(CALL):
+        with self._asking():
             found = self._collection.find_one_and_update(
                 {"$and": [*self._dates(), {field: {"$lte": now}}, self._condition]},
                 {"$set": {field: until}},
@@ -85,17 +92,17 @@ class MongoDocumentStore(DocumentStore):
 
     def update(self, document: Document, sleep_until: datetime | None) -> bool:
         change = {"$set": {self._fields.sleep_until: sleep_until}}
-        with pymongo.timeout(CALL):
+        with self._asking():
             return bool(self._collection.update_one(self._ours(document), change).matched_count)
 
     def remove(self, document: Document) -> bool:
-        with pymongo.timeout(CALL):
+        with self._asking():
             return bool(self._collection.delete_one(self._ours(document)).deleted_count)
 
     def malformed(self, limit: int) -> list[Malformed]:
         field = self._fields.sleep_until
-        bad = {"$and": [{field: {"$type": NO_DATES}}, self._condition]}
-        with pymongo.timeout(CALL):
+        bad = {"$and": [{field: self._no_date}, self._condition]}
+        with self._asking():
             found = list(self._collection.find(bad, {field: 1}, limit=limit))
         return [Malformed(content["_id"], look_up(content, field)) for content in found]
 
@@ -125,6 +132,18 @@ class MongoDocumentStore(DocumentStore):
 
     def _ours(self, document: Document) -> dict[str, Any]:
         return {"_id": {"$eq": document.id}, self._fields.sleep_until: document.locked_until}
+
+
+def _in_time() -> AbstractContextManager[Any]:
+    return pymongo.timeout(CALL)
+
+
+_guard = threading.Lock()
+
+
+def _one_at_a_time() -> AbstractContextManager[Any]:
+    """Keep the threads of a test apart: mongomock finds a document and then changes it."""
+    return _guard
 
 
 def _lenient(collection: Collection[Any]) -> Collection[Any]:

@@ -68,6 +68,15 @@ def check_name(field: str, value: Any) -> str:
     return value
 
 
+def check_client(client: object) -> None:
+    """Raise if this is a client of mongomock."""
+    if type(client).__module__.startswith("mongomock."):
+        raise TypeError(
+            "mongomock cannot keep a job store: it has no updates that read the clock of the server, and no collection "
+            "that can be listened to; use a MemoryJobStore in tests"
+        )
+
+
 def create_client(url: str | None, options: Mapping[str, Any]) -> MongoClient[Document]:
     """Return a client with deadlines. It connects when it is first used.
 

@@ -50,6 +50,7 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores._mongodb_adding import AT_ONCE, Adding
 from goscheduler.jobstores._mongodb_connecting import (
+    check_client,
     check_name,
     collections_of,
     create_client,
@@ -105,6 +106,7 @@ class MongoDBJobStore(BaseJobStore):
     ) -> None:
         if client is not None and (url is not None or connect_args):
             raise InvalidArgument("Give either a client, or a url and what it is connected with", field="client")
+        check_client(client)
         self._database = check_name("database", database)
         self._prefix = check_name("collection", collection)
         self._connect = None if client is not None else (url, connect_args)

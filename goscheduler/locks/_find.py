@@ -33,6 +33,9 @@ _CLIENTS = {
     "pymongo.synchronous.mongo_client.MongoClient": "mongodb",
     "pymongo.synchronous.database.Database": "mongodb",
     "pymongo.synchronous.collection.Collection": "mongodb",
+    "mongomock.mongo_client.MongoClient": "memory",
+    "mongomock.database.Database": "memory",
+    "mongomock.collection.Collection": "memory",
     "etcd3gw.client.Etcd3Client": "etcd",
     "kazoo.client.KazooClient": "zookeeper",
 }

@@ -1,4 +1,4 @@
-"""Locks among the threads of one process: for tests, and for programs that may have one process today."""
+"""Locks among the threads of one process: for tests, also with mongomock, and for programs with one process."""
 
 from __future__ import annotations
 
@@ -74,6 +74,14 @@ class MemoryLocks(LockBackend):
 
 _guard = threading.Lock()
 _of_stores: WeakKeyDictionary[Any, MemoryLocks] = WeakKeyDictionary()
+
+
+def of_client(client: Any) -> LockBackend:
+    """Return the locks of a client of mongomock, also by its database or collection: their data is in this process."""
+    kind = type(client).__name__  # any attribute of a database is a collection
+    if kind == "Collection":
+        client = client.database
+    return of_store((client if kind == "MongoClient" else client.client)._store)
 
 
 def of_store(store: Any) -> LockBackend:

@@ -68,8 +68,8 @@ class MongoWorld:
         "auto_remove": "cron.autoRemove",
     }  # fmt: skip
 
-    def __init__(self, url, tz_aware=False, **options):
-        self.client = pymongo.MongoClient(url, tz_aware=tz_aware)
+    def __init__(self, url, tz_aware=False, make_client=pymongo.MongoClient, **options):
+        self.client = make_client(url, tz_aware=tz_aware)
         self.collection = self.client.get_default_database()[f"documents_{uuid4().hex}"]
         self.options = {**self.paths, **options}
         self.store = self.peer()

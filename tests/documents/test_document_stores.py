@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
+import mongomock
 import pytest
 import sqlalchemy as sa
 from document_worlds import (
@@ -211,6 +212,13 @@ class TestMongoDBThatGivesTimesWithAZone(DeepFields, TimesContract):
     @pytest.fixture
     def world(self, url_of):
         with closing(MongoWorld(url_of("mongodb"), tz_aware=True)) as world:
+            yield world
+
+
+class TestMongomock(DeepFields, DocumentStoreContract):
+    @pytest.fixture
+    def world(self):
+        with closing(MongoWorld("mongodb://localhost/own", make_client=mongomock.MongoClient)) as world:
             yield world
 
 

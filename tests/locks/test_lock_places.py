@@ -6,6 +6,7 @@ import threading
 from datetime import timedelta
 
 import etcd3gw
+import mongomock
 import pymongo
 import pytest
 import redis
@@ -106,6 +107,15 @@ def test_a_memory_store_has_locks_of_its_own():
     assert acquire(one, "a").held
     assert acquire(one, "a") is None
     assert acquire(other, "a").held
+
+
+def test_a_client_of_mongomock_its_databases_and_collections_have_the_same_locks():
+    client = mongomock.MongoClient()
+    held = acquire(client, "a")
+    assert [acquire(place, "a") for place in (client, client["db"], client["db"]["locks"])] == [None, None, None]
+    assert acquire(mongomock.MongoClient(), "a").held
+    assert held.release()
+    assert acquire(client["db"], "a").fence > held.fence
 
 
 def test_a_zookeeper_store_that_was_not_started_says_what_to_do():

@@ -6,6 +6,7 @@ import logging
 import threading
 from datetime import timedelta
 
+import mongomock
 import pymongo
 import pytest
 from key_servers import Standalone
@@ -626,6 +627,7 @@ def test_a_wrong_password_is_told_for_good_and_not_shown(mongodb, fresh):
     ({"collection": "a b"}, "collection"),
     ({"url": "mongodb://me:s3cret@[bad"}, "MongoDB"),
     ({"url": "http://localhost"}, "MongoDB"),
+    ({"client": mongomock.MongoClient()}, "use a MemoryJobStore in tests"),
 ])  # fmt: skip
 def test_options_that_make_no_sense_are_refused_without_the_password(options, match):
     with pytest.raises((InvalidArgument, TypeError), match=match) as caught:
