@@ -12,8 +12,9 @@ import pytest
 import redis
 import sqlalchemy
 from kazoo.client import KazooClient
-from lock_places import SHARED
+from lock_places import SHARED, keys_at
 
+from goscheduler.clock import Deadline
 from goscheduler.errors import GoSchedulerError, InvalidArgument, LockLost, StoreUnavailable
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.memory import MemoryJobStore
@@ -21,8 +22,8 @@ from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.jobstores.redis import RedisJobStore
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
-from goscheduler.locks import acquire, lock
-from goscheduler.locks._find import backend_for
+from goscheduler.locks import acquire, lock, zookeeper
+from goscheduler.locks._find import backend_for, close_connections
 from goscheduler.locks.etcd import EtcdLocks
 from goscheduler.locks.memory import MemoryLocks
 from goscheduler.locks.sql import SQLLocks
@@ -121,6 +122,29 @@ def test_a_client_of_mongomock_its_databases_and_collections_have_the_same_locks
 def test_a_zookeeper_store_that_was_not_started_says_what_to_do():
     with pytest.raises(StoreUnavailable, match="not started"):
         acquire(ZooKeeperJobStore(), "a")
+
+
+@pytest.mark.parametrize("kind", SHARED)
+def test_there_is_nothing_to_sweep_where_no_lock_has_ever_been(kind, url_of):
+    backend = backend_for(url_of(kind))
+    backend.sweep(5)
+    close_connections()
+
+
+def test_a_node_that_was_swept_and_made_again_is_not_taken_for_the_one_that_was_read(place_of, monkeypatch):
+    place = place_of("zookeeper")
+    backend = backend_for(place.where)
+    assert acquire(backend, "a", 30).release()
+    late = zookeeper._Step(backend, "a", Deadline(backend.clock, 60))
+    seen = late.look()
+    monkeypatch.setattr(backend, "kept", 0.0)
+    while "a" in keys_at(place):
+        backend.sweep(5)
+    held = acquire(backend, "a", 30)
+    assert held.extend()  # so that the new node has the version of the old one
+    assert late.look().version == seen.version
+    assert late.write(seen, "another", held.fence + 1, 30) is False
+    assert held.extend()
 
 
 def test_two_prefixes_on_one_server_have_different_locks(redis_server, fresh):
