@@ -111,8 +111,11 @@ THIRD_PARTY = {
     "pymongo": re.compile(r"goscheduler\.((jobstores|documents)\._?mongo.*|locks\.mongodb|movein\.sources)"),
     "bson": re.compile(r"goscheduler\.((jobstores|documents)\._?mongo.*|movein\.sources)"),
     "kazoo": re.compile(r"goscheduler\.(jobstores\._?zookeeper.*|locks\.zookeeper|movein\.sources)"),
-    "etcd3gw": re.compile(r"goscheduler\.(jobstores\._?etcd.*|locks\.etcd|movein\.sources)"),
-    "requests": re.compile(r"goscheduler\.(jobstores\._?etcd.*|locks\.etcd|movein\.sources)"),
+    "etcd3": re.compile(r"goscheduler\.jobstores\._etcd_grpc"),
+    "grpc": re.compile(r"goscheduler\.jobstores\._etcd_grpc"),
+    "google": re.compile(r"goscheduler\.jobstores\._etcd_grpc"),
+    "etcd3gw": re.compile(r"goscheduler\.(jobstores\._etcd_gateway|movein\.sources)"),
+    "requests": re.compile(r"goscheduler\.(jobstores\._etcd_gateway|movein\.sources)"),
 }
 
 CLOCK_READERS = {

@@ -117,8 +117,13 @@ def _module_names() -> list[str]:
     return [module.name for module in pkgutil.walk_packages(goscheduler.__path__, "goscheduler.")]
 
 
+#: Needs etcd3, which cannot be installed beside the drivers of the other modules.
+ELSEWHERE = "goscheduler.jobstores._etcd_grpc"
+
+
 def test_the_examples_in_docstrings_are_true() -> None:
-    wrong = [name for name in _module_names() if doctest.testmod(importlib.import_module(name)).failed]
+    names = [name for name in _module_names() if name != ELSEWHERE]
+    wrong = [name for name in names if doctest.testmod(importlib.import_module(name)).failed]
     assert wrong == []
 
 

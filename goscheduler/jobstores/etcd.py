@@ -1,4 +1,4 @@
-"""A job store in etcd 3.4 or later, through its HTTP gateway.
+"""A job store in etcd 3.4 or later, through its HTTP gateway, or through gRPC with a client that is given.
 
 Every call is made once, with a deadline. Owners are keys on leases of the server, which end by its clock. A key that is
 written by everybody who has something new for others is watched.
@@ -7,23 +7,16 @@ written by everybody who has something new for others is watched.
 from __future__ import annotations
 
 import base64
-import json
 import math
-import os
 import re
-import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import requests
-from etcd3gw.client import Etcd3Client
-from etcd3gw.exceptions import Etcd3Exception
-
-from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
+from goscheduler.errors import GoSchedulerError, InvalidArgument
+from goscheduler.jobstores._etcd_clients import connect, wire_of
+from goscheduler.jobstores._etcd_wire import CONNECT_WITHIN, Watch, Wire
 from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step, read_all
 from goscheduler.jobstores._kv_store import KeyValueJobStore
 from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path, one_address, read_url
@@ -33,31 +26,25 @@ if TYPE_CHECKING:
 
 __all__ = ["EtcdJobStore"]
 
-CONNECT_WITHIN = 5.0
 ANSWER_WITHIN = 7.0
-#: How long the watch may be silent before it is begun anew, in case that nobody is there any more.
-SILENCE = 300.0
 OLDEST_SERVER = (3, 4)
 PORT = 2379
 EXAMPLE = "etcd://localhost:2379/goscheduler"
-_DONE, _TOKEN_EXPIRED = 200, 401
-#: Answers after which the same may work later: too many requests, or trouble in the cluster.
-_LATER = frozenset({408, 429, *range(500, 600)})
 
 
 class EtcdJobStore(KeyValueJobStore):
     """Keeps jobs, runs and history in etcd, under keys that begin with ``path`` and a slash.
 
-    Give ``url``, or a ``client`` of etcd3gw, which is closed at the end only with ``close_connection_on_exit``, or
-    arguments for such a client (``host``, ``port``, ``ca_cert`` …). ``serializer`` says how arguments are written.
-    Leases end by the clock of the server, unless ``server_time`` is false; what is due is judged by the clock of the
-    scheduler, because etcd has none to ask.
+    Give ``url``, or a ``client`` of etcd3gw or etcd3, which is closed at the end only with
+    ``close_connection_on_exit``, or arguments for one of etcd3gw (``host``, ``port``, ``ca_cert`` …). ``serializer``
+    says how arguments are written. Leases end by the clock of the server, unless ``server_time`` is false; what is due
+    is judged by the clock of the scheduler, because etcd has none to ask.
     """
 
     def __init__(
         self,
         path: str = DEFAULT_PATH,
-        client: Etcd3Client | None = None,
+        client: Any = None,
         close_connection_on_exit: bool = False,
         pickle_protocol: int | None = None,
         *,
@@ -68,17 +55,19 @@ class EtcdJobStore(KeyValueJobStore):
     ) -> None:
         if client is not None and (url is not None or connect_args):
             raise InvalidArgument("Give a client, or a url, or arguments to connect with; not several", field="client")
-        user = password = ""
+        login = None
         if url is not None:
             place = read_url(url, ("etcd", "etcds"), EXAMPLE)
-            user, password, path = place.user, place.password, place.path or path
+            login, path = (place.user, place.password) if place.user else None, place.path or path
             host, port = one_address(place.hosts, PORT)
             protocol = "https" if place.scheme == "etcds" else "http"
             connect_args = {"host": host, "port": port, "protocol": protocol, **connect_args}
         self._path = check_path(path)
-        owned = client is None
-        client = client if client is not None else Etcd3Client(**{"timeout": ANSWER_WITHIN, **connect_args})
-        server = _Etcd(client, f"{self._path}/", owned or close_connection_on_exit, user, password)
+        if client is None:
+            wire, closes = connect(login, **{"timeout": ANSWER_WITHIN, **connect_args}), True
+        else:
+            wire, closes = wire_of(client), close_connection_on_exit
+        server = _Etcd(wire, f"{self._path}/", closes)
         super().__init__(server, _Leases(server), serializer, server_time)
 
     @classmethod
@@ -96,40 +85,27 @@ class _Etcd:
     most_changes = 128
     most_bytes = 1_000_000
 
-    def __init__(self, client: Etcd3Client, prefix: str, closes: bool, user: str, password: str) -> None:
-        self._client = client
+    def __init__(self, wire: Wire, prefix: str, closes: bool) -> None:
+        self.wire = wire
         self._prefix = prefix
         self._closes = closes
-        self._login = {"name": user, "password": password} if user else None
-        self._watch: _Watch | None = None
+        self._watch: Watch | None = None
 
     def open(self) -> None:
-        address = self._client.base_url
-        try:
-            found = self._client.session.get(f"{address}/version", timeout=CONNECT_WITHIN)
-        except requests.exceptions.SSLError as error:
-            raise GoSchedulerError(f"etcd at {address} cannot be trusted, or speaks no TLS; check ca_cert") from error
-        except requests.RequestException as error:
-            raise StoreUnavailable(f"no etcd answers at {address}: {type(error).__name__}") from error
-        try:
-            version = str(found.json()["etcdserver"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise GoSchedulerError(f"what answers at {address} is no etcd") from error
+        version = self.wire.open(CONNECT_WITHIN)
         if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < OLDEST_SERVER:
-            raise GoSchedulerError(f"etcd {version} at {address} is too old; 3.4 or later is needed")
-        if self._login is not None:
-            self._authenticate()
+            raise GoSchedulerError(f"etcd {version} at {self.wire.address} is too old; 3.4 or later is needed")
 
     def close(self) -> None:
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
         if self._closes:
-            self._client.session.close()
+            self.wire.close()
 
     def abandon(self) -> None:
         self._watch = None
-        self._client.session.close()
+        self.wire.abandon()
 
     def read(self, keys: Sequence[Key]) -> list[Found | None]:
         ranges: list[dict[str, Any]] = [{"key": self._encoded(key)} for key in keys]
@@ -187,41 +163,12 @@ class _Etcd:
     def listen(self, heard: Callable[[str], None]) -> None:
         if self._watch is not None:
             self._watch.stop()
-        try:
-            url = self._client.get_url("watch")  # asks the server which version of its interface it has
-        except (requests.RequestException, Etcd3Exception) as error:
-            raise self._unanswered(error) from error
-        self._watch = _Watch(self._client.session, url, self._encoded(BELL), heard)
+        self._watch = self.wire.watch(self._encoded(BELL), heard)
         self._watch.start()
 
     def post(self, path: str, payload: dict[str, Any]) -> Any:
-        """Ask the server, once. Whoever had to prove who he is does so again when that is forgotten."""
-        answer = self._ask(path, payload)
-        if answer.status_code == _TOKEN_EXPIRED and self._login is not None:
-            self._authenticate()
-            answer = self._ask(path, payload)
-        if answer.status_code == _DONE:
-            return answer.json()
-        error = StoreUnavailable if answer.status_code in _LATER else GoSchedulerError
-        raise error(f"etcd at {self._client.base_url} refused: {answer.text[:300]}")
-
-    def _ask(self, path: str, payload: dict[str, Any]) -> Any:
-        try:
-            return self._client.session.post(
-                self._client.get_url(path), data=json.dumps(payload), timeout=(CONNECT_WITHIN, ANSWER_WITHIN)
-            )
-        except (requests.RequestException, Etcd3Exception) as error:
-            raise self._unanswered(error) from error
-
-    def _unanswered(self, error: Exception) -> StoreUnavailable:
-        return StoreUnavailable(f"etcd at {self._client.base_url} did not answer: {type(error).__name__}")
-
-    def _authenticate(self) -> None:
-        self._client.session.headers.pop("Authorization", None)
-        answer = self._ask("auth/authenticate", self._login or {})
-        if answer.status_code != _DONE:
-            raise GoSchedulerError(f"etcd at {self._client.base_url} does not accept this user and password")
-        self._client.session.headers["Authorization"] = answer.json()["token"]
+        """Ask the server, once."""
+        return self.wire.post(path, payload, (CONNECT_WITHIN, ANSWER_WITHIN))
 
     def _encoded(self, key: Key) -> str:
         return base64.b64encode(self._whole(key)).decode()
@@ -275,49 +222,6 @@ class _Leases:
         self._server.commit(step)
         if lease is not None:
             self._server.post("lease/revoke", {"ID": lease})
-
-
-class _Watch(threading.Thread):
-    """Hears the bell on a connection of its own, and takes another when that breaks."""
-
-    def __init__(self, session: Any, url: str, key: str, heard: Callable[[str], None]) -> None:
-        super().__init__(name="goscheduler-etcd-watch", daemon=True)
-        self._session = session
-        self._url = url
-        self._request = json.dumps({"create_request": {"key": key}})
-        self._heard = heard
-        self._stopping = threading.Event()
-        self._response: Any = None
-
-    def run(self) -> None:
-        """Listen until told to stop."""
-        while not self._stopping.is_set():
-            with suppress(requests.RequestException, ValueError, KeyError, AttributeError):
-                self._listen()
-            self._stopping.wait(1.0)
-
-    def _listen(self) -> None:
-        timeouts = CONNECT_WITHIN, SILENCE
-        with self._session.post(self._url, data=self._request, stream=True, timeout=timeouts) as response:
-            self._response = response
-            for line in response.iter_lines():
-                if self._stopping.is_set():
-                    return
-                self._hear(json.loads(line)["result"] if line.strip() else {})
-
-    def _hear(self, result: dict[str, Any]) -> None:
-        if result.get("created"):
-            self._heard("")  # whatever was missed before
-        for event in result.get("events", ()):
-            self._heard(base64.b64decode(event["kv"].get("value", "")).decode("utf-8", "replace"))
-
-    def stop(self) -> None:
-        """Listen no more."""
-        self._stopping.set()
-        with suppress(OSError, AttributeError):
-            connection = socket.socket(fileno=os.dup(self._response.raw.fileno()))
-            with connection:
-                connection.shutdown(socket.SHUT_RDWR)
 
 
 def _found(kv: dict[str, Any]) -> Found:

@@ -28,10 +28,10 @@ def acquire(place: Any, name: str, ttl: Any = 60, *, wait: Any = None, renew: bo
     """Return the lock ``name``, or None if somebody else has it.
 
     ``place`` is a job store, a client of a driver (``redis.Redis``, an engine of SQLAlchemy, a client, database or
-    collection of PyMongo, a client of etcd3gw or kazoo), a URL as job stores take it, or a :class:`LockBackend`. The
-    lock ends after ``ttl`` seconds unless it is extended; with ``renew`` a thread does that until it is released. With
-    ``wait`` it is tried again for so many seconds; ``math.inf`` waits for ever. The holder itself is no exception: a
-    lock cannot be acquired twice.
+    collection of PyMongo, a client of etcd3gw, etcd3 or kazoo), a URL as job stores take it, or a :class:`LockBackend`.
+    The lock ends after ``ttl`` seconds unless it is extended; with ``renew`` a thread does that until it is released.
+    With ``wait`` it is tried again for so many seconds; ``math.inf`` waits for ever. The holder itself is no exception:
+    a lock cannot be acquired twice.
 
     :raises StoreUnavailable: if the server did not answer. If it got the request all the same, the lock is free again
         after ``ttl`` seconds

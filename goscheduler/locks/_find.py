@@ -37,6 +37,7 @@ _CLIENTS = {
     "mongomock.database.Database": "memory",
     "mongomock.collection.Collection": "memory",
     "etcd3gw.client.Etcd3Client": "etcd",
+    "etcd3.client.Etcd3Client": "etcd",
     "kazoo.client.KazooClient": "zookeeper",
 }
 

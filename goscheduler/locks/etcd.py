@@ -11,38 +11,32 @@ The lock of etcd itself is not used: what counts is the comparison in a transact
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 
-import requests
-from etcd3gw.client import Etcd3Client
-from etcd3gw.exceptions import Etcd3Exception
-
 from goscheduler.clock import Deadline
-from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.errors import GoSchedulerError
+from goscheduler.jobstores._etcd_clients import wire_of
 from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path
 from goscheduler.locks.base import LockBackend, key_of
 
-_DONE, _TOKEN_EXPIRED = 200, 401
-#: Answers after which the same may work later.
-_LATER = frozenset({408, 429, *range(500, 600)})
 #: What a call is given at least, in seconds, when those before it have used up the time of a step.
 _LEAST = 0.05
 
 
 class EtcdLocks(LockBackend):
-    """Keeps locks under keys that begin with ``path`` and ``/locks/``. ``login`` is a user name and a password."""
+    """Keeps locks under keys that begin with ``path`` and ``/locks/``.
+
+    ``login`` is a user name and a password for a client of etcd3gw; one of etcd3 has logged in by itself.
+    """
 
     def __init__(
-        self, client: Etcd3Client, path: str = DEFAULT_PATH, *, login: tuple[str, str] | None = None,
-        owns_client: bool = False,
-    ) -> None:  # fmt: skip
-        self._client = client
+        self, client: Any, path: str = DEFAULT_PATH, *, login: tuple[str, str] | None = None, owns_client: bool = False
+    ) -> None:
+        self.wire = wire_of(client, login)
         self._prefix = f"{check_path(path)}/locks/"
-        self._login = None if login is None else {"name": login[0], "password": login[1]}
         self._owns_client = owns_client
 
     def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
@@ -80,41 +74,14 @@ class EtcdLocks(LockBackend):
 
     @property
     def server(self) -> Hashable:
-        return id(self._client)
+        return id(self.wire.client)
 
     def close(self) -> None:
         if self._owns_client:
-            self._client.session.close()
+            self.wire.close()
 
     def _key(self, name: str) -> str:
         return _encoded(self._prefix + key_of(name))
-
-    def post(self, path: str, payload: dict[str, Any], seconds: float) -> Any:
-        """Ask the server, once. Whoever had to prove who he is does so again when that is forgotten."""
-        if self._login is not None and "Authorization" not in self._client.session.headers:
-            self._authenticate(seconds)
-        answer = self._ask(path, payload, seconds)
-        if answer.status_code == _TOKEN_EXPIRED and self._login is not None:
-            self._authenticate(seconds)
-            answer = self._ask(path, payload, seconds)
-        if answer.status_code == _DONE:
-            return answer.json()
-        error = StoreUnavailable if answer.status_code in _LATER else GoSchedulerError
-        raise error(f"etcd at {self._client.base_url} refused: {answer.text[:300]}")
-
-    def _ask(self, path: str, payload: dict[str, Any], seconds: float) -> Any:
-        url = f"{self._client.base_url}/v3/{path}"  # the client would ask the server for this, without a deadline
-        try:
-            return self._client.session.post(url, data=json.dumps(payload), timeout=(seconds, seconds))
-        except (requests.RequestException, Etcd3Exception) as error:
-            raise StoreUnavailable(f"etcd at {self._client.base_url} did not answer: {type(error).__name__}") from error
-
-    def _authenticate(self, seconds: float) -> None:
-        self._client.session.headers.pop("Authorization", None)
-        answer = self._ask("auth/authenticate", self._login or {}, seconds)
-        if answer.status_code != _DONE:
-            raise GoSchedulerError(f"etcd at {self._client.base_url} does not accept this user and password")
-        self._client.session.headers["Authorization"] = answer.json()["token"]
 
 
 class _Step:
@@ -125,7 +92,8 @@ class _Step:
         self._deadline = Deadline(locks.clock, within)
 
     def post(self, path: str, payload: dict[str, Any]) -> Any:
-        return self._locks.post(path, payload, self._deadline.left(_LEAST) or _LEAST)
+        seconds = self._deadline.left(_LEAST) or _LEAST
+        return self._locks.wire.post(path, payload, (seconds, seconds))
 
     def read(self, key: str) -> dict[str, Any] | None:
         return _first(self.post("kv/range", {"key": key}))
@@ -157,9 +125,7 @@ def _encoded(text: str) -> str:
 
 def of_store(store: Any, owns_client: bool = False) -> LockBackend:
     """Return the locks under the path of a job store."""
-    server = store._server
-    login = None if server._login is None else (server._login["name"], server._login["password"])
-    return EtcdLocks(server._client, store._path, login=login, owns_client=owns_client)
+    return EtcdLocks(store._server.wire, store._path, owns_client=owns_client)
 
 
 def of_url(store: Any) -> LockBackend:
@@ -167,6 +133,6 @@ def of_url(store: Any) -> LockBackend:
     return of_store(store, owns_client=True)
 
 
-def of_client(client: Etcd3Client) -> LockBackend:
+def of_client(client: Any) -> LockBackend:
     """Return the locks under the usual path."""
     return EtcdLocks(client)

@@ -74,7 +74,7 @@ def keys_at(place: Place) -> set[str]:
         case "mongodb":
             return {document["_id"] for document in backend._collection.find()}
         case "etcd":
-            found = backend._client.get_prefix(backend._prefix)
+            found = backend.wire.client.get_prefix(backend._prefix)
             return {about["key"].decode().removeprefix(backend._prefix) for _, about in found}
         case "zookeeper":
             return set(backend.connected(5).get_children(f"{backend.root}/locks"))

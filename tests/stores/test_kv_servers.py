@@ -300,7 +300,7 @@ def test_a_wrong_password_for_etcd_is_told_as_that_and_the_right_one_works(priva
     assert "canary" not in str(caught.value)
     store = opened(EtcdJobStore(url=f"etcd://root:right@{address}/jobs"))
     store.add_job(make_job("a"))
-    store._server._client.session.headers["Authorization"] = "forgotten"
+    store._server.wire.client.session.headers["Authorization"] = "forgotten"
     assert [job.id for job in store.get_all_jobs()] == ["a"]
 
 

@@ -1,0 +1,36 @@
+"""Which clients of etcd can be used, and what carries calls for each. Only the driver that is needed is imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from goscheduler.jobstores._etcd_wire import Wire
+
+Login = tuple[str, str]
+"""A user name and a password."""
+
+
+def connect(login: Login | None, **options: Any) -> Wire:
+    """Return a new client of etcd3gw, with options for it."""
+    from goscheduler.jobstores._etcd_gateway import Gateway, new_client
+
+    return Gateway(new_client(**options), login)
+
+
+def wire_of(client: Any, login: Login | None = None) -> Wire:
+    """Return what carries calls for a client of etcd3gw; or of etcd3, which has logged in by itself.
+
+    :raises TypeError: if it is neither
+    """
+    if isinstance(client, Wire):
+        return client
+    kinds = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(client).__mro__}
+    if "etcd3.client.Etcd3Client" in kinds:
+        from goscheduler.jobstores._etcd_grpc import Grpc
+
+        return Grpc(client)
+    if "etcd3gw.client.Etcd3Client" in kinds:
+        from goscheduler.jobstores._etcd_gateway import Gateway
+
+        return Gateway(client, login)
+    raise TypeError(f"client must be one of etcd3gw or of etcd3, got {type(client).__name__}")

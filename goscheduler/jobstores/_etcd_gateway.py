@@ -1,0 +1,118 @@
+"""Calls through the HTTP gateway of etcd, with a client of etcd3gw."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.jobstores._etcd_wire import CONNECT_WITHIN, SILENCE, Watch, Wire, Within
+
+try:
+    import requests
+    from etcd3gw.client import Etcd3Client
+    from etcd3gw.exceptions import Etcd3Exception
+except ImportError as error:
+    raise ImportError(
+        f'etcd needs a package that is not installed ({error}); pip install "goscheduler[etcd]"', name=error.name
+    ) from error
+
+_DONE, _TOKEN_EXPIRED = 200, 401
+#: Answers after which the same may work later: too many requests, or trouble in the cluster.
+_LATER = frozenset({408, 429, *range(500, 600)})
+
+
+def new_client(**options: Any) -> Etcd3Client:
+    """Return a client of etcd3gw."""
+    return Etcd3Client(**options)
+
+
+class Gateway(Wire):
+    """A client of etcd3gw. ``login`` is a user name and a password."""
+
+    def __init__(self, client: Etcd3Client, login: tuple[str, str] | None = None) -> None:
+        self.client = client
+        self.address = client.base_url
+        self._login = None if login is None else {"name": login[0], "password": login[1]}
+
+    def open(self, seconds: float) -> str:
+        try:
+            found = self.client.session.get(f"{self.address}/version", timeout=seconds)
+        except requests.exceptions.SSLError as error:
+            problem = f"etcd at {self.address} cannot be trusted, or speaks no TLS; check ca_cert"
+            raise GoSchedulerError(problem) from error
+        except requests.RequestException as error:
+            raise StoreUnavailable(f"no etcd answers at {self.address}: {type(error).__name__}") from error
+        try:
+            version = str(found.json()["etcdserver"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise GoSchedulerError(f"what answers at {self.address} is no etcd") from error
+        if self._login is not None:
+            self._authenticate((seconds, seconds))
+        return version
+
+    def post(self, path: str, payload: dict[str, Any], within: Within) -> Any:
+        """Ask the server, and once more with a new token if the old one has expired."""
+        if self._login is not None and "Authorization" not in self.client.session.headers:
+            self._authenticate(within)
+        answer = self._ask(path, payload, within)
+        if answer.status_code == _TOKEN_EXPIRED and self._login is not None:
+            self._authenticate(within)
+            answer = self._ask(path, payload, within)
+        if answer.status_code == _DONE:
+            return answer.json()
+        error = StoreUnavailable if answer.status_code in _LATER else GoSchedulerError
+        raise error(f"etcd at {self.address} refused: {answer.text[:300]}")
+
+    def watch(self, key: str, heard: Callable[[str], None]) -> Watch:
+        return _Watch(self.client.session, self._url("watch"), key, heard)
+
+    def close(self) -> None:
+        self.client.session.close()
+
+    def abandon(self) -> None:
+        self.client.session.close()
+
+    def _ask(self, path: str, payload: dict[str, Any], within: Within) -> Any:
+        try:
+            return self.client.session.post(self._url(path), data=json.dumps(payload), timeout=within)
+        except (requests.RequestException, Etcd3Exception) as error:
+            raise StoreUnavailable(f"etcd at {self.address} did not answer: {type(error).__name__}") from error
+
+    def _url(self, path: str) -> str:
+        return f"{self.address}/v3/{path}"  # the client would ask the server for this, without a deadline
+
+    def _authenticate(self, within: Within) -> None:
+        self.client.session.headers.pop("Authorization", None)
+        answer = self._ask("auth/authenticate", self._login or {}, within)
+        if answer.status_code != _DONE:
+            raise GoSchedulerError(f"etcd at {self.address} does not accept this user and password")
+        self.client.session.headers["Authorization"] = answer.json()["token"]
+
+
+class _Watch(Watch):
+    breaks = (requests.RequestException, ValueError, KeyError, AttributeError)
+
+    def __init__(self, session: Any, url: str, key: str, heard: Callable[[str], None]) -> None:
+        super().__init__(heard)
+        self._session = session
+        self._url = url
+        self._request = json.dumps({"create_request": {"key": key}})
+        self._response: Any = None
+
+    def _results(self) -> Iterator[dict[str, Any]]:
+        within = CONNECT_WITHIN, SILENCE
+        with self._session.post(self._url, data=self._request, stream=True, timeout=within) as response:
+            self._response = response
+            for line in response.iter_lines():
+                yield json.loads(line)["result"] if line.strip() else {}
+
+    def _hang_up(self) -> None:
+        with suppress(OSError, AttributeError):
+            connection = socket.socket(fileno=os.dup(self._response.raw.fileno()))
+            with connection:
+                connection.shutdown(socket.SHUT_RDWR)
