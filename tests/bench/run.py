@@ -21,6 +21,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "cron": {"rounds": 1},
     "import": {"rounds": 5},
     "lateness": {"rounds": 1, "seconds": 3},
+    "pickup": {"adds": 5, "seconds": 3.0},
     "durable": {"rounds": 1, "jobs": 3_000, "few": 200},
     "locks": {"rounds": 1, "locks": 200},
     "state": {"rounds": 1, "calls": 200},
