@@ -18,7 +18,7 @@ from goscheduler.jobstores._kv_firing import Claiming, Firing, tell_to_end
 from goscheduler.jobstores._kv_groups import Doubts, Groups, Part, Work, attempts, commit, overtaken, write, write_all
 from goscheduler.jobstores._kv_history import dead_letters, history, history_entry, prune
 from goscheduler.jobstores._kv_jobs import Jobs
-from goscheduler.jobstores._kv_looking import Looking
+from goscheduler.jobstores._kv_looking import Looking, Seen
 from goscheduler.jobstores._kv_owners import Owners, TimedHeartbeats
 from goscheduler.jobstores._kv_port import Heartbeats, KeyValue, Span, Step, unique, word
 from goscheduler.jobstores._kv_rows import Rows, RunRow, group_of, lane_of
@@ -53,6 +53,8 @@ class KeyValueJobStore(BaseJobStore):
         self._looking = Looking(server)
         self._poll = Poll()
         self._listening = False
+        self._seen: tuple[FireRequest, Seen] | None = None
+        """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round."""
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
@@ -121,21 +123,23 @@ class KeyValueJobStore(BaseJobStore):
 
     def fire_due(self, request: FireRequest) -> Fired:
         fired = Fired(self._work.doubts.resolve(self._server, request.now))
+        room: Mapping[str, int] = request.room
         try:
-            seen = self._looking.look(request, request.room)
+            seen = self._looking.look(request, room)
             if seen.job_due is not None and seen.job_due <= instant(request.now):
                 firing = Firing(self._work, self._looking, request)
-                fired = firing.fire(fired.runs)
-                seen = self._looking.look(request, firing.room)
+                fired, room = firing.fire(fired.runs), firing.room
+                seen = self._looking.look(request, room)
         except StoreUnavailable as error:
             if not any(fired):
                 raise
             return fired._replace(error=error)  # what is ours already has to be handed over
         self._poll.found(bool(fired.runs))
+        self._seen = request._replace(room=room), seen
         return fired._replace(next_due=_time(seen.job_due), more=seen.crowded)
 
     def claim_runs(self, request: FireRequest) -> Claimed:
-        seen = self._looking.look(request, request.room)
+        seen = self._seen_just_now(request)
         to_end = self._to_end(seen.to_end)
         if not seen.stuck and (seen.run_due is None or seen.run_due > instant(request.now)):
             return Claimed((), _time(seen.run_due), seen.crowded or seen.held, to_end)
@@ -150,6 +154,12 @@ class KeyValueJobStore(BaseJobStore):
         except StoreUnavailable as error:
             return Claimed(claiming.claimed, to_end=to_end, error=error)
         return Claimed(claiming.claimed, _time(seen.run_due), seen.crowded or seen.held, to_end)
+
+    def _seen_just_now(self, request: FireRequest) -> Seen:
+        """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
+        seen, self._seen = self._seen, None
+        same = seen is not None and seen[0]._replace(plan=request.plan) == request
+        return seen[1] if seen is not None and same else self._looking.look(request, request.room)
 
     def _to_end(self, names: Sequence[str]) -> list[tuple[Run, str]]:
         rows = rows_named(self._work, names) if names else []

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -209,17 +209,18 @@ class _ZooKeeper:
         return [names or [] for names in self._answers([self._connected.get_children_async(path) for path in paths])]
 
     def _sweep(self, path: str) -> None:
-        """Take away a node that holds nothing; who wanted to put something into it makes it again."""
+        """Take away a node that holds nothing; who wanted to put something into it makes it again.
+
+        Nobody waits until the server has written that: what is due was seen, and goes on.
+        """
         self._holders.discard(path)
-        with suppress(*_LOST):
-            self._answer(self._connected.delete_async(path))
+        self._connected.delete_async(path)
 
     # Writing
 
     def commit(self, step: Step) -> bool:
         for _ in range(PATIENCE):
-            for key in step.created:
-                self._need_holder(key)
+            self._need_holders(step.created)
             lacking = self._commit(step)
             if not isinstance(lacking, str):
                 return lacking
@@ -256,20 +257,23 @@ class _ZooKeeper:
         return True
 
     def ensure(self, key: Key) -> None:
-        self._need_holder(key)
+        self._need_holders([key])
         with suppress(NodeExistsError):
             self._answer(self._connected.create_async(self.path(key), b""))
 
-    def _need_holder(self, key: Key) -> None:
-        holder = self.path(key).rpartition("/")[0]
-        if key[0] == "members" or holder in self._holders:
-            return
+    def _need_holders(self, keys: Iterable[Key]) -> None:
+        """See to it that there are nodes to hold some keys; all are asked for before the first is waited for."""
+        needed = {self.path(key).rpartition("/")[0] for key in keys if key[0] != "members"} - self._holders
         for _ in range(PATIENCE):
-            with suppress(NoNodeError):  # somebody has swept away a node above it after it was made
-                self._answer(self._connected.ensure_path_async(holder))
-                self._holders.add(holder)
+            promises = {holder: self._connected.ensure_path_async(holder) for holder in needed}
+            for holder, promise in promises.items():
+                with suppress(NoNodeError):  # somebody has swept away a node above it after it was made
+                    self._answer(promise)
+                    self._holders.add(holder)
+            needed -= self._holders
+            if not needed:
                 return
-        raise StoreUnavailable(f"{holder} is swept away by others all the time")
+        raise StoreUnavailable(f"{min(needed)} is swept away by others all the time")
 
     def set(self, key: Key, value: str) -> int:
         """Overwrite a value, and return the server's time of that in milliseconds."""

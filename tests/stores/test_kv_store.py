@@ -296,6 +296,16 @@ def test_a_look_at_a_store_in_which_nothing_is_due_costs_one_call(server, store,
     assert server.calls == before + 1
 
 
+def test_a_round_in_which_nothing_is_due_costs_one_call(server, store, requests):
+    requests.fire(store)
+    before = server.calls
+    requests.fire(store)
+    requests.claim(store)
+    assert server.calls == before + 1
+    requests.claim(store)
+    assert server.calls == before + 2, "what was seen is believed once"
+
+
 def test_the_calls_of_a_firing_do_not_grow_with_the_number_of_jobs(started, make_job):
     costs = []
     for count in (1, 8):
