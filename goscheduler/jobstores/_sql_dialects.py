@@ -4,10 +4,11 @@
 database          a job is fired by one    runs are counted by one                the present moment   hears of changes
                   because of               because of
 ================  =======================  =====================================  ===================  =================
-SQLite            ``BEGIN IMMEDIATE``      ``BEGIN IMMEDIATE``                    this machine's       by polling
+SQLite            ``BEGIN IMMEDIATE``      ``BEGIN IMMEDIATE``                    this machine's       by watching the
+                                                                                                       file
 PostgreSQL        ``SKIP LOCKED``          the rows of their jobs and limits,     the server's         by ``LISTEN``,
                                            by ``SKIP LOCKED``                                          else by polling
-MySQL, MariaDB    ``SKIP LOCKED``          the same                               the server's         by polling
+MySQL, MariaDB    ``SKIP LOCKED``          the same                               the server's         by asking often
 any other         a row of ``meta``, which every writer changes first             this machine's       by polling
 ================  =======================  =====================================  ===================  =================
 Each of those that are known has a module of its own; :mod:`goscheduler.jobstores._sql_databases` finds it.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sqlalchemy import Column, Table, bindparam, delete, func, insert, literal_column, select, update
@@ -26,9 +27,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
 from goscheduler.jobstores._sql_batches import Changes, Columns, Names, rows_of
-from goscheduler.jobstores._sql_listening import Listener
+from goscheduler.jobstores._sql_listening import Hearing
 from goscheduler.jobstores._sql_rows import with_heads
 from goscheduler.jobstores._sql_tables import TURN, Tables
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores._sql_looking import Looking
 
 #: How long a connection may take to be made, and how long one statement may take, in seconds. A lease lasts 30.
 CONNECT_SECONDS = 5
@@ -125,9 +129,9 @@ class Dialect:
         """Tell the other processes, and ours if wanted, that there is something new, once it is written."""
 
     def listen(
-        self, engine: Engine, tables: Tables, wake: Callable[[], None], warn: Callable[[str], None]
-    ) -> Listener | None:
-        """Call ``wake`` whenever somebody else tells of something new; None if that cannot be heard."""
+        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
+    ) -> Hearing | None:
+        """Call ``wake`` when somebody else has something new that ``looking`` did not see; None if none can tell."""
         return None
 
     def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:

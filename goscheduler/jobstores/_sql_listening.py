@@ -1,8 +1,9 @@
-"""Hears, on a connection of its own, what other processes tell through PostgreSQL."""
+"""Hears, on a connection of its own, that other processes have changed something."""
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -17,24 +18,61 @@ SELF_TEST_SECONDS = 5.0
 PAUSE = 1.0
 
 
-class Listener:
-    """One thread that waits for words on a channel."""
+class Hearing(ABC):
+    """One thread with a connection, and another one when that breaks."""
+
+    def __init__(self, engine: Engine, name: str, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
+        self._engine = engine
+        self._wake = wake
+        self._warn = warn
+        self._stopped = threading.Event()
+        self._silent = False
+        """Whether it was told that nothing is heard."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @abstractmethod
+    def start(self) -> bool:
+        """Begin to hear of others; false if that cannot be."""
+
+    @abstractmethod
+    def hears_all(self) -> bool:
+        """Tell whether the store need not be asked meanwhile."""
+
+    @abstractmethod
+    def _listen(self) -> None:
+        """Hear of others until told to stop, or until the connection breaks."""
+
+    def stop(self) -> None:
+        """End the thread; it notices within a moment."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._listen()
+            except Exception as error:
+                if self._has_begun() and not self._silent and not self._stopped.is_set():
+                    self._silent = True
+                    self._warn(f"other processes are not heard for now, the store is asked instead: {described(error)}")
+                self._stopped.wait(PAUSE)
+
+    def _has_begun(self) -> bool:
+        """Tell whether others were to be heard by now."""
+        return True
+
+
+class Listener(Hearing):
+    """Waits for words on a channel of PostgreSQL."""
 
     def __init__(
         self, engine: Engine, channel: str, me: str, wake: Callable[[], None], warn: Callable[[str], None]
     ) -> None:
-        self._engine = engine
-        self._warn = warn
+        super().__init__(engine, "goscheduler-sql-listener", wake, warn)
         self._channel = channel
         self._me = me
-        self._wake = wake
         self._test = uuid4().hex
         self._heard_test = threading.Event()
         self._listening = threading.Event()
-        self._stopped = threading.Event()
-        self._silent = False
-        """Whether it was told that nothing is heard."""
-        self._thread = threading.Thread(target=self._run, name="goscheduler-sql-listener", daemon=True)
 
     def start(self) -> bool:
         """Begin to listen; false if a word of our own does not arrive, as behind a pooler of transactions."""
@@ -51,22 +89,11 @@ class Listener:
         self.stop()
         return False
 
-    def is_listening(self) -> bool:
+    def hears_all(self) -> bool:
         return self._listening.is_set()
 
-    def stop(self) -> None:
-        """End the thread; it notices within a moment."""
-        self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._listen()
-            except Exception as error:
-                if self._heard_test.is_set() and not self._silent and not self._stopped.is_set():
-                    self._silent = True
-                    self._warn(f"other processes are not heard for now, the store is asked instead: {described(error)}")
-                self._stopped.wait(PAUSE)
+    def _has_begun(self) -> bool:
+        return self._heard_test.is_set()
 
     def _listen(self) -> None:
         pooled = self._engine.raw_connection()

@@ -35,6 +35,7 @@ BELIEVED = 0.25
 KEPT = 64
 #: How many columns of the answer come before those about lanes.
 _FACTS = 4
+_TO_END, _LET_TRY = 1, 3
 
 Lane = tuple[str, int]
 
@@ -82,10 +83,31 @@ class Question:
 
     def add_to(self, message: Message, owner: str) -> int:
         """Ask it along with other statements; return its number among them."""
+        return message.add(*self.as_statement(message.connection.dialect, owner))
+
+    def as_statement(self, dialect: Any, owner: str) -> tuple[str, Any]:
+        """Return it as the driver takes it, with the parameters."""
         if self._compiled is None:
-            self._compiled = self.query.compile(dialect=message.connection.dialect)
+            self._compiled = self.query.compile(dialect=dialect)
         expanded = self._compiled.construct_expanded_state({"owner": owner})
-        return message.add(expanded.statement, expanded.parameters)
+        return expanded.statement, expanded.positional_parameters if dialect.positional else expanded.parameters
+
+
+class Answer(NamedTuple):
+    """What a question was answered."""
+
+    question: Question
+    owner: str
+    row: Sequence[Any]
+
+    def has_more_than(self, other: Answer) -> bool:
+        """Tell whether something is due earlier, or is to be done at once, that another answer did not tell of."""
+        lanes = _FACTS + 4 * len(self.question.executors)
+        new, old = self.row, other.row
+        at_once = any(new[fact] and not old[fact] for fact in (_TO_END, _LET_TRY))
+        priorities = any(new[place] not in (None, old[place]) for place in range(_FACTS, lanes))
+        earlier = any(_is_earlier(new[place], old[place]) for place in range(lanes, len(new)))
+        return at_once or priorities or earlier
 
 
 class Looking:
@@ -102,6 +124,8 @@ class Looking:
         self._our_time = (EPOCH, 0.0)
         self.ahead = timedelta()
         """By how much the clock of the database is ahead of ours, if it is the one that counts."""
+        self.answer: Answer | None = None
+        """The last one, by which it was decided how long there is nothing to do."""
 
     def begin(self, now: datetime) -> None:
         """Take in what time it is by our clock."""
@@ -140,6 +164,7 @@ class Looking:
             self.compare(row[0], asked_at)
             seen = self.understood(question, row, request)
             if seen is not None:
+                self.answer = Answer(question, request.owner, row)
                 return seen
 
     def now(self, request: FireRequest) -> str:
@@ -226,6 +251,10 @@ def let_try(runs: Table) -> tuple[Any, ...]:
 def to_end(runs: Table, owner: Any) -> tuple[Any, ...]:
     """Return the conditions that a run of an owner is to be ended."""
     return runs.c.held.is_(None), runs.c.freed.is_(None), runs.c.cancel.is_not(None), runs.c.owner == owner
+
+
+def _is_earlier(time: int | None, other: int | None) -> bool:
+    return time is not None and (other is None or time < other)
 
 
 def _lanes_of(priorities: Mapping[str, range], executors: Iterable[str]) -> list[Lane]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     BigInteger,
@@ -42,13 +42,20 @@ from goscheduler.jobstores._sql_batches import (
     with_definitions,
 )
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, Dialect
+from goscheduler.jobstores._sql_listening import Hearing
 from goscheduler.jobstores._sql_rows import HEAD, with_heads
 from goscheduler.jobstores._sql_tables import Tables
+from goscheduler.jobstores._sql_watching import View, Watcher
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores._sql_looking import Looking
 
 #: How long a statement may be: servers take 16 or 64 megabytes, if they have not been told otherwise.
 LONGEST = 1_000_000
 #: How long the rows of one answer may be together. What is longer comes row by row.
 LONGEST_ANSWER = 8_000_000
+#: How often the server is asked whether there is something new, in seconds. It has no way to tell.
+WATCH_EVERY = 0.15
 
 
 class MySQL(Dialect):
@@ -101,6 +108,13 @@ class MySQL(Dialect):
 
     def begin(self, connection: Connection, tables: Tables) -> None:
         """Nothing more: rows are locked one by one."""
+
+    def listen(
+        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
+    ) -> Hearing | None:
+        watcher = Watcher(engine, View, WATCH_EVERY, looking, wake, warn)
+        watcher.start()
+        return watcher
 
     def may_try_again(self, error: DBAPIError) -> bool:
         return _mysql_code(error) in (1213, 1205)

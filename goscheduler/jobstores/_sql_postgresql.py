@@ -132,7 +132,7 @@ class PostgreSQL(Dialect):
         tell(connection, _channel(tables), "" if us_too else self._me)
 
     def listen(
-        self, engine: Engine, tables: Tables, wake: Callable[[], None], warn: Callable[[str], None]
+        self, engine: Engine, tables: Tables, looking: Any, wake: Callable[[], None], warn: Callable[[str], None]
     ) -> Listener | None:
         if engine.dialect.driver != "psycopg":
             return None

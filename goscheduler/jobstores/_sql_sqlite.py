@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import random
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from sqlalchemy import Table, event, func, select
@@ -32,8 +32,13 @@ from goscheduler.jobstores._sql_batches import (
     with_definitions,
 )
 from goscheduler.jobstores._sql_dialects import CONNECT_SECONDS, Dialect
+from goscheduler.jobstores._sql_listening import Hearing
 from goscheduler.jobstores._sql_rows import with_heads
 from goscheduler.jobstores._sql_tables import Tables
+from goscheduler.jobstores._sql_watching import FileView, Watcher
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores._sql_looking import Looking
 
 #: What is committed is on the disk, and who reads does not wait for who writes.
 _SAFETY = ("journal_mode=WAL", "synchronous=FULL")
@@ -46,6 +51,10 @@ _TUNING = (
 )
 #: Few connections, because each has a cache: one that writes, and some that read beside it.
 _POOL = {"pool_size": 2, "max_overflow": 4, "pool_use_lifo": True, "pool_timeout": CONNECT_SECONDS}
+
+
+#: How often it is looked whether somebody has written to the file, in seconds.
+WATCH_EVERY = 0.04
 
 
 class SQLite(Dialect):
@@ -97,6 +106,15 @@ class SQLite(Dialect):
 
     def begin(self, connection: Connection, tables: Tables) -> None:
         """Nothing more: the transaction was begun as the only one that writes."""
+
+    def listen(
+        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
+    ) -> Hearing | None:
+        if isinstance(engine.pool, StaticPool):  # the only connection there is, and maybe the only one that sees it
+            return None
+        watcher = Watcher(engine, FileView, WATCH_EVERY, looking, wake, warn)
+        watcher.start()
+        return watcher
 
     def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         each = func.json_each(json.dumps(list(values))).table_valued("value")

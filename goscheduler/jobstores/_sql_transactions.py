@@ -115,11 +115,11 @@ class Transactions:
             self.dialect.after_fork()
             self.engine.dispose(close=False)
 
-    def listen(self, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
-        """Call ``wake`` whenever another process tells of something new, where the database can."""
-        heard = self.dialect.listen(self.engine, self._tables, wake, warn)
+    def listen(self, looking: Any, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
+        """Call ``wake`` when another process has something new that ``looking`` did not see, where that can be."""
+        heard = self.dialect.listen(self.engine, self._tables, looking, wake, warn)
         if heard is not None:
-            self._stop_listening, self._hears = heard.stop, heard.is_listening
+            self._stop_listening, self._hears = heard.stop, heard.hears_all
 
     @property
     def hears(self) -> bool:

@@ -422,7 +422,8 @@ class SQLAlchemyJobStore(StoredJobs):
         self._database.after_fork()
 
     def subscribe(self, wake: Callable[[], None]) -> None:
-        self._database.listen(wake, lambda words: self._logger.warning('Job store "%s": %s', self._alias, words))
+        alias, warning = self._alias, self._logger.warning
+        self._database.listen(self._looking, wake, lambda words: warning('Job store "%s": %s', alias, words))
 
     def poll_after(self) -> float:
         return math.inf if self._database.hears else self._poll.seconds

@@ -266,7 +266,7 @@ def test_a_store_hears_of_others_again_when_postgresql_comes_back_and_says_that_
     store = SQLAlchemyJobStore(server.url)
     store.start(ManualScheduler(), "default")
     warnings = []
-    store._database.listen(heard.set, lambda words: (warnings.append(words), told.set()))
+    store._database.listen(None, heard.set, lambda words: (warnings.append(words), told.set()))
     assert store.poll_after() == math.inf
     server.kill()
     assert told.wait(60)

@@ -1,0 +1,116 @@
+"""Watches a database that cannot tell of changes: what the loop has asked last is asked again, often and cheaply.
+
+The loop is woken if the answer has something that its own had not: a job or a run that is due earlier, or a run that is
+to end. So nobody has to write anything for it, and neither what others fire and end, nor what this process has written
+and seen itself, wakes anybody.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy.engine import Connection, Engine
+
+from goscheduler.jobstores._sql_listening import Hearing
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores._sql_looking import Answer, Looking
+
+#: For how many seconds the end of the thread is waited for.
+END_WITHIN = 10.0
+
+
+class View:
+    """What is to be seen on one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._dialect = connection.dialect
+        driver: Any = connection.connection
+        self._driver = driver.dbapi_connection
+        self._dialect.set_isolation_level(self._driver, "AUTOCOMMIT")  # or it would see what it saw at first, for ever
+        self._last: Answer | None = None
+        self._statement: tuple[str, Any] = ("", ())
+
+    def look(self, seen: Answer) -> Answer:
+        """Return what is answered now to the question that had the answer ``seen``."""
+        if not self._is_about(seen):
+            self._statement = seen.question.as_statement(self._dialect, seen.owner)
+        self._last = seen._replace(row=self._row(*self._statement))
+        return self._last
+
+    def _is_about(self, seen: Answer) -> bool:
+        """Tell whether the same was asked here last."""
+        return self._last is not None and self._last.question is seen.question and self._last.owner == seen.owner
+
+    def _row(self, statement: str, parameters: Any = ()) -> Any:
+        # Not by SQLAlchemy, which takes as long as the driver for it.
+        cursor = self._driver.cursor()
+        try:
+            cursor.execute(statement, parameters)
+            return cursor.fetchone()
+        finally:
+            cursor.close()
+
+
+class FileView(View):
+    """The same of a file of SQLite, which says at next to no cost whether anybody has written to it."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._version: Any = None
+
+    def look(self, seen: Answer) -> Answer:
+        version = self._row("PRAGMA data_version")  # it changes with every commit of another connection
+        if version == self._version and self._last is not None and self._is_about(seen):
+            return self._last
+        self._version = version
+        return super().look(seen)
+
+
+class Watcher(Hearing):
+    """Looks after every pause."""
+
+    def __init__(
+        self, engine: Engine, view: type[View], pause: float, looking: Looking,
+        wake: Callable[[], None], warn: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        super().__init__(engine, "goscheduler-sql-watcher", wake, warn)
+        self._view = view
+        self._pause = pause
+        self._looking = looking
+        self._outdated: Answer | None = None
+        """The answer that the loop was woken for: it will ask again before it rests."""
+        self._watching = False
+
+    def start(self) -> bool:
+        self._thread.start()
+        return True
+
+    def hears_all(self) -> bool:
+        return self._watching
+
+    def stop(self) -> None:
+        """End the thread, and wait for it: SQLite tidies up when the last connection to a file is closed."""
+        super().stop()
+        if self._thread is not threading.current_thread():
+            self._thread.join(END_WITHIN)
+
+    def _listen(self) -> None:
+        with self._engine.connect() as connection:
+            # First of all: the pool may be small, and a connection that is dead must not go back into it.
+            connection.detach()
+            view = self._view(connection)
+            self._watching, self._silent = True, False
+            try:
+                while not self._stopped.wait(self._pause):
+                    self._compare(view)
+            finally:
+                self._watching = False
+
+    def _compare(self, view: View) -> None:
+        seen = self._looking.answer
+        if seen is not None and seen is not self._outdated and view.look(seen).has_more_than(seen):
+            self._outdated = seen
+            self._wake()
