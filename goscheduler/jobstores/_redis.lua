@@ -1,5 +1,6 @@
 -- Every step of the Redis store that has to be atomic. One call is one step, named by ARGV[1]. This file has the keys and
--- what the steps share; _redis_firing.lua, _redis_strays.lua and _redis_settling.lua, read after it, have the steps.
+-- what the steps share. _redis_jobs.lua, _redis_firing.lua, _redis_strays.lua and _redis_settling.lua have the steps; each
+-- of them, with this file before it, is a script.
 --
 -- KEYS[1] is the prefix of all keys, "{name}:", so that all of them live in one slot of a cluster. Below it:
 --
@@ -66,6 +67,10 @@ local now = tonumber(ARGV[4])
 if not now then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
+end
+
+local function has_nul(value)
+  return string.find(value, '\0', 1, true)
 end
 
 -- Reading and writing many at once

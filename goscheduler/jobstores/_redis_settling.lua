@@ -1,4 +1,4 @@
--- The ends of runs, owners, history and dead letters. One script with _redis.lua and _redis_firing.lua before it.
+-- The ends of runs, owners, history and dead letters. _redis.lua comes before it.
 
 -- settle owners owner groups table... items. Groups are explained below. An item is [record, follow-up, dead letter, change
 -- of the job's life, whether it may have been written before]. A follow-up is [text, lane, due, whether it is a fire time,
@@ -338,7 +338,3 @@ function steps.take_dead()
   finish()
   return 1
 end
-
-local answer = steps[ARGV[1]]()
-finish()
-return answer

@@ -1,6 +1,5 @@
--- Jobs and runs that are in none of the lists in which somebody would find them. One script with _redis.lua and
--- _redis_firing.lua, which come before, and _redis_settling.lua. No step leaves such a thing; what lost it may have been an
--- earlier goscheduler, or somebody's hand.
+-- Jobs and runs that are in none of the lists in which somebody would find them. No step leaves such a thing; what lost
+-- it may have been an earlier goscheduler, or somebody's hand. _redis.lua comes before it.
 
 -- put_back_jobs, put_back_runs cursor count: looks at about so many, and puts back in line what is in no list. The answer is
 -- [cursor to go on from, how many were looked at, ids of what was put back]; the cursor is 0 after the last ones.

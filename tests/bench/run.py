@@ -26,6 +26,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "locks": {"rounds": 1, "locks": 200},
     "state": {"rounds": 1, "calls": 200},
     "tick": {"rounds": 1, "ticks": 10},
+    "single_add": {"rounds": 1, "jobs": 200},
     "large": {"rounds": 1, "many": 50_000, "due": 2_000},
     "million": {"rounds": 1, "jobs": 50_000, "few": 5_000, "due": 2_000},
 }

@@ -24,7 +24,7 @@ from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import InvalidArgument, StoreUnavailable, TransportUnavailable
 from goscheduler.events import EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_RECOVERED
 from goscheduler.jobstores._redis_client import ANSWER_WITHIN, SENTINEL_WITHIN, Sentinels, make_client
-from goscheduler.jobstores._redis_link import DIGEST, tells_of_replica
+from goscheduler.jobstores._redis_link import SCRIPTS, tells_of_replica
 from goscheduler.jobstores.redis import RedisJobStore
 from goscheduler.locks import acquire
 from goscheduler.locks._find import close_connections
@@ -272,13 +272,14 @@ class TestTakeover:
         store = opened(RedisJobStore(client=way.client()))
         store.add_job(make_job("a"))
         with redis.Redis(port=replica.port) as client:
-            assert client.script_exists(DIGEST) == [False]
+            digest = SCRIPTS["take_due"].digest
+            assert client.script_exists(digest) == [False]
             wait_for_copy(servers)
             promote(replica)
             way.leads_to(replica)
             master.kill()
             assert [run.job.id for run in requests.fire(store).runs] == ["a"]
-            assert client.script_exists(DIGEST) == [True]
+            assert client.script_exists(digest) == [True]
 
     def test_what_was_handed_out_and_not_copied_is_handed_out_with_a_higher_fence(
         self, servers, way, opened, make_job, requests
