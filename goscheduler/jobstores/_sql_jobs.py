@@ -103,7 +103,10 @@ class StoredJobs(BaseJobStore):
             self._dialect.notify(work.connection, self._tables)
 
         try:
-            self._database.write(add, seconds=CALL_SECONDS * (1 + len(jobs) // AT_ONCE))
+            if len(portions) == 1:
+                self._database.post(add)
+            else:
+                self._database.write(add, seconds=CALL_SECONDS * (1 + len(jobs) // AT_ONCE))
         except IntegrityError:
             raise ConflictingIdError(self._taken([job.id for job in jobs])) from None
 

@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from goscheduler._urls import masked
@@ -187,6 +194,20 @@ class Transactions:
             self._commit(transaction)
             return result
 
+    def post(self, step: Callable[[Work], None]) -> None:
+        """Write what ``step`` writes without a look at the answers: in one message, where the database takes such.
+
+        :raises UnknownOutcome: if it cannot be told whether it was written
+        """
+
+        def put(message: Any) -> None:
+            assert self._rows is not None, "the store was not started"
+            self.dialect.begin(message, self._tables)
+            step(Work(message, self._tables, self.dialect, self._rows))
+
+        if not self.dialect.sends_messages(self.engine) or self.send(put) is None:
+            self.write(step)
+
     def send(self, write: Callable[[Message], None], waits: bool = True) -> Message | None:
         """Return a message with its answers, having written what ``write`` put into it.
 
@@ -202,7 +223,8 @@ class Transactions:
             except connection.dialect.loaded_dbapi.Error as error:
                 if not message.take_back(error):
                     raise _unknown(error) from error
-                failure = DBAPIError(None, None, error)
+                is_taken = isinstance(error, connection.dialect.loaded_dbapi.IntegrityError)
+                failure = (IntegrityError if is_taken else DBAPIError)(None, None, error)
                 in_the_way = self.dialect.may_try_again(failure) or self.dialect.is_held(failure)
                 if error.sqlstate == REFUSAL or in_the_way:
                     return None
