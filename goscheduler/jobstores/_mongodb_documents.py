@@ -9,6 +9,7 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``_id``         the id of the job
 ``v``           a word that is different after every change: who changes a document names the one that was read
 ``here``        whether there is a job; false while only runs of it are left
+``new``         while flights may have a run of the job that is not in ``runs``
 ``fence``       the highest fence so far
 ``definition``  the job text; also that of all its runs that have none of their own
 ``lane``        executor, priority and task of the job, the last one empty where it has none

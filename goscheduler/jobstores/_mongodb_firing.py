@@ -88,7 +88,8 @@ class Firing:
 
     def fire(self) -> Fired:
         """Fire what is due, and write all of it."""
-        documents = self._work.looking.due("due", self._request, self._now)
+        found = self._work.looking.due("due", self._request, self._now)
+        documents = self._work.flights.completed(found, "due")
         self._flying = self._work.flights.may_take_off(len(documents))
         done: list[_Planned] = []
         error: Exception | None = None
@@ -179,6 +180,7 @@ class Firing:
         return writer.write(changes, owner)
 
     def _after(self, document: Document, plan: FiringPlan, fence: int) -> Document:
+        document = without(document, "new")
         if plan.suspended is not None:
             return {**without(document, "due"), "suspended": quoted(plan.suspended)}
         after = self._moved(document, plan)
@@ -217,7 +219,8 @@ class Claiming:
 
     def claim(self) -> Claimed:
         """Claim what is pending and due."""
-        documents = self._work.looking.due("ready", self._request, self._now)
+        found = self._work.looking.due("ready", self._request, self._now)
+        documents = self._work.flights.completed(found, "ready")
         self._room = dict(self._request.room)
         done: list[_Attempt] = []
         error: Exception | None = None
@@ -275,7 +278,7 @@ class Claiming:
             if "owner" in entries[index]:
                 live += 1
                 room[entry["lane"]["executor"]] -= 1
-        after = with_runs({**document, "fence": fence}, entries)
+        after = with_runs({**without(document, "new"), "fence": fence}, entries)
         for key in attempt.keys:
             if key.startswith("job:"):
                 after = with_runs(after, freed(after["runs"], key))

@@ -5,8 +5,9 @@ transaction. That costs half of what it does to write each run into the document
 document. Whatever else is to happen to it, be it cancelled, tried again or recovered, happens in the document of its
 job: before that it **lands** there. So a flight holds live runs of one owner, and nothing else.
 
-A document of a job that has none is added in a transaction, too, which asks for flights first: else a job that is
-added, or asked to run, in the moment in which another process fires it for the last time would not know of that run.
+A job that is added again, or asked to run, while its last run flies has a document that does not know of that run. Such
+a document is ``new`` until the job fires or a run of it is claimed. Before that, one question asks the flights for runs
+of all new jobs of a batch, and what they have lands. A later flight has none: it would have deleted the document.
 
 A server that is no member of a replica set has no transactions, and no flights.
 
@@ -53,10 +54,6 @@ _NO_TRANSACTIONS = (20, 263)
 
 class _Changed(Exception):
     """Nothing was written: somebody else was quicker, or it cannot be done in this way."""
-
-
-class _Flying(Exception):
-    """Nothing was written: there are runs in flights."""
 
 
 def can_fly(document: Document, plan: FiringPlan) -> bool:
@@ -118,10 +115,6 @@ class Flights:
         for flight in flights:
             self._writer.known.update((entry["id"], flight) for entry in flight["runs"])
 
-    def insert(self, document: Document) -> bool:
-        """Add the document of a job of which there is none; false if there is one, or a flight had a run of it."""
-        return self._insert([document]) or (not self.possible and self._writer.insert_plainly(document))
-
     def insert_all(self, documents: Sequence[Document]) -> Iterable[str]:
         """Add documents of jobs, all or none; return the ids of jobs that there are, or all if something else is."""
         if self._insert(documents):
@@ -133,29 +126,34 @@ class Flights:
         return [row["_id"] for row in there] or ids
 
     def _insert(self, documents: Sequence[Document]) -> bool:
-        """Add documents, unless there are some by their ids, or flights have runs of these jobs; such runs land.
-
-        Nobody can fire one of these jobs for the last time in between: either we see its flight, or the server sees
-        that both of us write the same document.
-        """
         if not self.possible:
             return False
-        ids = [document["_id"] for document in documents]
         try:
             with self._transaction() as session:
-                flying: Document = {"marks": FLIGHT, "runs.job": {"$in": ids}}
-                if self._jobs.find_one(flying, {"_id": 1}, session=session) is not None:
-                    raise _Flying
                 self._jobs.insert_many(documents, session=session)
-        except _Flying:
-            self.land_jobs(ids)
-            return False
         except BulkWriteError as error:
             duplicates(error)
             return False
         except _Changed:
             return False
         return True
+
+    def completed(self, documents: Sequence[Document], place: str) -> Sequence[Document]:
+        """Return documents that have all live runs of their jobs: what flights had of new ones has landed.
+
+        One that somebody has changed meanwhile at ``place`` is left for the next look.
+        """
+        new = [document["_id"] for document in documents if "new" in document]
+        if not new or not self.possible:
+            return documents
+        flights = self._jobs.find({"marks": FLIGHT, "runs.job": {"$in": new}}, {"runs.job": 1})
+        flying = {entry["job"] for flight in flights for entry in flight["runs"]}.intersection(new)
+        if not flying:
+            return documents
+        self.land_jobs(flying)
+        landed = {row["_id"]: row for row in self._jobs.find({"_id": {"$in": list(flying)}})}
+        latest = [landed.get(document["_id"], {}) if document["_id"] in flying else document for document in documents]
+        return [now for now, before in zip(latest, documents, strict=True) if now.get(place) == before[place]]
 
     def land(self, condition: Document, jobs: Collection[str] | None = None) -> None:
         """Move runs out of the flights that a condition finds; all, or those of some jobs."""

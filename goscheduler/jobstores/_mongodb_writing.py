@@ -61,10 +61,8 @@ class Writer:
         self._numbers = itertools.count(1)
         self.known: dict[str, Document] = {}
         """Run id → the document that it is in as we wrote it last, of runs of ours: it is not read when these end."""
-        self.insert: Callable[[Document], bool] = self.insert_plainly
-        """Adds a document; false if there is one by its id, or something else is known of its job by now."""
         self.insert_all: Callable[[Sequence[Document]], Iterable[str]] = self.insert_all_plainly
-        """Adds documents, and returns the ids of those of which the same is true."""
+        """Adds documents, and returns the ids of those that were there already."""
 
     def mark(self) -> str:
         """Return a word that nobody has used."""
@@ -85,7 +83,7 @@ class Writer:
     def add_all(self, documents: Sequence[Document]) -> set[str]:
         """Add documents, and return the ids of those that could not be added: something is known of their jobs."""
         for document in documents:
-            document["v"] = self.mark()
+            document.update(v=self.mark(), new=True)
         taken = set(self.insert_all([indexed(document) for document in documents]))
         if not taken:
             self.call()
@@ -118,13 +116,12 @@ class Writer:
 
     def _replace(self, job_id: str, before: Document | None, after: Document) -> bool:
         if before is None:
-            return is_empty(after) or self.insert(after)
+            return is_empty(after) or self._insert({**after, "new": True})
         if is_empty(after):
             return self._jobs.delete_one({"_id": job_id, "v": before["v"]}).deleted_count == 1
         return self._jobs.replace_one({"_id": job_id, "v": before["v"]}, after).matched_count == 1
 
-    def insert_plainly(self, document: Document) -> bool:
-        """Add a document; false if there is one by its id."""
+    def _insert(self, document: Document) -> bool:
         try:
             self._jobs.insert_one(document)
         except DuplicateKeyError:

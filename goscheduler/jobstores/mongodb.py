@@ -144,7 +144,7 @@ class MongoDBJobStore(BaseJobStore):
         self._writer = Writer(self._collections)
         self._looking = Looking(self._collections, self._server_time, self._hears)
         flights = Flights(self._collections, self._writer)
-        self._writer.insert, self._writer.insert_all = flights.insert, flights.insert_all
+        self._writer.insert_all = flights.insert_all
         self._work = Work(self._collections, Documents(records), self._writer, self._looking, flights)
         self._adding = Adding(self._work)
         self._owners = Owners(self._collections, self._looking, self._server_time)

@@ -16,7 +16,7 @@ from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
-from goscheduler.runs.transitions import called_off, crashed
+from goscheduler.runs.transitions import asked_for, called_off, crashed
 from goscheduler.testing.contract import MINUTE, NOW, Requests, StoreContract, failed, in_threads, succeeded
 from goscheduler.testing.model import against_the_model
 from goscheduler.triggers.date import DateTrigger
@@ -124,6 +124,13 @@ class TestFlyingJobs(StoreContract):
         assert store.settle([succeeded(run)]) == []
         later = requests.fire(peer, now=NOW + MINUTE, owner="owner-2").runs
         assert [run.job.id for run in later] == (["a", "c"] if many else ["a"])
+
+    def test_a_run_that_is_asked_for_while_another_one_flies_waits_for_it(self, store, peer, make_job, requests, fly):
+        (run,) = fly("a", max_instances=1)
+        peer.add_run(asked_for(make_job("a", max_instances=1), "asked", NOW))
+        assert requests.claim(peer, owner="owner-2").runs == []
+        assert store.settle([succeeded(run)]) == []
+        assert [run.id for run in requests.claim(peer, owner="owner-2").runs] == ["asked"]
 
     def test_the_runs_of_an_owner_that_is_lost_are_run_again_and_his_ends_are_refused(self, store, peer, requests, fly):
         runs = fly(*"abcd")
