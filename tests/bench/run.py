@@ -27,6 +27,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "state": {"rounds": 1, "calls": 200},
     "tick": {"rounds": 1, "ticks": 10},
     "single_add": {"rounds": 1, "jobs": 200},
+    "several": {"rounds": 1, "jobs": 5_000},
     "large": {"rounds": 1, "many": 50_000, "due": 2_000},
     "million": {"rounds": 1, "jobs": 50_000, "few": 5_000, "due": 2_000},
 }
