@@ -218,29 +218,30 @@ class Job:
         return self._jobstore_alias is None
 
     @property
-    def _place(self) -> str | None:
+    def jobstore(self) -> str | None:
+        """The alias of the store that has the job; of a pending job, the alias of the store that it is meant for."""
         return self._jobstore_alias or self._waits_for
 
     def modify(self, **changes: Any) -> Job:
         """Change attributes of the job; all of them or, if one is refused, none."""
-        return self._adopt(self._scheduler.modify_job(self.id, self._place, **changes))
+        return self._adopt(self._scheduler.modify_job(self.id, self.jobstore, **changes))
 
     def reschedule(self, trigger: Any, **trigger_args: Any) -> Job:
         """Give the job another trigger and compute its next run from now."""
-        return self._adopt(self._scheduler.reschedule_job(self.id, self._place, trigger, **trigger_args))
+        return self._adopt(self._scheduler.reschedule_job(self.id, self.jobstore, trigger, **trigger_args))
 
     def pause(self) -> Job:
         """Stop firing until :meth:`resume`."""
-        return self._adopt(self._scheduler.pause_job(self.id, self._place))
+        return self._adopt(self._scheduler.pause_job(self.id, self.jobstore))
 
     def resume(self) -> Job:
         """Fire again, from now on. A job whose trigger has ended meanwhile is removed."""
-        resumed = self._scheduler.resume_job(self.id, self._place)
+        resumed = self._scheduler.resume_job(self.id, self.jobstore)
         return self if resumed is None else self._adopt(resumed)
 
     def remove(self) -> None:
         """Remove the job. After that no new run of it starts."""
-        self._scheduler.remove_job(self.id, self._place)
+        self._scheduler.remove_job(self.id, self.jobstore)
 
     def _adopt(self, stored: Job) -> Job:
         """Make this handle show what the store has now."""

@@ -24,7 +24,7 @@ def job_row(job: Job) -> View:
         "next_run_time": job.next_run_time,
         "trigger": str(job.trigger),
         "suspended": job.suspended,
-        "jobstore": job._jobstore_alias,
+        "jobstore": job.jobstore,
         "executor": job.executor,
         "task": job.func_ref,
         "tags": job.tags,

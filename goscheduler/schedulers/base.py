@@ -222,14 +222,19 @@ class BaseScheduler(SchedulerLife):
         next_run_time: Any = undefined,
         jobstore: str = "default",
         executor: Any = undefined,
+        *,
+        replace_existing: bool = True,
         **options: Any,
     ) -> Callable[[_F], _F]:
-        """Return a decorator that adds the function as a job, replacing one with the same id."""
+        """Return a decorator that adds the function as a job; one with the same id is replaced unless you say otherwise.
+
+        ``options`` are the other arguments of :meth:`add_job`, ``if_exists`` among them, and those of the trigger.
+        """
 
         def decorate(func: _F) -> _F:
             self.add_job(
                 func, trigger, args, kwargs, id, name, misfire_grace_time, coalesce, max_instances, next_run_time,
-                jobstore, executor, True, **options,
+                jobstore, executor, replace_existing, **options,
             )
             return func
 

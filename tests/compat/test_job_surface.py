@@ -65,6 +65,16 @@ def test_a_job_has_the_attributes_of_apschedulers(running: ManualScheduler) -> N
     assert not job.pending
 
 
+def test_a_job_tells_its_store_while_it_waits_and_when_it_is_in_there(scheduler: ManualScheduler) -> None:
+    scheduler.add_jobstore("memory", "other")
+    job = add(scheduler, jobstore="other")
+    assert (job.jobstore, job.pending) == ("other", True)
+    scheduler.start()
+    assert (job.jobstore, job.pending) == ("other", False)
+    with pytest.raises(AttributeError):
+        job.jobstore = "default"  # type: ignore[misc]
+
+
 def test_an_id_that_is_not_given_is_made_up(running: ManualScheduler) -> None:
     first, second = running.add_job(noop, "interval", hours=1), running.add_job(noop, "interval", hours=1)
     assert first.id != second.id

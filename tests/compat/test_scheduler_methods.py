@@ -391,6 +391,29 @@ def test_scheduled_job_returns_the_function_itself_and_replaces(scheduler: Manua
     assert [str(job.trigger) for job in scheduler.get_jobs()] == ["interval[2:00:00]"]
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"replace_existing": True}, "interval[2:00:00]"),
+        ({"if_exists": "replace"}, "interval[2:00:00]"),
+        ({"if_exists": "keep"}, "interval[1:00:00]"),
+    ],
+)
+def test_scheduled_job_can_be_told_what_to_do_about_a_taken_id(
+    running: ManualScheduler, given: dict[str, Any], kept: str
+) -> None:
+    for hours in (1, 2):
+        running.scheduled_job("interval", id="a", hours=hours, **given)(noop)
+    assert [str(job.trigger) for job in running.get_jobs()] == [kept]
+
+
+@pytest.mark.parametrize("given", [{"replace_existing": False}, {"if_exists": "error"}])
+def test_scheduled_job_can_be_told_to_refuse_a_taken_id(running: ManualScheduler, given: dict[str, Any]) -> None:
+    running.scheduled_job("interval", id="a", hours=1)(noop)
+    with pytest.raises(ConflictingIdError):
+        running.scheduled_job("interval", id="a", hours=2, **given)(noop)
+
+
 def test_every_argument_of_scheduled_job_can_be_given_by_position(running: ManualScheduler) -> None:
     when = START + timedelta(days=3)
     arguments = ("interval", [1], {"k": 2}, "id", "name", 7, False, 3, when, "default", "default")
