@@ -39,7 +39,7 @@ from zoneinfo import ZoneInfo
 
 from goscheduler import _codec_types
 from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
-from goscheduler.times import astimezone
+from goscheduler.times import astimezone, in_standard_zone
 
 MAX_DEPTH = 100
 MAX_SIZE = 16 * 1024 * 1024
@@ -196,6 +196,8 @@ def _encode_dict(mapping: dict[Any, Any], room: int, *, attributes: bool = False
 
 def _encode_object(value: Any, room: int) -> dict[str, Any]:
     known = _codec_types.of_class(type(value))
+    if known is None and isinstance(value, tzinfo):
+        return _encode_zone(value, room)
     if known is None:
         raise _Refused(f"{shown(value)} is of type {type(value).__module__}.{type(value).__qualname__}", value)
     _check_room(value, room)
@@ -250,13 +252,18 @@ def _encode_moment(name: str, value: datetime | time) -> dict[str, Any]:
     return encoded
 
 
+def _encode_zone(value: tzinfo, _room: int) -> dict[str, Any]:
+    return {_TAG: "zone", "value": zone_text(value)}
+
+
 def zone_text(zone: tzinfo) -> str:
     """Return the name under which :func:`read_zone` finds a zone again."""
     if zone is timezone.utc:
         return "Z"
-    if type(zone) is ZoneInfo and zone.key is not None:
+    zone = astimezone(zone) or zone
+    if isinstance(zone, ZoneInfo) and zone.key is not None:
         return zone.key
-    if type(zone) is not timezone:
+    if not isinstance(zone, timezone):
         raise _Refused(f"{shown(zone)} is a time zone without a name; use zoneinfo.ZoneInfo", zone)
     offset = zone.utcoffset(None)
     ahead, behind = divmod(abs(offset), timedelta(seconds=1))
@@ -278,12 +285,12 @@ _ENCODERS: dict[type, Callable[[Any, int], Any]] = {
     tuple: lambda value, room: {_TAG: "tuple", "value": _encode_items(value, room)},
     set: lambda value, room: _encode_members("set", value, room),
     frozenset: lambda value, room: _encode_members("frozenset", value, room),
-    datetime: lambda value, _room: _encode_moment("datetime", value),
+    datetime: lambda value, _room: _encode_moment("datetime", in_standard_zone(value)),
     time: lambda value, _room: _encode_moment("time", value),
     date: lambda value, _room: {_TAG: "date", "value": value.isoformat()},
     timedelta: lambda value, _room: {_TAG: "timedelta", "value": [value.days, value.seconds, value.microseconds]},
-    timezone: lambda value, _room: {_TAG: "zone", "value": zone_text(value)},
-    ZoneInfo: lambda value, _room: {_TAG: "zone", "value": zone_text(value)},
+    timezone: _encode_zone,
+    ZoneInfo: _encode_zone,
     Decimal: _encode_decimal,
     UUID: lambda value, _room: {_TAG: "uuid", "value": str(value)},
     bytes: lambda value, _room: {_TAG: "bytes", "value": base64.b64encode(value).decode()},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from numbers import Real
 from zoneinfo import ZoneInfo
@@ -23,6 +24,8 @@ SECOND = 1_000_000
 """One second as a distance between instants."""
 
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(/[A-Za-z0-9_+-]{1,32}){0,3}")
+#: The path of a file as dateutil knows it, on this machine or in the archive that it brings along.
+_ZONE_FILE = re.compile(rf"(?:^|/zoneinfo/(?:posix/)?)({_ZONE_NAME.pattern})$")
 _DATE_TIME = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})"
     r"([ T](?P<hour>\d{1,2}):(?P<minute>\d{2})(:(?P<second>\d{2})(\.(?P<fraction>\d{1,9}))?)?"
@@ -48,7 +51,8 @@ _logger = guarded_logger("goscheduler.times")
 def astimezone(obj: str | tzinfo | None) -> tzinfo | None:
     """Return the zone that ``obj`` names or is; None stays None.
 
-    Zones of pytz become the ``zoneinfo`` zone of the same name, so that wall times can be built with them.
+    Zones of pytz and dateutil become the ``zoneinfo`` zone of the same name, so that wall times can be built with them
+    and stores can write them down.
     """
     if obj is None:
         return None
@@ -95,9 +99,11 @@ def _zones_are_installed() -> bool:
 
 
 def _standard_zone(zone: tzinfo) -> tzinfo:
-    """Return the standard library's equivalent of a pytz zone; any other zone as it is."""
+    """Return the standard library's equivalent of a zone of pytz or dateutil; any other zone as it is."""
+    if type(zone).__module__.startswith("dateutil."):
+        return _standard_zone_of_dateutil(zone)
     name = getattr(zone, "zone", None)
-    if name == "local" or zone.tzname(None) == "local":
+    if name == "local" or _says_local(zone):
         raise InvalidArgument(
             "Unable to determine the name of the local timezone -- you must explicitly specify the name of the local "
             "timezone. Please refrain from using timezones like EST to prevent problems with daylight saving time. "
@@ -107,8 +113,46 @@ def _standard_zone(zone: tzinfo) -> tzinfo:
         )
     if isinstance(name, str):
         return _zone_by_name(name)
+    offset = zone.utcoffset(None) if hasattr(zone, "localize") else None
+    return zone if offset is None else timezone(offset)
+
+
+def _says_local(zone: tzinfo) -> bool:
+    try:
+        return zone.tzname(None) == "local"
+    except (NotImplementedError, TypeError, AttributeError):  # without a moment, not every zone can answer
+        return False
+
+
+def _standard_zone_of_dateutil(zone: tzinfo) -> tzinfo:
+    """Return the zone of the file that ``zone`` was read from, or its offset if it has one for ever, or ``zone``."""
+    file = _ZONE_FILE.search(getattr(zone, "_filename", None) or "")
+    if file is not None:
+        with suppress(InvalidArgument):  # a file of the user's own may lie anywhere
+            return _zone_by_name(file[1])
     offset = zone.utcoffset(None)
-    return timezone(offset) if offset is not None and hasattr(zone, "localize") else zone
+    return zone if offset is None else timezone(offset)
+
+
+def in_standard_zone(moment: datetime) -> datetime:
+    """Return the same instant in a zone that can be written down: the one that its own zone names, else its offset.
+
+    What has no zone, or one that tells neither, stays as it is.
+    """
+    if moment.tzinfo is None or _can_be_written(moment.tzinfo):
+        return moment
+    zone: tzinfo | None = None
+    with suppress(InvalidArgument):  # a name that is not known here
+        zone = astimezone(moment.tzinfo)
+    with suppress(NotImplementedError):
+        offset = moment.utcoffset()
+        if offset is not None:
+            return moment.astimezone(zone if _can_be_written(zone) else timezone(offset))
+    return moment
+
+
+def _can_be_written(zone: tzinfo | None) -> bool:
+    return isinstance(zone, timezone) or (isinstance(zone, ZoneInfo) and zone.key is not None)
 
 
 def local_timezone() -> tzinfo:
@@ -173,12 +217,26 @@ def timedelta_seconds(delta: timedelta) -> float:
 
 
 def localize(dt: datetime, tzinfo: tzinfo) -> datetime:
-    """Return the wall time ``dt`` in a zone; one that a clock change leaves out is shifted forward by the change."""
-    return normalize(dt.replace(tzinfo=tzinfo))
+    """Return the wall time ``dt`` in a zone; one that a clock change leaves out is shifted forward by the change.
+
+    A zone of pytz does it in its own manner.
+    """
+    own = getattr(tzinfo, "localize", None)
+    if own is None:
+        return normalize(dt.replace(tzinfo=tzinfo))
+    localized: datetime = own(dt)
+    return localized
 
 
 def normalize(dt: datetime) -> datetime:
-    """Return ``dt`` with a wall time that exists: inside a gap it is shifted forward by the length of the gap."""
+    """Return ``dt`` with a wall time that exists: inside a gap it is shifted forward by the length of the gap.
+
+    One in a zone of pytz gets the offset that is in force at its instant.
+    """
+    own = getattr(dt.tzinfo, "normalize", None)
+    if own is not None:
+        normalized: datetime = own(dt)
+        return normalized
     gap = _gap_around(dt)
     return dt if gap is None else dt.replace(fold=0) + gap
 

@@ -193,7 +193,7 @@ class Firing:
         else:
             moved = row.moved(
                 next_run=None if following is None else instant(following), fence=fence,
-                zone="Z" if following is None else zone_text(following.tzinfo),
+                zone="Z" if following is None else zone_text(following),
                 finished=instant(self._request.now) if following is None else None,
             )  # fmt: skip
             part.step.replace(row.key, moved.text)

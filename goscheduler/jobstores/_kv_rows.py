@@ -193,7 +193,7 @@ class Rows:
         """Return a job as a row in a new place."""
         row = JobRow(
             job.id, job.executor, job.task, job.priority, moment(job.next_run_time),
-            "Z" if job.next_run_time is None else zone_text(job.next_run_time.tzinfo), fence, job.suspended,
+            "Z" if job.next_run_time is None else zone_text(job.next_run_time), fence, job.suspended,
             [limit.name for limit in job.limits], job.life.paused_by, moment(job.life.finished_at), born or unique(),
             (), self.records.job_text(job),
         )  # fmt: skip

@@ -96,7 +96,7 @@ class Documents:
         changed = redefined(without_job(document), text)
         changed.update(here=True, lane=lane_of(job), zone="Z")
         if job.next_run_time is not None:
-            changed.update(next=instant(job.next_run_time), zone=zone_text(job.next_run_time.tzinfo))
+            changed.update(next=instant(job.next_run_time), zone=zone_text(job.next_run_time))
         if job.suspended is not None:
             changed["suspended"] = quoted(job.suspended)
         elif "next" in changed:

@@ -201,7 +201,7 @@ class Firing:
         following = plan.next_run_time
         if following is not None:
             at = instant(following)
-            return {**document, "next": at, "zone": zone_text(following.tzinfo), "due": {**document["lane"], "at": at}}
+            return {**document, "next": at, "zone": zone_text(following), "due": {**document["lane"], "at": at}}
         if plan.keep:
             return {**without(document, "due", "next"), "finished": instant(self._now)}
         return without_job(document)

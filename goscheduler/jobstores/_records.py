@@ -26,7 +26,7 @@ from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Run, Source, m
 from goscheduler.runs.records import Record
 from goscheduler.serializers import JSONSerializer, PickleSerializer, Serializer, bound
 from goscheduler.tasks import Target, restore
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import UTC, from_instant, in_standard_zone, instant
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
 from goscheduler.triggers.cron import CronTrigger
@@ -171,8 +171,8 @@ def run_head(run: Run, due: int | None = None) -> str:
     at = due if scheduled_at is due_at else instant(scheduled_at)
     # On the path of every firing: put together by hand, for a third of the time.
     return (
-        f"[{RUN_SCHEMA},{_quote(job.id)},{at},{_quote(zone_text(scheduled_at.tzinfo))},"
-        f'{due},{_quote(zone_text(due_at.tzinfo))},{attempt},"{str.__str__(source)}",{coalesced},{crashes}]'
+        f"[{RUN_SCHEMA},{_quote(job.id)},{at},{_quote(zone_text(scheduled_at))},"
+        f'{due},{_quote(zone_text(due_at))},{attempt},"{str.__str__(source)}",{coalesced},{crashes}]'
     )
 
 
@@ -270,9 +270,9 @@ def history_record(text: str) -> Record:
 _MOMENTS = [1 + Record._fields.index(name) for name in ("scheduled_at", "started_at", "finished_at")]
 
 
-def zone_text(zone: tzinfo | None) -> str:
-    """Return the name of a zone; a zone without one is written as UTC."""
-    return "Z" if zone is UTC or zone is None else _zone_text(zone)
+def zone_text(moment: datetime) -> str:
+    """Return the name of the zone that a moment is in; a zone without a name is written as its offset then."""
+    return "Z" if moment.tzinfo is UTC else _zone_text(in_standard_zone(moment).tzinfo)
 
 
 @lru_cache(maxsize=512)

@@ -187,7 +187,7 @@ class Desk:
         return [
             job.id, due.live, _fate(plan),
             "" if following is None else str(instant(following)),
-            "Z" if following is None else zone_text(following.tzinfo),
+            "Z" if following is None else zone_text(following),
             str(fence), quoted(plan.suspended),
             [rows.started(run, due.definition, items) for run in plan.start],
             [rows.started(run, due.definition, items) for run in plan.wait],

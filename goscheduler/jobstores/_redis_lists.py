@@ -69,7 +69,7 @@ class Firings:
         group.cells.extend((run.job.id, based_on, run.id, head.next_run, str(number)))
         if following is not None:
             time = str(instant(following))
-            new = head._replace(due=time, next_run=time, zone=zone_text(following.tzinfo), fence=str(fence))
+            new = head._replace(due=time, next_run=time, zone=zone_text(following), fence=str(fence))
             group.cells.extend((new.text, time))
 
     def arguments(self) -> list[str]:

@@ -128,7 +128,7 @@ class Rows:
         next_run = moment(job.next_run_time)
         return JobHead(
             stamp, lane_of(job), "" if job.suspended is not None else next_run, next_run,
-            "Z" if job.next_run_time is None else zone_text(job.next_run_time.tzinfo), "0", quoted(job.suspended),
+            "Z" if job.next_run_time is None else zone_text(job.next_run_time), "0", quoted(job.suspended),
             limits_text(job), quoted(job.life.paused_by), moment(job.life.finished_at),
         )  # fmt: skip
 

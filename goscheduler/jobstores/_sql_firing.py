@@ -78,7 +78,7 @@ class Decisions:
         time = None if following is None else instant(following)
         self.moved.append({
             "id": job.id, "due": time, "next_run": time, "fence": fence,
-            "zone": "Z" if following is None else zone_text(following.tzinfo),
+            "zone": "Z" if following is None else zone_text(following),
             "finished": instant(self.now) if following is None else None,
         })  # fmt: skip
         job.next_run_time = following

@@ -140,7 +140,7 @@ class Rows:
         return JobRow(
             job.id, options.executor or DEFAULT_EXECUTOR, job.task, job.priority,
             None if job.suspended is not None else next_run, next_run,
-            "Z" if job.next_run_time is None else zone_text(job.next_run_time.tzinfo), 0, quoted(job.suspended),
+            "Z" if job.next_run_time is None else zone_text(job.next_run_time), 0, quoted(job.suspended),
             self.records.job_text(job), limits_text(job), count, moment(last_run), moment(last_success), quoted(error),
             None if outcome is None else outcome.value, paused_by, moment(finished_at),
         )  # fmt: skip

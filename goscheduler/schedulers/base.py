@@ -226,7 +226,7 @@ class BaseScheduler(SchedulerLife):
         replace_existing: bool = True,
         **options: Any,
     ) -> Callable[[_F], _F]:
-        """Return a decorator that adds the function as a job; one with the same id is replaced unless you say otherwise.
+        """Return a decorator that adds the function as a job; by default it replaces one with the same id.
 
         ``options`` are the other arguments of :meth:`add_job`, ``if_exists`` among them, and those of the trigger.
         """

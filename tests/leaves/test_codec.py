@@ -14,6 +14,8 @@ from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
 import pytest
+import pytz
+from dateutil import tz as dateutil_tz
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -243,11 +245,67 @@ def test_a_subclass_of_a_registered_class_is_refused() -> None:
         encode(Special(1, 2))
 
 
-def test_a_time_zone_without_a_name_is_refused() -> None:
-    class Odd(tzinfo): ...
+class Odd(tzinfo):
+    """A zone of the user's own, without a name."""
 
+    zone: str | None = None
+
+
+class Shifted(Odd):
+    def utcoffset(self, dt: datetime | None) -> timedelta:
+        return timedelta(hours=3)
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 1, 1, tzinfo=Odd()), time(12, tzinfo=Shifted()), Odd(), Shifted()])
+def test_a_time_zone_without_a_name_is_refused(value: object) -> None:
     with pytest.raises(InvalidArgument, match=r"value\[0\] cannot be stored: .* is a time zone without a name"):
-        encode([datetime(2026, 1, 1, tzinfo=Odd())])
+        encode([value])
+
+
+def test_a_zone_whose_name_is_not_known_is_refused_by_that_name() -> None:
+    unknown = Odd()
+    unknown.zone = "Europe/Nowhere"
+    with pytest.raises(InvalidArgument, match="Unknown timezone 'Europe/Nowhere'"):
+        encode([unknown])
+
+
+PYTZ_BERLIN = pytz.timezone("Europe/Berlin")
+TWICE = datetime(2026, 10, 25, 2, 30)
+
+
+@pytest.mark.parametrize(
+    ("value", "zone"),
+    [
+        (PYTZ_BERLIN.localize(TWICE, is_dst=True), "Europe/Berlin"),
+        (PYTZ_BERLIN.localize(TWICE, is_dst=False), "Europe/Berlin"),
+        (pytz.utc.localize(TWICE), "UTC"),
+        (pytz.FixedOffset(90).localize(TWICE), "UTC+01:30"),
+        (TWICE.replace(tzinfo=dateutil_tz.gettz("Europe/Berlin"), fold=1), "Europe/Berlin"),
+        (TWICE.replace(tzinfo=dateutil_tz.tzutc()), "UTC"),
+        (TWICE.replace(tzinfo=dateutil_tz.tzstr("EST5EDT")), "UTC-05:00"),
+        (TWICE.replace(tzinfo=Shifted()), "UTC+03:00"),
+    ],
+    ids=str,
+)
+def test_a_moment_in_a_zone_of_another_library_comes_back_in_the_zone_that_it_names_or_with_its_offset(
+    value: datetime, zone: str
+) -> None:
+    back = loads(dumps(value))
+    assert (back.timestamp(), str(back.tzinfo)) == (value.timestamp(), zone)
+
+
+@pytest.mark.parametrize(
+    ("value", "zone"),
+    [
+        (PYTZ_BERLIN, ZoneInfo("Europe/Berlin")),
+        (dateutil_tz.gettz("Europe/Berlin"), ZoneInfo("Europe/Berlin")),
+        (pytz.FixedOffset(90), timezone(timedelta(minutes=90))),
+        (dateutil_tz.tzoffset("X", 5400), timezone(timedelta(minutes=90))),
+    ],
+    ids=repr,
+)
+def test_a_zone_of_another_library_comes_back_as_the_standard_one(value: tzinfo, zone: tzinfo) -> None:
+    assert loads(dumps(value)) == zone
 
 
 def test_a_value_that_contains_itself_is_refused() -> None:

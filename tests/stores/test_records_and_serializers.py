@@ -9,6 +9,8 @@ from datetime import datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 import pytest
+import pytz
+from dateutil import tz as dateutil_tz
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +25,7 @@ from goscheduler.runs.transitions import asked_for
 from goscheduler.serializers import JSONSerializer, PickleSerializer, bound
 from goscheduler.testing.contract import NOW, JobMaker, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
+from goscheduler.triggers.cron import CronTrigger
 from goscheduler.triggers.date import DateTrigger
 
 SECRET, OTHER = "a secret of some length", "another one, as long"
@@ -153,9 +156,27 @@ def test_what_is_no_run_and_no_record_is_a_codec_error(records, text):
         history_record(text)
 
 
-@pytest.mark.parametrize("zone", [timezone.utc, ZoneInfo("Asia/Tokyo"), timezone(timedelta(hours=-3, minutes=30))])
-def test_zones_are_read_back(zone):
-    assert read_zone(zone_text(zone)).utcoffset(NOW) == zone.utcoffset(NOW)
+ZONES = [
+    timezone.utc,
+    ZoneInfo("Asia/Tokyo"),
+    timezone(timedelta(hours=-3, minutes=30)),
+    pytz.timezone("Asia/Tokyo"),
+    dateutil_tz.gettz("Asia/Tokyo"),
+    dateutil_tz.tzstr("EST5EDT"),
+]
+
+
+@pytest.mark.parametrize("zone", ZONES, ids=repr)
+def test_the_zone_of_a_moment_is_read_back(zone):
+    moment = NOW.astimezone(zone)
+    assert read_zone(zone_text(moment)).utcoffset(NOW) == moment.utcoffset()
+
+
+def test_a_trigger_in_a_zone_without_a_name_is_refused_by_its_place(records):
+    job = MAKE_JOB("a", trigger=DateTrigger(NOW))
+    job.trigger = CronTrigger(hour=1, timezone=dateutil_tz.tzstr("EST5EDT"))
+    with pytest.raises(InvalidArgument, match=r"job a\[trigger\]\.timezone cannot be stored: .* without a name"):
+        records.job_text(job)
 
 
 @pytest.mark.parametrize("make", [JSONSerializer, PickleSerializer])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
+import copy
 import math
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
+import pytz
+from dateutil import tz as dateutil_tz
+from dateutil.zoneinfo import get_zonefile_instance
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +19,7 @@ from goscheduler.errors import InvalidArgument
 
 UTC = timezone.utc
 BERLIN = ZoneInfo("Europe/Berlin")
+PYTZ_BERLIN = pytz.timezone("Europe/Berlin")
 LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
 APIA = ZoneInfo("Pacific/Apia")
 CHANGING_ZONES = [BERLIN, LORD_HOWE, APIA, ZoneInfo("America/New_York"), ZoneInfo("Africa/Cairo")]
@@ -117,17 +121,50 @@ def test_a_zone_that_only_knows_it_is_local_is_refused(zone: tzinfo) -> None:
         times.astimezone(zone)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pytz") is None, reason="pytz is not installed")
 def test_zones_of_pytz_become_those_of_the_standard_library() -> None:
-    import pytz
-
-    assert times.astimezone(pytz.timezone("Europe/Berlin")) is BERLIN
+    assert times.astimezone(PYTZ_BERLIN) is BERLIN
     assert times.astimezone(pytz.utc) is UTC
     assert times.astimezone(pytz.FixedOffset(90)) == timezone(timedelta(minutes=90))
-    moment = pytz.timezone("Europe/Berlin").localize(datetime(2026, 7, 1, 12))
+    moment = PYTZ_BERLIN.localize(datetime(2026, 7, 1, 12))
     converted = times.convert_to_datetime(moment, None, "run_date")
     assert converted == datetime(2026, 7, 1, 12, tzinfo=BERLIN)
     assert converted.tzinfo is BERLIN
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (dateutil_tz.gettz("Europe/Berlin"), BERLIN),
+        (get_zonefile_instance().get("America/Lima"), ZoneInfo("America/Lima")),
+        (dateutil_tz.tzutc(), UTC),
+        (dateutil_tz.tzoffset("BRST", -10800), timezone(timedelta(hours=-3))),
+    ],
+    ids=["a file", "the archive of dateutil", "UTC", "an offset"],
+)
+def test_zones_of_dateutil_become_those_of_the_standard_library(theirs: tzinfo, ours: tzinfo) -> None:
+    assert times.astimezone(theirs) == ours
+
+
+@pytest.mark.parametrize("zone", [dateutil_tz.tzstr("EST5EDT"), NamedZone(None)], ids=["rules", "own"])
+def test_a_zone_without_a_name_whose_offset_changes_stays_what_it_is(zone: tzinfo) -> None:
+    assert times.astimezone(zone) is zone
+
+
+def test_a_zone_file_of_the_users_own_is_not_taken_for_one_of_the_database() -> None:
+    own = copy.copy(dateutil_tz.gettz("Europe/Berlin"))
+    own._filename = "/home/me/zoneinfo/My/Place"
+    assert times.astimezone(own) is own
+
+
+@pytest.mark.parametrize(("hour", "shown"), [(1, "01:30 CET"), (2, "03:30 CEST"), (3, "03:30 CEST")])
+def test_a_wall_time_in_a_zone_of_pytz_has_the_offset_of_that_day(hour: int, shown: str) -> None:
+    wall = datetime(2026, 3, 29, hour, 30)
+    assert f"{times.normalize(times.localize(wall, PYTZ_BERLIN)):%H:%M %Z}" == shown
+
+
+def test_what_arithmetic_leaves_in_a_zone_of_pytz_is_put_right_by_normalize() -> None:
+    moment = times.localize(datetime(2026, 3, 28, 12), PYTZ_BERLIN) + timedelta(days=1)
+    assert f"{times.normalize(moment):%H:%M %Z}" == "13:00 CEST"
 
 
 @pytest.mark.parametrize("error", [LookupError("no"), ValueError("no"), OSError("no"), UserWarning("no")])
