@@ -25,7 +25,7 @@ from goscheduler.options import DEFAULTS, OPTION_NAMES, JobOptions, parse_option
 from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Run, Source, make
 from goscheduler.runs.records import Record
 from goscheduler.serializers import JSONSerializer, PickleSerializer, Serializer, bound
-from goscheduler.tasks import Target, restore
+from goscheduler.tasks import PROCESS_TASKS, Target, TaskRegistry, restore
 from goscheduler.times import UTC, from_instant, in_standard_zone, instant
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
@@ -56,8 +56,11 @@ class UnreadableJob(GoSchedulerError):
 class Records:
     """Writes and reads for one store."""
 
-    def __init__(self, host: JobHost, alias: str, serializer: Serializer | None = None, place: str = "") -> None:
+    def __init__(
+        self, host: JobHost | None, alias: str, serializer: Serializer | None = None, place: str = ""
+    ) -> None:
         self._host = host
+        self._tasks = TaskRegistry(PROCESS_TASKS) if host is None else host._tasks
         self._alias = alias
         self._serializer = JSONSerializer() if serializer is None else serializer
         if isinstance(self._serializer, (JSONSerializer, PickleSerializer)):
@@ -102,7 +105,7 @@ class Records:
     ) -> Job:
         """Return a job; one that cannot be read is suspended."""
         job = Job.__new__(Job)
-        job._scheduler, job._jobstore_alias, job._waits_for = self._host, self._alias, None
+        job._scheduler, job._jobstore_alias, job._waits_for = self._host, self._alias, None  # type: ignore[assignment]
         job.id, job.next_run_time, job.life, job.suspended = job_id, next_run_time, life, suspended
         try:
             ref, job.name, job.args, kwargs, job.trigger, job.options, _ = self._definition(text, f"job {job_id}")
@@ -131,7 +134,7 @@ class Records:
 
     def _function(self, ref: str) -> Target:
         """Return what a job runs; something that says why, where that cannot be found. Nothing is imported."""
-        tasks = self._host._tasks
+        tasks = self._tasks
         if ":" not in ref:
             return restore(ref)
         if tasks.registered_only:

@@ -29,6 +29,7 @@ from goscheduler.jobstores._sql_rows import Rows
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores._sql_watchdog import Watchdog
 from goscheduler.plugins import require_clear_login
+from goscheduler.refs import maybe_ref
 
 #: How often a transaction is tried that others are in the way of.
 TRIES = 5
@@ -47,9 +48,10 @@ class RowsHeldError(Exception):
 class Transactions:
     """Reads and writes for one store."""
 
-    def __init__(self, tables: Tables, url: Any, engine: Engine | None, options: Mapping[str, Any]) -> None:
+    def __init__(self, tables: Tables, url: Any, given: Engine | str | None, options: Mapping[str, Any]) -> None:
         self._tables = tables
-        self._owns_engine = engine is None
+        self._owns_engine = given is None
+        engine: Engine | None = maybe_ref(given)
         self.dialect: Dialect = _dialect(url if engine is None else engine.url)
         self.engine = self._create_engine(url, dict(options)) if engine is None else self.dialect.adopt(engine)
         self.dialect.prepare(self.engine)

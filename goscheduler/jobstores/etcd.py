@@ -20,6 +20,7 @@ from goscheduler.jobstores._etcd_wire import CONNECT_WITHIN, Watch, Wire
 from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step, read_all
 from goscheduler.jobstores._kv_store import KeyValueJobStore
 from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path, one_address, read_url
+from goscheduler.refs import maybe_ref
 
 if TYPE_CHECKING:
     from goscheduler.serializers import Serializer
@@ -66,7 +67,7 @@ class EtcdJobStore(KeyValueJobStore):
         if client is None:
             wire, closes = connect(login, **{"timeout": ANSWER_WITHIN, **connect_args}), True
         else:
-            wire, closes = wire_of(client), close_connection_on_exit
+            wire, closes = wire_of(maybe_ref(client)), close_connection_on_exit
         server = _Etcd(wire, f"{self._path}/", closes)
         super().__init__(server, _Leases(server), serializer, server_time)
 

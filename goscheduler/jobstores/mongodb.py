@@ -72,6 +72,7 @@ from goscheduler.jobstores._mongodb_writing import Change, Writer
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
+from goscheduler.refs import maybe_ref
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import UTC, from_instant, instant
@@ -96,7 +97,7 @@ class MongoDBJobStore(BaseJobStore):
         self,
         database: str = "goscheduler",
         collection: str = "jobs",
-        client: MongoClient[Document] | None = None,
+        client: MongoClient[Document] | str | None = None,
         pickle_protocol: int | None = None,
         *,
         url: str | None = None,
@@ -110,7 +111,7 @@ class MongoDBJobStore(BaseJobStore):
         self._database = check_name("database", database)
         self._prefix = check_name("collection", collection)
         self._connect = None if client is not None else (url, connect_args)
-        self.client: MongoClient[Document] = create_client(url, connect_args) if client is None else client
+        self.client: MongoClient[Document] = create_client(url, connect_args) if client is None else maybe_ref(client)
         self._process = os.getpid()
         self._serializer = serializer
         self._server_time = server_time

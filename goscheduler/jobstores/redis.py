@@ -40,6 +40,7 @@ from goscheduler.jobstores._redis_rows import (
 from goscheduler.jobstores._redis_settling import Settling
 from goscheduler.jobstores._redis_strays import Strays
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
+from goscheduler.refs import maybe_ref
 from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.times import UTC, duration, from_instant, instant
@@ -83,7 +84,7 @@ class RedisJobStore(BaseJobStore):
     ) -> None:
         if client is not None and (url is not None or db or connect_args):
             raise InvalidArgument("Give client alone, or url, or host and the like", field="client")
-        self._given = client
+        self._given = client = maybe_ref(client)
         if client is None:
             client = make_client(url, connect_args if url is not None else {"db": db, **connect_args})
         self._link = Link(made_safe(client), check_prefix(prefix if jobs_key is None else jobs_key), server_time)

@@ -75,7 +75,7 @@ class SQLAlchemyJobStore(StoredJobs):
     def __init__(
         self,
         url: Any = None,
-        engine: Engine | None = None,
+        engine: Engine | str | None = None,
         tablename: str = "goscheduler",
         metadata: Any = None,
         pickle_protocol: int | None = None,
@@ -112,7 +112,8 @@ class SQLAlchemyJobStore(StoredJobs):
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
         self._database.after_fork()
-        self._database.follow(scheduler.lease)
+        if scheduler is not None:
+            self._database.follow(scheduler.lease)
         rows = Rows(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
         self._database.open(rows)
         try:

@@ -38,6 +38,7 @@ from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailab
 from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step
 from goscheduler.jobstores._kv_store import KeyValueJobStore
 from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path, read_url
+from goscheduler.refs import maybe_ref
 
 if TYPE_CHECKING:
     from goscheduler.serializers import Serializer
@@ -92,7 +93,7 @@ class ZooKeeperJobStore(KeyValueJobStore):
                 connect_args.setdefault("auth_data", [("digest", f"{place.user}:{place.password}")])
                 connect_args.setdefault("default_acl", [make_digest_acl(place.user, place.password, all=True)])
         self._path = check_path(path)
-        server = _ZooKeeper(client, self._path, close_connection_on_exit, connect_args)
+        server = _ZooKeeper(maybe_ref(client), self._path, close_connection_on_exit, connect_args)
         super().__init__(server, _ServerClock(server), serializer, server_time)
 
     @classmethod

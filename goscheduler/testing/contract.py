@@ -84,6 +84,20 @@ class StoreContract(HistoryContract, OwnerContract):
         assert found.__getstate__() == {**job.__getstate__(), "trigger": found.trigger}
         assert repr(found.trigger) == repr(job.trigger)
 
+    def test_a_script_without_a_scheduler_sees_and_changes_the_jobs(self, make_job: JobMaker) -> None:
+        store = self.make_store()
+        store.start(None, "default")
+        try:
+            store.add_job(job := make_job("a", args=(1,), name="before"))
+            job.name = "after"
+            store.update_job(job)
+            seen = [(job.id, job.name, job.args, job.func, job.suspended) for job in store.get_all_jobs()]
+            assert seen == [("a", "after", (1,), nothing, None)]
+            store.remove_job("a")
+            assert store.get_all_jobs() == []
+        finally:
+            store.shutdown()
+
     def test_an_unknown_job_is_none(self, store: BaseJobStore) -> None:
         assert store.lookup_job("nobody") is None
 
