@@ -1,20 +1,20 @@
 """The executor port: takes runs, reports outcomes, never raises.
 
 An executor of our own implements :meth:`BaseExecutor.submit` and :meth:`BaseExecutor.room`. One that was written for
-APScheduler 3 implements ``_do_submit_job(job, run_times)`` and calls ``_run_job_success`` or ``_run_job_error``; the
-base class translates between the two.
+APScheduler 3 implements ``submit_job(job, run_times)`` or ``_do_submit_job(job, run_times)`` and calls
+``_run_job_success`` or ``_run_job_error``; the base class translates between the two.
 """
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.errors import MaxInstancesReachedError
@@ -87,6 +87,16 @@ class BaseExecutor:
     _lock: AbstractContextManager[Any] | None = None
     """For subclasses, made by the scheduler at the start: an executor that is not started can be copied."""
     _logger = guarded_logger("goscheduler.executors")
+    _submit_as_a_run: ClassVar[Callable[..., None] | None] = None
+    """The ``submit`` of a base class, below methods of APScheduler 3 that a subclass has put over it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Have runs go by way of the methods of APScheduler 3 where a class overrides these."""
+        super().__init_subclass__(**options)
+        if "submit" in vars(cls):
+            cls._submit_as_a_run = cls.submit
+        elif "submit_job" in vars(cls) or "_do_submit_job" in vars(cls):
+            cls.submit = BaseExecutor.submit  # type: ignore[method-assign]
 
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
         """Get ready. Called by the scheduler when it starts or when the executor is added; again after a restart."""
@@ -115,7 +125,7 @@ class BaseExecutor:
         with self._guard:
             self._taken.setdefault(run.job.id, []).append(taken)
         try:
-            self._do_submit_job(run.job, [run_time])
+            self.submit_job(run.job, [run_time])
         except Exception as error:
             if self._let_go(taken):
                 self._refuse(run, error)
@@ -149,9 +159,22 @@ class BaseExecutor:
                 if each is run and self._running.pop(run.id, None) is None:
                     unmark_given_up(run)  # it ended in this very moment
 
+    def submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
+        """Start running ``job``. For executors in the manner of APScheduler 3 to override; ``run_times`` has one time.
+
+        It is called where a subclass overrides it or :meth:`_do_submit_job`.
+        """
+        self._do_submit_job(job, run_times)
+
     def _do_submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
-        """Start running ``job``. For executors in the manner of APScheduler 3; ``run_times`` has one time."""
-        raise NotImplementedError(f"{type(self).__name__} has neither submit() nor _do_submit_job()")
+        """Start running ``job``, which :meth:`submit_job` was given."""
+        if self._submit_as_a_run is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither submit() nor _do_submit_job()")
+        for run_time in run_times:
+            taken = self._find(job.id, run_time)
+            if taken is not None:
+                self._submit_as_a_run(taken.run)
+                self._let_go(taken)
 
     def _run_job_success(self, job_id: str, events: Sequence[JobExecutionEvent]) -> None:
         """Report the runs of ``job_id`` that ``events`` tell of, as :func:`run_job` returned them."""
@@ -206,14 +229,17 @@ class BaseExecutor:
     def _take(self, job_id: str, run_time: datetime | None = None, *, newest: bool = False) -> _Taken | None:
         """Return the run that is meant and forget it; the oldest of the job if no time is given or none fits."""
         with self._guard:
-            candidates = self._taken.get(job_id, [])
-            fitting = [taken for taken in candidates if taken.run_time == run_time] or candidates
-            if not fitting:
+            taken = self._find(job_id, run_time, newest=newest)
+            if taken is None:
                 self._logger.warning('Executor "%s" reported job "%s" once too often', self._alias, job_id)
-                return None
-            taken = fitting[-1 if newest else 0]
-            self._forget(taken)
+            else:
+                self._forget(taken)
             return taken
+
+    def _find(self, job_id: str, run_time: datetime | None, *, newest: bool = False) -> _Taken | None:
+        candidates = self._taken.get(job_id, [])
+        fitting = [taken for taken in candidates if taken.run_time == run_time] or candidates
+        return fitting[-1 if newest else 0] if fitting else None
 
     def _seen_by_job(self, run: Run) -> list[Run]:
         """Return the run as its job sees it, if it is here; below :func:`run_job` that is another.

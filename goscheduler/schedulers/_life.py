@@ -1,7 +1,8 @@
 """The life of a scheduler: configured, started, paused, resumed, shut down, started again, forked.
 
-A scheduler class supplies only how to wait and how to be woken: :meth:`SchedulerLife._begin_loop`,
-:meth:`SchedulerLife._end_loop` and :meth:`SchedulerLife.wakeup`. The lock here guards the state; no store, executor or
+A scheduler class supplies only how to wait and how to be woken: :meth:`SchedulerLife.wakeup`, which is enough for one
+that has a timer or an event loop, and :meth:`SchedulerLife._begin_loop` and :meth:`SchedulerLife._end_loop` for one
+that has a loop of its own. The lock here guards the state; no store, executor or
 listener of a running scheduler is called under it.
 """
 
@@ -50,6 +51,9 @@ STATE_PAUSED = 2
 #: store or a listener that hangs needs them.
 LAST_WORDS = 0.5
 
+#: Seconds after which a round is tried again that was called for while another one went on.
+ROUND_GOES_ON = 0.05
+
 _LOGGER = logging.getLogger("goscheduler.scheduler")
 _GUARDED = GuardedLogger(_LOGGER)
 
@@ -63,6 +67,7 @@ class SchedulerLife(ABC):
     def __init__(self, gconfig: Mapping[str, Any] | None = None, **options: Any) -> None:
         self.state = STATE_STOPPED
         self._lock = threading.RLock()
+        self._turn_lock = threading.Lock()
         self._engine = Engine(SYSTEM_CLOCK, EventBus(_GUARDED, self._overridden_dispatch()), _GUARDED)
         self._components = Components(self._engine, self)
         self._jobs = Jobs(self._engine, self._wake_unless_paused)
@@ -155,6 +160,7 @@ class SchedulerLife(ABC):
             self._start_parts(patience)
             with self._lock:
                 self._prepare_loop()
+                self._turn_lock = threading.Lock()  # a round of an earlier start may hang
                 self._stopped.clear()
                 self._starting, self.state = None, STATE_PAUSED if paused else STATE_RUNNING
         except GivenUp:
@@ -266,8 +272,16 @@ class SchedulerLife(ABC):
         return self._dispatch_event if overridden else None
 
     def _process_jobs(self) -> float | None:
-        """Fire what is due. Return the seconds until the next round, None for "until woken"."""
+        """Fire what is due. Return the seconds until the next round, None for "until woken".
+
+        A round that is called for while another one goes on, which may be on another thread, has to wait its turn.
+        """
+        turn = self._turn_lock
+        if not turn.acquire(blocking=False):
+            return ROUND_GOES_ON
         try:
+            if self.state == STATE_STOPPED:
+                return None
             if self.state != STATE_RUNNING:
                 return self._wait_while_paused()
             return process_due(self._engine, self.jobstore_retry_interval)
@@ -276,6 +290,8 @@ class SchedulerLife(ABC):
                 raise
             self._logger.exception("A round of the scheduler failed; trying again in a second")
             return 1.0
+        finally:
+            turn.release()
 
     def _wait_while_paused(self) -> float | None:
         """Have runs that are to end do so also while nothing is fired."""
@@ -288,12 +304,11 @@ class SchedulerLife(ABC):
     def _prepare_loop(self) -> None:  # noqa: B027 - not every way of waiting needs it
         """Get ready for :meth:`_begin_loop`; called while the state is about to change."""
 
-    @abstractmethod
     def _begin_loop(self) -> None:
         """Begin to call :meth:`_process_jobs`, waiting in between for as long as it says or until woken."""
+        self._wake_unless_paused()
 
-    @abstractmethod
-    def _end_loop(self, timeout: float | None) -> None:
+    def _end_loop(self, timeout: float | None) -> None:  # noqa: B027 - a timer may be stopped in shutdown() as well
         """Stop calling :meth:`_process_jobs`, and return when the last call has ended or ``timeout`` is over."""
 
     def _start_parts(self, patience: Patience) -> None:

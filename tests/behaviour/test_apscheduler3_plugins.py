@@ -1,7 +1,8 @@
-"""A store, a trigger and an executor written for APScheduler 3 work after the change of the import root."""
+"""Stores, triggers, executors and schedulers written for APScheduler 3 work after the change of the import root."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from datetime import timedelta
@@ -12,8 +13,13 @@ from behaviour_doubles import START, PickledStore, note
 from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_REMOVED
 from goscheduler.executors.base import BaseExecutor, run_job
+from goscheduler.executors.debug import DebugExecutor
+from goscheduler.executors.pool import ThreadPoolExecutor
 from goscheduler.runs.records import HistoryQuery
-from goscheduler.testing import EventRecorder, ManualScheduler
+from goscheduler.schedulers._life import ROUND_GOES_ON
+from goscheduler.schedulers.background import BackgroundScheduler
+from goscheduler.schedulers.base import BaseScheduler
+from goscheduler.testing import EventRecorder, ManualClock, ManualScheduler
 from goscheduler.triggers.base import BaseTrigger
 
 
@@ -256,3 +262,139 @@ def test_a_run_on_an_executor_in_the_manner_of_apscheduler3_is_ended_by_its_time
     executor._run_job_success("job", [])
     scheduler.run_due()
     assert [record.outcome.value for record in scheduler.runs("job")] == ["timed out"]
+
+
+class LoopScheduler(BaseScheduler):
+    """A scheduler for an event loop, as a user wrote it after the manual's example."""
+
+    _timer = None
+
+    def _configure(self, config):
+        self._loop = config.pop("loop")
+        super()._configure(config)
+
+    def shutdown(self, wait=True):
+        super().shutdown(wait)
+        self._stop_timer()
+
+    def wakeup(self):
+        self._loop.call_soon_threadsafe(self._fire)
+
+    def _fire(self):
+        self._stop_timer()
+        wait = self._process_jobs()
+        if wait is not None:
+            self._timer = self._loop.call_later(wait, self._fire)
+
+    def _stop_timer(self):
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def test_a_scheduler_that_has_start_shutdown_and_wakeup_runs_jobs_on_its_event_loop():
+    async def program():
+        loop, ran = asyncio.get_running_loop(), asyncio.Event()
+        scheduler = LoopScheduler(loop=loop, timezone="UTC")
+        scheduler.add_job(loop.call_soon_threadsafe, args=[ran.set])
+        scheduler.start()
+        await asyncio.wait_for(ran.wait(), 60)
+        ran.clear()
+        scheduler.add_job(loop.call_soon_threadsafe, "interval", seconds=0.01, args=[ran.set])
+        await asyncio.wait_for(ran.wait(), 60)
+        scheduler.shutdown(wait=False)
+        assert (scheduler.running, scheduler._timer) == (False, None)
+
+    asyncio.run(program())
+
+
+class CallingScheduler(BaseScheduler):
+    """A scheduler that has its round in ``wakeup`` itself, and notes what that returned."""
+
+    def __init__(self, **options):
+        self.waits = []
+        super().__init__(**options)
+
+    def wakeup(self):
+        self.waits.append(self._process_jobs())
+
+
+@pytest.fixture
+def calling(schedulers):
+    return schedulers(CallingScheduler, clock=ManualClock(), executors={"default": DebugExecutor()}, poll_interval=60)
+
+
+def test_start_and_resume_wake_a_scheduler_for_its_first_round(calling):
+    calling.start(paused=True)
+    assert calling.waits == []
+    calling.resume()
+    assert len(calling.waits) == 1
+
+
+def test_a_round_after_the_shutdown_does_nothing_and_asks_for_no_other(calling, jobcalls):
+    calling.start(paused=True)
+    calling.add_job(note, next_run_time=START)
+    calling.shutdown()
+    assert calling._process_jobs() is None
+    assert jobcalls == []
+
+
+def test_a_round_that_is_called_for_inside_a_round_is_put_off(calling):
+    inside = []
+
+    def job():
+        calling.wakeup()
+        inside.append(calling.waits[-1])
+
+    calling.start()
+    calling.add_job(job)
+    assert inside == [ROUND_GOES_ON]
+
+
+@pytest.mark.parametrize("base", [InlineExecutor, DebugExecutor, ThreadPoolExecutor])
+@pytest.mark.parametrize("method", ["submit_job", "_do_submit_job"])
+def test_what_an_executor_does_about_submission_is_done(schedulers, base, method):
+    seen = []
+
+    def override(self, job, run_times):
+        seen.append((job.id, list(run_times)))
+        getattr(base, method)(self, job, run_times)
+
+    executor = type("Counting", (base,), {method: override})()
+    scheduler = schedulers(BackgroundScheduler, executors={"default": executor})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(pow, args=[2, 5], id="job", next_run_time=START, misfire_grace_time=None)
+    assert recorder.wait_for(EVENT_JOB_EXECUTED, "job").retval == 32
+    assert seen == [("job", [START])]
+    assert executor._taken == {}
+
+
+def test_an_executor_that_has_submit_over_the_methods_of_apscheduler_goes_by_that(schedulers, jobcalls):
+    class Both(InlineExecutor):
+        def submit(self, run):
+            self._report(run, self._attempt(run))
+
+    executor = Both()
+    scheduler = schedulers(ManualScheduler, executors={"default": executor})
+    scheduler.start()
+    scheduler.add_job(note, next_run_time=START)
+    scheduler.run_due()
+    assert (jobcalls, executor.submitted) == (["called"], [])
+
+
+def test_a_submission_that_is_refused_below_the_methods_of_apscheduler_fails_the_run(schedulers):
+    class Full(DebugExecutor):
+        def submit(self, run):
+            raise OSError("full")
+
+    class Counting(Full):
+        def submit_job(self, job, run_times):
+            super().submit_job(job, run_times)
+
+    scheduler = schedulers(ManualScheduler, executors={"default": Counting()})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(note, id="job", next_run_time=START)
+    scheduler.run_due()
+    assert str(recorder.of(EVENT_JOB_ERROR, "job")[0].exception) == "full"
