@@ -136,8 +136,8 @@ def encode(value: Any, path: str = "value") -> Any:
     except _Refused as refused:
         place = path + "".join(reversed(refused.steps))
         raise InvalidArgument(
-            f"{place} cannot be stored: {refused}. Register its type with goscheduler.codec.register_type, "
-            "or use a store with a pickle serializer",
+            f"{place} cannot be stored: {refused}. Register its type with goscheduler.codec.register_type, in every "
+            "process that uses the store, or use a store with a pickle serializer",
             field=place,
             value=refused.value,
         ) from None

@@ -231,11 +231,18 @@ class UnknownOption(GoSchedulerError, TypeError):
         self.name = name
         self.where = where
         self.known = known
-        self.suggestion = next(iter(difflib.get_close_matches(name, known, n=1)), None)
+        self.suggestion = nearest(name, known)
 
     def __str__(self) -> str:
         hint = f"did you mean {self.suggestion!r}?" if self.suggestion else f"known options: {', '.join(self.known)}"
         return f"unknown option {self.name!r} for {self.where}; {hint}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return what was probably meant by a name: the one that is spelt almost so, or the only one that begins so."""
+    known = list(known)
+    alike = difflib.get_close_matches(name, known, n=1) or [each for each in known if name and each.startswith(name)]
+    return alike[0] if len(alike) == 1 else None
 
 
 class _HasInstances(Protocol):

@@ -11,14 +11,13 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from goscheduler._urls import has_clear_login, masked
-from goscheduler.errors import InvalidArgument, UnknownOption, shown
+from goscheduler.errors import InvalidArgument, UnknownOption, nearest, shown
 from goscheduler.refs import maybe_ref
 
 Kind = Literal["trigger", "executor", "jobstore"]
@@ -127,10 +126,9 @@ def _class_for_url(url: str) -> type[Any]:
     scheme = url.partition("://")[0].lower()
     plugin, extra = STORE_URLS.get(scheme) or STORE_URLS.get(scheme.partition("+")[0]) or ("", "")
     if not plugin:
-        known = ", ".join(f"{scheme}://" for scheme in STORE_URLS)
-        raise InvalidArgument(
-            f"No job store is known for the URL {shown(url)}; known are {known}", field="url", value=masked(url)
-        )
+        near = nearest(scheme, STORE_URLS)
+        hint = f"did you mean {near}://?" if near else f"known are {', '.join(f'{each}://' for each in STORE_URLS)}"
+        raise InvalidArgument(f"No job store is known for the URL {shown(url)}; {hint}", field="url", value=masked(url))
     if plugin in BUILT_IN["jobstore"]:
         return _load_built_in("jobstore", masked(url), BUILT_IN["jobstore"][plugin]._replace(extra=extra))
     return load_plugin("jobstore", plugin)
@@ -242,8 +240,8 @@ def _entry_points(kind: Kind) -> Mapping[str, EntryPoint]:
 
 
 def _no_such_plugin(kind: Kind, name: str, known: list[str]) -> LookupError:
-    near = get_close_matches(name, known, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"known names: {', '.join(sorted(set(known)))}"
+    near = nearest(name, known)
+    hint = f'did you mean "{near}"?' if near else f"known names: {', '.join(sorted(set(known)))}"
     return LookupError(f'No {kind} by the name "{shown(name)[1:-1]}" was found; {hint}')
 
 

@@ -20,7 +20,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from goscheduler._urls import masked
-from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
+from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable, nearest
 from goscheduler.jobstores._sql_databases import dialect_of
 from goscheduler.jobstores._sql_dialects import CALL_SECONDS, Dialect
 from goscheduler.jobstores._sql_holds import MissingLimitsError, Work, add_limits
@@ -28,9 +28,10 @@ from goscheduler.jobstores._sql_messages import REFUSAL, Message
 from goscheduler.jobstores._sql_rows import Rows
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores._sql_watchdog import Watchdog
-from goscheduler.plugins import require_clear_login
+from goscheduler.plugins import STORE_URLS, require_clear_login
 from goscheduler.refs import maybe_ref
 
+_BACKENDS = [backend for backend, (plugin, _) in STORE_URLS.items() if plugin == "sqlalchemy"]
 #: How often a transaction is tried that others are in the way of.
 TRIES = 5
 
@@ -69,6 +70,8 @@ class Transactions:
         defaults = {"hide_parameters": True, **self.dialect.engine_options(make_url(url))}
         try:
             return create_engine(url, connect_args=arguments, **{**defaults, **options})
+        except (ArgumentError, NoSuchModuleError) as error:
+            raise _refused(url, error) from None
         except ModuleNotFoundError as error:
             raise ImportError(
                 f"{_shown(url)} needs a driver that is not installed ({error}); "
@@ -265,10 +268,22 @@ def _dialect(url: Any) -> Dialect:
     try:
         return dialect_of(url)
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        reason = error if isinstance(error, SQLAlchemyError) else "its port is no number"
-        raise InvalidArgument(
-            f"url must be a database URL such as sqlite:///jobs.db, got {_shown(url)}: {reason}", field="url"
-        ) from None
+        raise _refused(url, error if isinstance(error, SQLAlchemyError) else "its port is no number") from None
+
+
+def _refused(url: Any, reason: object) -> InvalidArgument:
+    text = f"url must be a database URL such as sqlite:///jobs.db, got {_shown(url)}"
+    return InvalidArgument(f"{text}: {_meant(_shown(url)) or reason}", field="url")
+
+
+def _meant(url: str) -> str | None:
+    """Return what was probably meant by a URL that SQLAlchemy refuses, as a question."""
+    backend, _, rest = url.partition("://")
+    if backend.startswith("sqlite") and rest and not rest.startswith("/"):
+        return f"did you mean {backend}:///{rest}?"
+    backend = backend.partition("+")[0]
+    near = None if backend in _BACKENDS else nearest(backend, _BACKENDS)
+    return near and f"did you mean {near}://?"
 
 
 def _shown(url: Any) -> str:

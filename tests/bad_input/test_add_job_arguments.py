@@ -164,6 +164,8 @@ TRIGGERS = [
     refused("coalese", True, TypeError, "'coalese'", "did you mean 'coalesce'"),
     refused("max_instance", 1, TypeError, "did you mean 'max_instances'"),
     refused("misfire_gracetime", 1, TypeError, "did you mean 'misfire_grace_time'"),
+    refused("misfire", 1, TypeError, "did you mean 'misfire_grace_time'"),
+    refused("max", 1, TypeError, "known options: "),
     refused("replace_exsting", True, TypeError, "did you mean 'replace_existing'"),
     refused("minutes", 5, TypeError, "'minutes'", trigger=None, hours=...),
     refused("minutes", 5, TypeError, "'minutes'", "trigger", trigger=IntervalTrigger(hours=1), hours=...),

@@ -153,6 +153,8 @@ def test_an_instance_is_taken_as_it_is() -> None:
         ("executor", "threadpool", TypeError, "Expected executor instance or dict for executors['x'], got str"),
         ("jobstore", "ftp://me:secret@x", ValueError, "No job store is known for the URL 'ftp://me:***@x'; known are"),
         ("jobstore", "ftp://x?its_password=s&b", ValueError, "No job store is known for the URL 'ftp://x?its_password=***&b'"),
+        ("jobstore", "postgres://x", ValueError, "No job store is known for the URL 'postgres://x'; did you mean postgresql://?"),
+        ("jobstore", "mongo://x", ValueError, "No job store is known for the URL 'mongo://x'; did you mean mongodb://?"),
         ("executor", {}, ValueError, 'Cannot create executor "x" -- either "type" or "class" must be defined'),
         ("jobstore", {}, ValueError, 'Cannot create job store "x" -- either "type" or "class" must be defined'),
         ("executor", {"type": "nope"}, LookupError, 'No executor by the name "nope" was found'),

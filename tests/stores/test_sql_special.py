@@ -86,6 +86,22 @@ def test_a_url_that_no_store_is_known_for_is_an_error_without_the_password():
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("sqlite://jobs.db", "did you mean sqlite:///jobs.db?"),
+        ("postgres://me:secret@host/x", "did you mean postgresql://?"),
+        ("postgre+psycopg://me:secret@host/x", "did you mean postgresql://?"),
+        ("nonsense://me:secret@host/x", "Can't load plugin"),
+    ],
+)
+def test_a_database_url_that_is_almost_right_is_refused_with_what_was_meant(url, hint):
+    with pytest.raises(InvalidArgument, match="url must be a database URL") as caught:
+        SQLAlchemyJobStore(url)
+    assert hint in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_misspelt_option_beside_a_url_is_named_without_the_password():
     with pytest.raises(UnknownOption, match="tablenam") as caught:
         ManualScheduler().add_jobstore("sqlite://me:secret@/x.db", tablenam="x")
