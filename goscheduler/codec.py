@@ -39,7 +39,7 @@ from zoneinfo import ZoneInfo
 
 from goscheduler import _codec_types
 from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
-from goscheduler.times import astimezone, in_standard_zone
+from goscheduler.times import astimezone, in_standard_zone, standard_zone
 
 MAX_DEPTH = 100
 MAX_SIZE = 16 * 1024 * 1024
@@ -260,7 +260,7 @@ def zone_text(zone: tzinfo) -> str:
     """Return the name under which :func:`read_zone` finds a zone again."""
     if zone is timezone.utc:
         return "Z"
-    zone = astimezone(zone) or zone
+    zone = standard_zone(zone)
     if isinstance(zone, ZoneInfo) and zone.key is not None:
         return zone.key
     if not isinstance(zone, timezone):

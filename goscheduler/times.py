@@ -62,7 +62,7 @@ def astimezone(obj: str | tzinfo | None) -> tzinfo | None:
         raise TypeError(f"Expected tzinfo, got {type(obj).__name__} instead")
     if isinstance(obj, (timezone, ZoneInfo)):
         return obj
-    return _standard_zone(obj)
+    return _of_other_library(obj)
 
 
 def _zone_by_name(name: str) -> tzinfo:
@@ -98,10 +98,10 @@ def _zones_are_installed() -> bool:
     return True
 
 
-def _standard_zone(zone: tzinfo) -> tzinfo:
+def _of_other_library(zone: tzinfo) -> tzinfo:
     """Return the standard library's equivalent of a zone of pytz or dateutil; any other zone as it is."""
     if type(zone).__module__.startswith("dateutil."):
-        return _standard_zone_of_dateutil(zone)
+        return _of_dateutil(zone)
     name = getattr(zone, "zone", None)
     if name == "local" or _says_local(zone):
         raise InvalidArgument(
@@ -120,11 +120,11 @@ def _standard_zone(zone: tzinfo) -> tzinfo:
 def _says_local(zone: tzinfo) -> bool:
     try:
         return zone.tzname(None) == "local"
-    except (NotImplementedError, TypeError, AttributeError):  # without a moment, not every zone can answer
+    except (TypeError, AttributeError):  # without a moment, not every zone can answer
         return False
 
 
-def _standard_zone_of_dateutil(zone: tzinfo) -> tzinfo:
+def _of_dateutil(zone: tzinfo) -> tzinfo:
     """Return the zone of the file that ``zone`` was read from, or its offset if it has one for ever, or ``zone``."""
     file = _ZONE_FILE.search(getattr(zone, "_filename", None) or "")
     if file is not None:
@@ -141,14 +141,19 @@ def in_standard_zone(moment: datetime) -> datetime:
     """
     if moment.tzinfo is None or _can_be_written(moment.tzinfo):
         return moment
-    zone: tzinfo | None = None
-    with suppress(InvalidArgument):  # a name that is not known here
-        zone = astimezone(moment.tzinfo)
+    zone = standard_zone(moment.tzinfo)
     with suppress(NotImplementedError):
         offset = moment.utcoffset()
         if offset is not None:
             return moment.astimezone(zone if _can_be_written(zone) else timezone(offset))
     return moment
+
+
+def standard_zone(zone: tzinfo) -> tzinfo:
+    """Return the zone that :func:`astimezone` makes of ``zone``, or ``zone`` itself if it makes nothing of it."""
+    with suppress(InvalidArgument, NotImplementedError):
+        return astimezone(zone) or zone
+    return zone
 
 
 def _can_be_written(zone: tzinfo | None) -> bool:
@@ -160,7 +165,7 @@ def local_timezone() -> tzinfo:
     import tzlocal
 
     try:
-        return tzlocal.get_localzone()
+        return astimezone(tzlocal.get_localzone()) or UTC  # earlier versions of tzlocal return zones of pytz
     # tzlocal announces "no configuration found" as a warning, which strict programs turn into an error.
     except (LookupError, ValueError, OSError, UserWarning) as error:
         _logger.warning("The time zone of this machine cannot be told, using UTC: %s", error)

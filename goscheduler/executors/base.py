@@ -126,6 +126,9 @@ class BaseExecutor:
             self._taken.setdefault(run.job.id, []).append(taken)
         try:
             self.submit_job(run.job, [run_time])
+        except MaxInstancesReachedError as error:
+            if self._let_go(taken):
+                self._report(run, Outcome(OutcomeKind.SKIPPED, reason=str(error)))
         except Exception as error:
             if self._let_go(taken):
                 self._refuse(run, error)

@@ -11,8 +11,8 @@ import pytest
 from behaviour_doubles import START, PickledStore, note
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
-from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_REMOVED
-from goscheduler.executors.base import BaseExecutor, run_job
+from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_REMOVED
+from goscheduler.executors.base import BaseExecutor, MaxInstancesReachedError, run_job
 from goscheduler.executors.debug import DebugExecutor
 from goscheduler.executors.pool import ThreadPoolExecutor
 from goscheduler.runs.records import HistoryQuery
@@ -381,6 +381,20 @@ def test_an_executor_that_has_submit_over_the_methods_of_apscheduler_goes_by_tha
     scheduler.add_job(note, next_run_time=START)
     scheduler.run_due()
     assert (jobcalls, executor.submitted) == (["called"], [])
+
+
+def test_an_executor_that_has_enough_of_a_job_skips_the_run(schedulers):
+    class Full(DebugExecutor):
+        def submit_job(self, job, run_times):
+            raise MaxInstancesReachedError(job)
+
+    scheduler = schedulers(ManualScheduler, executors={"default": Full()})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(note, id="job", next_run_time=START)
+    scheduler.run_due()
+    assert recorder.of(EVENT_JOB_MAX_INSTANCES, "job")[0].scheduled_run_times == [START]
+    assert [record.outcome.value for record in scheduler.runs("job")] == ["skipped"]
 
 
 def test_a_submission_that_is_refused_below_the_methods_of_apscheduler_fails_the_run(schedulers):

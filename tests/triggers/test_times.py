@@ -167,6 +167,11 @@ def test_what_arithmetic_leaves_in_a_zone_of_pytz_is_put_right_by_normalize() ->
     assert f"{times.normalize(moment):%H:%M %Z}" == "13:00 CEST"
 
 
+def test_the_zone_of_this_machine_is_one_of_the_standard_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tzlocal.get_localzone", lambda: PYTZ_BERLIN)
+    assert times.local_timezone() is BERLIN
+
+
 @pytest.mark.parametrize("error", [LookupError("no"), ValueError("no"), OSError("no"), UserWarning("no")])
 def test_a_machine_whose_zone_cannot_be_told_is_taken_to_be_in_utc(
     error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
