@@ -209,7 +209,7 @@ class Job:
 
     @property
     def state(self) -> JobState:
-        """Where the job stands at this moment; asks its store."""
+        """Where the job stands at this moment; asks its store, and refreshes its life and next run time."""
         return self._scheduler.job_state(self)
 
     @property

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
-from goscheduler.jobstores._kv_port import KeyValue, Span, time_of, time_word, word
+from goscheduler.jobstores._kv_port import KeyValue, Span, name_of, time_of, time_word, word
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.runs.plan import AGEING
 from goscheduler.times import instant
@@ -118,6 +120,14 @@ class Looking:
             entries = sorted(_entries(lanes, names), key=lambda entry: entry.rank)[:limit]
             found += random.sample(entries, min(count, len(entries))) if luck else entries
         return sorted(found, key=lambda entry: entry.rank)
+
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
+        """Return executor → how many jobs are due at ``until`` and name it, for all executors but these."""
+        known = set(map(word, executors))
+        lanes = [lane for lane in map(Lane.of, self._server.names([Span(("lanes",))])[0]) if lane.executor not in known]
+        end = time_word(instant(until) + 1)
+        names = self._server.names([Span(("due", lane.name), None, "", end) for lane in lanes])
+        return Counter(name_of(entry.lane.executor) for entry in _entries(lanes, names))
 
     def everything(self, kind: str, last: str | None = None, limit: int | None = None) -> list[str]:
         """Return the names in all lanes, whoever can run what is there."""

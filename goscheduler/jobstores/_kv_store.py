@@ -83,6 +83,9 @@ class KeyValueJobStore(BaseJobStore):
     def get_due_jobs(self, now: datetime) -> list[Job]:
         return self._jobs.due(now)
 
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
+        return self._looking.count_due_beside(executors, until)
+
     def get_next_run_time(self) -> datetime | None:
         return self._jobs.next_run_time()
 

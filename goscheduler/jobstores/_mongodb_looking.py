@@ -248,6 +248,13 @@ class Looking:
         if made < tried:
             self._rests.clear()
 
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> dict[str, int]:
+        """Return executor → how many jobs are due at ``until`` and name it, for all executors but these."""
+        due = {"due.at": {"$lte": instant(until)}, "due.executor": {"$nin": list(executors)}}
+        counted = {"_id": "$due.executor", "count": {"$sum": 1}}
+        found = self._collections.jobs.aggregate([{"$match": due}, {"$group": counted}])
+        return {document["_id"]: document["count"] for document in found}
+
     def _end_lanes(self, executors: Collection[str]) -> None:
         """Write the ends of the lanes of executors, unless somebody has done so before."""
         if not executors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,13 @@ class StoredJobs(BaseJobStore):
         query = select(func.count()).select_from(jobs).where(jobs.c.due.is_not(None))
         with self._database.reading() as connection:
             return int(connection.execute(query if task is None else query.where(jobs.c.task == task)).scalar_one())
+
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
+        jobs = self._tables.jobs
+        due = jobs.c.due <= instant(until), jobs.c.executor.not_in(executors)
+        query = select(jobs.c.executor, func.count()).where(*due).group_by(jobs.c.executor)
+        with self._database.reading() as connection:
+            return {executor: int(count) for executor, count in connection.execute(query)}
 
     def get_all_jobs(self) -> list[Job]:
         jobs = self._tables.jobs

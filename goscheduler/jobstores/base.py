@@ -111,10 +111,12 @@ class BaseJobStore(ABC):
 
     def count_waiting(self, task: str | None = None) -> int:
         """Return how many jobs wait for their next time, of one task or of all."""
-        return sum(
-            job.next_run_time is not None and job.suspended is None and task in (None, job.task)
-            for job in self.get_all_jobs()
-        )
+        waiting = (job for job in self.get_all_jobs() if job.next_run_time is not None and job.suspended is None)
+        return sum(task in (None, job.task) for job in waiting)
+
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
+        """Return executor → how many jobs are due at ``until`` and name it, for all executors but these."""
+        return Counter(job.executor for job in self.get_due_jobs(until) if job.executor not in executors)
 
     @abstractmethod
     def add_job(self, job: Job) -> None:
@@ -282,10 +284,8 @@ class BaseJobStore(ABC):
 
     def life_of(self, job: Job) -> JobLife:
         """Return what a job of this store has lived through."""
-        noted = self._runs.lives.get(job.id)
-        return job.life if noted is None else noted._replace(
-            paused_by=job.life.paused_by, finished_at=job.life.finished_at
-        )
+        noted, life = self._runs.lives.get(job.id), job.life
+        return life if noted is None else noted._replace(paused_by=life.paused_by, finished_at=life.finished_at)
 
     def forget_job(self, job_id: str) -> None:
         """Forget what is known about a job that was removed, but for its history and its live runs."""

@@ -193,6 +193,10 @@ class MongoDBJobStore(BaseJobStore):
             wanted = {"due.at": {"$lt": NEVER}} | ({} if task is None else {"due.task": task})
             return int(self._collections.jobs.count_documents(wanted))
 
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
+        with deadline():
+            return self._looking.count_due_beside(executors, until)
+
     def get_all_jobs(self) -> list[Job]:
         return sorted(self._jobs_where({"here": True}), key=_time_order)
 

@@ -149,6 +149,17 @@ class RedisJobStore(BaseJobStore):
                     pipeline.zcard(self._link.key(f"due:{lane}"))
             return sum(pipeline.execute())
 
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
+        lanes = [as_text(lane) for lane in self._link.client.zrange(self._link.key("due"), 0, -1)]
+        strange = [lane for lane in lanes if json.loads(lane)[0] not in executors]
+        with self._link.client.pipeline(transaction=False) as pipeline:
+            for lane in strange:
+                pipeline.zcount(self._link.key(f"due:{lane}"), "-inf", instant(until))
+            counts: Counter[str] = Counter()
+            for lane, count in zip(strange, pipeline.execute(), strict=True):
+                counts[json.loads(lane)[0]] += count
+        return +counts
+
     def get_all_jobs(self) -> list[Job]:
         ids = {as_text(job_id) for job_id, _ in self._link.client.hscan_iter(self._link.key("heads"), count=PAGE)}
         return sorted(self._jobs_of(list(ids)), key=_order)

@@ -82,7 +82,9 @@ class JobState(str, Enum):
     SCHEDULED = "scheduled"
     """Waits for its next run time, or for a retry."""
     QUEUED = "queued"
-    """Has a run that is due and waits for its turn."""
+    """Is due and waits for its turn."""
+    NO_EXECUTOR = "no executor"
+    """Is due, and no process has its executor."""
     RUNNING = "running"
     COMPLETED = "completed"
     """Will not fire again, and its last run went well."""
@@ -91,6 +93,8 @@ class JobState(str, Enum):
     PAUSED = "paused"
     SUSPENDED = "suspended"
     """Cannot be run; ``job.suspended`` says why."""
+    REMOVED = "removed"
+    """Is not in its store any more, and was to fire again."""
 
 
 class JobLife(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -151,6 +151,23 @@ def record_of(attempt: Attempt, host: str = "") -> Record:
         number, scheduled_at, started_at, finished_at, seconds, kind, reason, error_type, message, traceback, result,
         share, note, owner, ran_on or host, fence, coalesced, fire_times, crashes,
     ))  # fmt: skip
+
+
+def life_told_by(records: Sequence[Record]) -> JobLife:
+    """Return what a job has lived through if these, newest first, are all of its records."""
+    begun = [record for record in records if record.started_at is not None]
+    ends = [record.finished_at for record in begun if record.outcome is _SUCCEEDED]
+    errors = [_account_of(record) for record in begun if record.outcome not in (_SUCCEEDED, OutcomeKind.SNOOZED)]
+    return JobLife(
+        len(begun), begun[0].started_at if begun else None, ends[0] if ends else None, errors[0] if errors else None,
+        records[0].outcome, None, records[0].finished_at,
+    )
+
+
+def _account_of(record: Record) -> str:
+    if record.error_type is None:
+        return record.reason or record.outcome.value
+    return ": ".join(filter(None, (record.error_type.rpartition(".")[2], record.error_message)))
 
 
 def error_type_of(error: BaseException) -> str:

@@ -97,6 +97,8 @@ class Engine:
         """When the loop looks after the stores again (monotonic), None if it never did; see ``_housekeeping``."""
         self.prune_due_at = 0.0
         self.strays_due_at = 0.0
+        self.missing_executors: dict[str, set[str]] = {}
+        """Alias of a shared store → the executors that its due jobs wait for and that no process has."""
         self._clocks: tuple[datetime, float] | None = None
         self._tasks_at_start = self.tasks.edition
         self._tasks_seen: dict[str, tuple[object, ...]] = {}

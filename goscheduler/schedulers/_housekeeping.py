@@ -1,11 +1,12 @@
 """What a scheduler does now and then beside firing: it looks after the stores.
 
-It settles the runs of owners that were lost, forgets records that nobody wants any more, and puts jobs and runs back in
-line that a store would not find any more.
+It settles the runs of owners that were lost, forgets records that nobody wants any more, warns of jobs whose executor
+no process has, and puts jobs and runs back in line that a store would not find any more.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import shown, survivable
@@ -26,6 +27,8 @@ BATCH = 500
 #: A store with more to forget is asked again, for at most so many seconds; the rest waits for a while, not for long.
 LONGEST = 0.05
 PRUNE_AGAIN = 1.0
+#: A job counts as one that waits for its executor when it has been due for so long: processes start one by one.
+OVERDUE = timedelta(seconds=60)
 #: How often strays are looked for among all jobs and runs, in seconds; how many are looked at in one go; and the pause
 #: before the next ones are.
 STRAYS_INTERVAL = 300.0
@@ -47,7 +50,10 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
         return wait
     recover(engine)
     if engine.prune_due_at <= now:
-        engine.prune_due_at = now + (PRUNE_AGAIN if prune(engine) else PRUNE_INTERVAL)
+        more = prune(engine)
+        if not more:
+            warn_of_missing_executors(engine)
+        engine.prune_due_at = now + (PRUNE_AGAIN if more else PRUNE_INTERVAL)
     if engine.strays_due_at <= now:
         more = put_back_strays(engine)
         if not more:
@@ -119,6 +125,34 @@ def _prune_store(engine: Engine, store: BaseJobStore) -> bool:
         if engine.clock.monotonic() >= end:
             return True
     return False
+
+
+def warn_of_missing_executors(engine: Engine) -> None:
+    """Say, once for each executor, that jobs of a shared store wait for one that no process has.
+
+    Nobody asks a shared store for such jobs, so nobody comes across them when they are due.
+    """
+    for alias, store in engine.stores.items():
+        if not store.shared or alias in engine.outages:
+            continue
+        try:
+            _warn_of_missing_executors(engine, alias, store)
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            engine.logger.warning('Job store "%s" could not count due jobs: %s', alias, error, exc_info=error)
+
+
+def _warn_of_missing_executors(engine: Engine, alias: str, store: BaseJobStore) -> None:
+    now = engine.clock.now()
+    known = {*engine.executors, *(name for owner in store.owners(now) for name in owner.executors)}
+    missing = store.count_due_beside(known, now - OVERDUE)
+    for executor in missing.keys() - engine.missing_executors.get(alias, set()):
+        engine.logger.warning(
+            'Job store "%s" has jobs due for the executor "%s", which no process has: %d. They wait until a process '
+            "with that executor starts", alias, executor, missing[executor],
+        )  # fmt: skip
+    engine.missing_executors[alias] = set(missing)
 
 
 def try_slow_imports_again(engine: Engine) -> None:

@@ -7,12 +7,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
+from goscheduler.runs.records import HistoryQuery, life_told_by
+from goscheduler.runs.transitions import JOB_REMOVED
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.limits import Limit
     from goscheduler.runs.model import Owner
+    from goscheduler.runs.records import Record
     from goscheduler.schedulers._engine import Engine
+
+#: So many records are read of a job that is gone.
+RECORDS = 100
 
 
 class Inquiry(NamedTuple):
@@ -32,15 +38,26 @@ class Inquiry(NamedTuple):
     outage: bool = False
     others: Sequence[Owner] = ()
     """The processes that share the store, this one included; none are known if it is not shared."""
+    records: Sequence[Record] | None = None
+    """What the history has of a job that is not in its store any more, newest first; None of one that is."""
+
+    @property
+    def next_run_time(self) -> datetime | None:
+        return self.job.next_run_time if self.records is None else None
+
+    @property
+    def able(self) -> Sequence[Owner]:
+        """The processes that have the executor of the job, as far as is known."""
+        return [owner for owner in self.others if self.job.executor in owner.executors]
 
 
-def inquire(engine: Engine, job: Job, firing: bool) -> Inquiry:
-    """Ask everybody who knows something about a job."""
+def inquire(engine: Engine, job: Job, firing: bool, gone: bool = False) -> Inquiry:
+    """Ask everybody who knows something about a job, the history too about one that is ``gone``."""
     now = engine.clock.now()
     alias = job._jobstore_alias
     store = None if alias is None else engine.stores.get(alias)
     if alias is None or store is None:
-        return Inquiry(job, now, firing)
+        return Inquiry(job, now, firing=False)
     live = store.live_runs(job.id)
     queued = [run for run in live if engine.leases.is_ours(run.owner) and not engine.endings.started_at(run)]
     return Inquiry(
@@ -48,25 +65,63 @@ def inquire(engine: Engine, job: Job, firing: bool) -> Inquiry:
         [run for run in live if run not in queued], queued, store.pending_runs(job.id),
         engine.room().get(job.executor), alias in engine.outages,
         store.owners(now) if store.shared else (),
+        store.history(HistoryQuery(job.id, limit=RECORDS)) if gone else None,
     )
+
+
+def refresh(job: Job, found: Inquiry) -> None:
+    """Have a job that somebody holds show what was found, so that it does not contradict its state."""
+    if found.records is None and found.job is not job:
+        job.next_run_time, job.life, job.suspended = found.job.next_run_time, found.job.life, found.job.suspended
+    elif found.records and len(found.records) < RECORDS:  # else there may be more of them
+        job.life = life_told_by(found.records)
 
 
 def state_of(found: Inquiry) -> JobState:
     """Return the state of a job, the most telling one first."""
-    job, life = found.job, found.job.life
+    job = found.job
     if job.pending:
         return JobState.PENDING
     if found.started:
         return JobState.RUNNING
-    if job.suspended is not None:
+    if job.suspended is not None and found.records is None:
         return JobState.SUSPENDED
-    if found.queued or any(run.due_at <= found.now for run in found.pending):
-        return JobState.QUEUED
-    if found.pending or job.next_run_time is not None:
+    if found.queued or _is_due(found):
+        return JobState.NO_EXECUTOR if found.room is None and not found.able else JobState.QUEUED
+    if found.pending or found.next_run_time is not None:
         return JobState.SCHEDULED
-    if life.finished_at is None:
+    return _state_at_rest(job) if found.records is None else _state_of_gone(job, found.records)
+
+
+def _is_due(found: Inquiry) -> bool:
+    """Tell whether a run waits for its turn, or a firing does where somebody fires."""
+    if any(run.due_at <= found.now for run in found.pending):
+        return True
+    time = found.next_run_time
+    return time is not None and time <= found.now and (found.firing or len(found.others) > 1)
+
+
+def _state_at_rest(job: Job) -> JobState:
+    """Return the state of a job that nothing waits for."""
+    if job.life.finished_at is None:
         return JobState.PAUSED
-    return JobState.COMPLETED if life.last_outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
+    return JobState.COMPLETED if job.life.last_outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
+
+
+def _state_of_gone(job: Job, records: Sequence[Record]) -> JobState:
+    """Return how a job has ended that is not in its store any more: by itself, or because somebody removed it."""
+    if not records or _was_to_fire_again(job, records[0]):
+        return JobState.REMOVED
+    return JobState.COMPLETED if records[0].outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
+
+
+def _was_to_fire_again(job: Job, last: Record) -> bool:
+    """Tell whether a job would have fired after its last record, going by the definition that is known of it."""
+    if last.reason.startswith(JOB_REMOVED.strip()):
+        return True  # so its last run was never started
+    if job.next_run_time is not None and last.scheduled_at < job.next_run_time:
+        return True  # a run that somebody asked for before the first fire time
+    return job.trigger.get_next_fire_time(last.scheduled_at, last.scheduled_at) is not None
 
 
 def why_not_running(found: Inquiry) -> str:
@@ -107,8 +162,7 @@ def _why_not_started(found: Inquiry) -> str:
 
 def _hindrance(found: Inquiry) -> str:
     """Say what keeps this scheduler, or all, from starting anything of the job; nothing if nothing does."""
-    job = found.job
-    able = [owner for owner in found.others if job.executor in owner.executors]
+    job, able = found.job, found.able
     if found.room is None and not able:
         return f'It is due, but no process that is known here has its executor "{job.executor}".'
     if found.outage:

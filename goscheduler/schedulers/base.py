@@ -36,7 +36,7 @@ from goscheduler.schedulers._components import component
 from goscheduler.schedulers._life import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLife
 from goscheduler.schedulers._listing import print_jobs
 from goscheduler.schedulers._pending import Addition
-from goscheduler.schedulers._why import Inquiry, inquire, state_of, why_not_running
+from goscheduler.schedulers._why import Inquiry, inquire, refresh, state_of, why_not_running
 from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -354,9 +354,14 @@ class BaseScheduler(SchedulerLife):
         return self._runs.cancel(run_id, reason)
 
     def job_state(self, job: Job) -> JobState:
-        """Return where a job stands at this moment; the same as ``job.state``."""
+        """Return where a job stands at this moment; the same as ``job.state``.
+
+        What the job says of its life and of its next run time is as of the same moment then.
+        """
         current = None if job.pending else self.get_job(job.id, job._jobstore_alias)
-        return state_of(self._inquiry(current or job))
+        found = self._inquiry(current or job, gone=self.running and not job.pending and current is None)
+        refresh(job, found)
+        return state_of(found)
 
     def why(self, job_id: str, jobstore: str | None = None) -> str:
         """Return why a job is not running now, in a sentence.
@@ -454,8 +459,8 @@ class BaseScheduler(SchedulerLife):
         for job in jobs:
             self._jobs.add(Addition(job, jobstore, "error", time_given=True, imported=True))
 
-    def _inquiry(self, job: Job) -> Inquiry:
-        return inquire(self._engine, job, self.state == STATE_RUNNING)
+    def _inquiry(self, job: Job, gone: bool = False) -> Inquiry:
+        return inquire(self._engine, job, self.state == STATE_RUNNING, gone)
 
     def _job_from(self, state: Mapping[str, Any]) -> Job:
         options = {name: value for name, value in state.items() if name in CHECKS}

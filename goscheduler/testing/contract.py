@@ -120,6 +120,17 @@ class StoreContract(HistoryContract, OwnerContract):
         store.add_job(make_job("paused", due=None, func="mail"))
         assert [store.count_waiting(task) for task in ("mail", "other", "none", None)] == [2, 1, 0, 4]
 
+    def test_due_jobs_are_counted_by_the_executors_that_are_not_known(
+        self, store: BaseJobStore, make_job: JobMaker
+    ) -> None:
+        for number, executor in enumerate(["gpu", "gpu", "a.b~%", "default"]):
+            store.add_job(make_job(f"due-{number}", executor=executor, priority=number % 2))
+        store.add_job(make_job("of a task", func="mail", executor="gpu"))
+        store.add_job(make_job("later", due=NOW + MINUTE, executor="gpu"))
+        store.add_job(make_job("paused", due=None, executor="gpu"))
+        assert store.count_due_beside(["default", "other"], NOW) == {"gpu": 3, "a.b~%": 1}
+        assert store.count_due_beside(["default", "gpu", "a.b~%"], NOW) == {}
+
     def test_a_second_job_with_the_same_id_is_refused(self, store: BaseJobStore, make_job: JobMaker) -> None:
         store.add_job(make_job("a", name="first"))
         with pytest.raises(ConflictingIdError):

@@ -143,7 +143,7 @@ def test_a_job_that_is_kept_can_be_removed(completed):
 
 
 def test_a_one_shot_that_is_resumed_runs_once_more(completed, jobcalls):
-    assert completed.resume_job("job").state is JobState.SCHEDULED
+    assert completed.resume_job("job").state is JobState.QUEUED
     completed.run_due()
     assert jobcalls == ["called"] * 2
     assert state(completed) is JobState.COMPLETED

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import retry_doubles
 from behaviour_doubles import START, HoldingExecutor, PickledStore, note
-from lease_doubles import BegunExecutor
+from lease_doubles import BegunExecutor, QueueingExecutor
 from retry_doubles import play
 
 from goscheduler import Limit, Retry, Snooze, fixed
@@ -73,6 +73,13 @@ def due_in_a_paused_scheduler(make):
     job = scheduler.add_job(note, "interval", hours=1, id="job")
     scheduler.pause()
     scheduler.clock.advance("2h")
+    return job
+
+
+def due_for_a_full_executor(make):
+    scheduler = make(HoldingExecutor(room=0))
+    job = scheduler.add_job(note, "interval", hours=1, id="job")
+    scheduler.advance("1h")
     return job
 
 
@@ -161,6 +168,80 @@ def suspended(make):
     return scheduler.get_job("job")
 
 
+def waiting_for_an_executor(make):
+    job = make().add_job(note, "interval", hours=1, id="job", executor="gpu")
+    job._scheduler.run_now("job")
+    job._scheduler.run_due()
+    return job
+
+
+def gone(make, func, *args, **options):
+    scheduler = make()
+    job = scheduler.add_job(func, "date", run_date=START + timedelta(hours=1), args=args, id="job", **options)
+    scheduler.advance("1h")
+    assert scheduler.get_job("job") is None
+    return job
+
+
+def gone_and_completed(make):
+    return gone(make, note)
+
+
+def gone_and_failed(make):
+    return gone(make, play, ValueError("no"))
+
+
+def gone_and_running(make):
+    scheduler = make(BegunExecutor())
+    job = scheduler.add_job(note, "date", id="job")
+    scheduler.run_due()
+    return job
+
+
+def gone_and_to_be_tried_again(make):
+    return gone(make, play, ValueError("no"), retry=Retry(2, fixed(60)))
+
+
+def gone_with_the_last_time_of_its_trigger(make):
+    scheduler = make()
+    job = scheduler.add_job(note, "interval", hours=1, end_date=START + timedelta(hours=3), id="job")
+    scheduler.advance("4h")
+    return job
+
+
+def removed_before_it_ran(make):
+    job = scheduled(make)
+    job.remove()
+    return job
+
+
+def removed_after_it_ran(make):
+    job = scheduled(make)
+    job._scheduler.advance("3h")
+    job.remove()
+    return job
+
+
+def removed_after_a_run_beside_its_schedule(make):
+    scheduler = make()
+    job = scheduler.add_job(note, "date", run_date=START + timedelta(hours=1), id="job")
+    scheduler.run_now("job")
+    scheduler.run_due()
+    job.remove()
+    return job
+
+
+def removed_while_its_last_run_was_queued(make):
+    executor = QueueingExecutor()
+    scheduler = make(executor)
+    job = scheduler.add_job(note, "date", id="job", auto_remove=False)
+    scheduler.run_due()
+    job.remove()
+    executor.begin()
+    scheduler.run_due()
+    return job
+
+
 @pytest.mark.parametrize(
     ("situation", "expected"),
     [
@@ -168,6 +249,7 @@ def suspended(make):
         (scheduled, JobState.SCHEDULED),
         (scheduled_for_a_retry, JobState.SCHEDULED),
         (due_in_a_paused_scheduler, JobState.SCHEDULED),
+        (due_for_a_full_executor, JobState.QUEUED),
         (queued_in_an_executor, JobState.QUEUED),
         (queued_in_the_store, JobState.QUEUED),
         (queued_for_a_limit, JobState.QUEUED),
@@ -181,6 +263,16 @@ def suspended(make):
         (paused, JobState.PAUSED),
         (added_paused, JobState.PAUSED),
         (suspended, JobState.SUSPENDED),
+        (waiting_for_an_executor, JobState.NO_EXECUTOR),
+        (gone_and_completed, JobState.COMPLETED),
+        (gone_and_failed, JobState.FAILED),
+        (gone_and_running, JobState.RUNNING),
+        (gone_and_to_be_tried_again, JobState.SCHEDULED),
+        (gone_with_the_last_time_of_its_trigger, JobState.COMPLETED),
+        (removed_before_it_ran, JobState.REMOVED),
+        (removed_after_it_ran, JobState.REMOVED),
+        (removed_after_a_run_beside_its_schedule, JobState.REMOVED),
+        (removed_while_its_last_run_was_queued, JobState.REMOVED),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
@@ -211,6 +303,22 @@ def test_a_job_knows_of_its_last_run(make):
     job = scheduler.get_job("job")
     now = START + timedelta(hours=3)
     assert (job.run_count, job.last_run, job.last_success, job.last_error) == (3, now, now, None)
+
+
+@pytest.mark.parametrize("options", [{"auto_remove": False}, {}], ids=["kept", "gone"])
+def test_a_job_that_somebody_holds_does_not_contradict_its_state(make, options):
+    scheduler = make()
+    job = scheduler.add_job(note, "date", run_date=START + timedelta(hours=1), id="job", **options)
+    scheduler.advance("1h")
+    now = START + timedelta(hours=1)
+    seen = (job.state, job.run_count, job.last_run, job.last_success, job.last_error)
+    assert seen == (JobState.COMPLETED, 1, now, now, None)
+
+
+def test_the_history_tells_what_a_job_that_is_gone_has_lived_through(make):
+    job = gone(make, play, ValueError("no"), retry=Retry(2, fixed(60)))
+    job._scheduler.advance("2m")
+    assert (job.state, job.run_count, job.last_error) == (JobState.FAILED, 2, "ValueError: no")
 
 
 def test_a_failure_leaves_the_last_success_and_a_success_leaves_the_last_error(make):

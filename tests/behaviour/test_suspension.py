@@ -6,12 +6,14 @@ import io
 from datetime import timedelta
 
 import pytest
-from behaviour_doubles import START, FirstThen, PickledStore, note
+from behaviour_doubles import START, FirstThen, HoldingExecutor, PickledStore, note
 
 from goscheduler.events import EVENT_JOB_RELEASED, EVENT_JOB_REMOVED, EVENT_JOB_SUSPENDED
 from goscheduler.executors.debug import DebugExecutor
 from goscheduler.jobstores.memory import MemoryJobStore
-from goscheduler.testing import EventRecorder, ManualScheduler
+from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from goscheduler.runs.model import JobState
+from goscheduler.testing import EventRecorder, ManualClock, ManualScheduler
 
 
 class LastingMemoryStore(MemoryJobStore):
@@ -158,3 +160,66 @@ def test_jobs_of_a_removed_executor_are_suspended_and_come_back_with_it(schedule
     scheduler.add_executor(DebugExecutor(), "gpu")
     scheduler.advance(10)
     assert len(jobcalls) == 3
+
+
+# A store that several processes share: nobody asks it for jobs of executors that are elsewhere
+
+
+@pytest.fixture
+def shared(tmp_path, schedulers):
+    """A maker of schedulers that share a database and a clock."""
+    clock = ManualClock()
+
+    def make(**executors):
+        store = SQLAlchemyJobStore(f"sqlite:///{tmp_path}/jobs.db")
+        scheduler = schedulers(ManualScheduler, clock=clock, jobstores={"default": store}, executors=executors)
+        scheduler.start()
+        return scheduler
+
+    return make
+
+
+def warnings_of(caplog):
+    return [record.getMessage() for record in caplog.records if "which no process has" in record.getMessage()]
+
+
+def test_jobs_of_a_shared_store_whose_executor_no_process_has_are_told_of_once(shared, caplog):
+    first, second = shared(), shared()
+    for number in range(3):
+        first.add_job(note, "date", id=f"job-{number}", executor="gpu")
+    for _ in range(5):
+        first.clock.advance("25s")
+        first.run_due()
+        second.run_due()
+    told = (
+        'Job store "default" has jobs due for the executor "gpu", which no process has: 3. They wait until a process '
+        "with that executor starts"
+    )
+    assert warnings_of(caplog) == [told, told], "one from each process"
+    job = second.get_job("job-1")
+    assert (job.state, job.suspended) == (JobState.NO_EXECUTOR, None)
+    assert second.why("job-1") == 'It is due, but no process that is known here has its executor "gpu".'
+
+
+def test_an_executor_that_another_process_has_is_not_missing(shared, caplog):
+    first, second = shared(), shared(gpu=HoldingExecutor(room=0))
+    job = first.add_job(note, "date", id="job", executor="gpu")
+    for _ in range(5):
+        first.clock.advance("25s")
+        second.run_due()
+        first.run_due()
+    assert warnings_of(caplog) == []
+    assert job.state is JobState.QUEUED
+
+
+def test_an_executor_that_is_missing_again_is_told_of_again(shared, caplog):
+    scheduler = shared()
+    scheduler.add_job(note, "interval", minutes=10, id="job", executor="gpu")
+    for _ in range(2):
+        scheduler.clock.advance("15m")
+        scheduler.run_due()
+        scheduler.add_executor(DebugExecutor(), "gpu")
+        scheduler.clock.advance("5m")
+        scheduler.run_due()
+        scheduler.remove_executor("gpu")
+    assert len(warnings_of(caplog)) == 2
