@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from goscheduler.errors import shown
-from goscheduler.events import EVENT_ANY, SchedulerEvent
+from goscheduler.events import EVENT_ANY, EVENT_JOB_STARTED, SchedulerEvent
 from goscheduler.logs import GuardedLogger
 
 Listener = Callable[[Any], object]
@@ -39,6 +39,8 @@ class EventBus:
         self._logger = logger
         self._subscriptions: tuple[_Subscription, ...] = ()
         self._wanted = 0
+        self.hears_starts = False
+        """Whether a listener wants to hear of starts; looked at for every run."""
         self._lock = threading.Lock()
         self._queue: SimpleQueue[Iterable[SchedulerEvent] | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -107,6 +109,7 @@ class EventBus:
         self._wanted = 0
         for subscription in subscriptions:
             self._wanted |= subscription.mask
+        self.hears_starts = bool(int.__and__(self._wanted, EVENT_JOB_STARTED))
 
     def _start_thread(self) -> None:
         with self._lock:

@@ -47,6 +47,8 @@ class EventCode(IntFlag):
     """A job store does not answer; the scheduler goes on and keeps trying."""
     SCHEDULER_RECOVERED = 1 << 24
     """The job store answers again."""
+    JOB_STARTED = 1 << 25
+    """An attempt begins: a worker has it."""
 
 
 EVENT_SCHEDULER_STARTED = EVENT_SCHEDULER_START = EventCode.SCHEDULER_STARTED
@@ -74,9 +76,10 @@ EVENT_JOB_CANCELLED = EventCode.JOB_CANCELLED
 EVENT_LEASE_LOST = EventCode.LEASE_LOST
 EVENT_SCHEDULER_DEGRADED = EventCode.SCHEDULER_DEGRADED
 EVENT_SCHEDULER_RECOVERED = EventCode.SCHEDULER_RECOVERED
+EVENT_JOB_STARTED = EventCode.JOB_STARTED
 
 EVENT_ALL = EventCode((1 << 17) - 1)
-EVENT_ANY = EventCode((1 << 25) - 1)
+EVENT_ANY = EventCode((1 << 26) - 1)
 
 
 class SchedulerEvent:
@@ -118,8 +121,37 @@ class JobSubmissionEvent(JobEvent):
         self.scheduled_run_times = list(scheduled_run_times)
 
 
+class JobStartEvent(JobEvent):
+    """An attempt at a run begins, ``lateness`` seconds after its fire time.
+
+    ``task`` is the name of the job's task, or the reference of its function; None if it can only live in memory.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        job_id: str,
+        jobstore: str | None,
+        scheduled_run_time: datetime,
+        run_id: str,
+        attempt: int,
+        task: str | None,
+        lateness: float,
+    ) -> None:
+        super().__init__(code, job_id, jobstore)
+        self.scheduled_run_time = scheduled_run_time
+        self.run_id = run_id
+        self.attempt = attempt
+        self.task = task
+        self.lateness = lateness
+
+
 class JobExecutionEvent(JobEvent):
-    """An attempt ended. ``traceback`` is text: the formatted frames."""
+    """An attempt ended. ``traceback`` is text: the formatted frames.
+
+    ``duration`` is how many seconds the function ran, ``lateness`` how many it began after its fire time; both are 0 if
+    it was never called. ``task`` is that of :class:`JobStartEvent`.
+    """
 
     def __init__(
         self,
@@ -132,6 +164,9 @@ class JobExecutionEvent(JobEvent):
         traceback: str | None = None,
         run_id: str | None = None,
         attempt: int = 1,
+        task: str | None = None,
+        duration: float = 0.0,
+        lateness: float = 0.0,
     ) -> None:
         self.code = code
         self.alias = None
@@ -143,3 +178,6 @@ class JobExecutionEvent(JobEvent):
         self.traceback = traceback
         self.run_id = run_id
         self.attempt = attempt
+        self.task = task
+        self.duration = duration
+        self.lateness = lateness

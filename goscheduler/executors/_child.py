@@ -138,7 +138,7 @@ def _outcome_of(message: bytes, outbox: Outbox) -> Outcome:
     except BaseException as error:
         return failed(error)
     outbox.open_for(run.id)
-    outcome: Outcome = call(run, started_at, SYSTEM_CLOCK)
+    outcome: Outcome = call(run, SYSTEM_CLOCK, started_at)
     return outcome
 
 

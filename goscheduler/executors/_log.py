@@ -1,7 +1,7 @@
 """The log lines about runs: one place for all executors.
 
-A log handler of the user's that raises must not cost a run, so nothing raises here; such an error is printed, as the
-logging package itself does.
+A line names the run, its job, and the task or function that the job runs. What changes after the run has begun, such as
+the next run time of its job, is not in it. Nothing is put together that is not written.
 """
 
 from __future__ import annotations
@@ -16,49 +16,93 @@ from goscheduler.runs.model import OutcomeKind
 if TYPE_CHECKING:
     from logging import Logger
 
-    from goscheduler.runs.model import Outcome, Run
+    from goscheduler.runs.model import Attempt, Outcome, Run, Settlement
 
-_SUCCEEDED = OutcomeKind.SUCCEEDED
+_WORDS = {
+    OutcomeKind.SUCCEEDED: (logging.INFO, "succeeded", "in"),
+    OutcomeKind.FAILED: (logging.ERROR, "failed", "in"),
+    OutcomeKind.TIMED_OUT: (logging.ERROR, "timed out", "after"),
+    OutcomeKind.CANCELLED: (logging.WARNING, "was cancelled", "after"),
+    OutcomeKind.LOST: (logging.WARNING, "was lost", "after"),
+}
 
 
 def log_start(logger: Logger, run: Run) -> None:
     """Say that a run begins."""
     try:
         if logger.isEnabledFor(logging.INFO):
-            logger.info('Running job "%s" (scheduled at %s)', run.job, run.scheduled_at)
-    except Exception:
+            text = 'Run %s of job "%s" (%s) starts, attempt %d, scheduled at %s'
+            logger.info(text, *names_of(run), run.attempt, run.scheduled_at)
+    except Exception:  # a filter of the user's must not cost a run
         traceback.print_exc()
 
 
-def log_outcome(logger: Logger, run: Run, outcome: Outcome) -> None:
-    """Say how a run ended."""
-    try:
-        if outcome.kind is not _SUCCEEDED:
-            _log_trouble(logger, run, outcome)
-        elif logger.isEnabledFor(logging.INFO):
-            logger.info('Job "%s" executed successfully', run.job)
-    except Exception:
-        traceback.print_exc()
+def log_end(logger: Logger, settlement: Settlement) -> None:
+    """Say how a run ended, and what follows."""
+    run, outcome = settlement.attempt.run, settlement.attempt.outcome
+    level = _WORDS[outcome.kind][0] if outcome.kind in _WORDS else _level_of_unstarted(outcome)
+    if logger.isEnabledFor(level):
+        _log(logger, level, 'Run %s of job "%s" (%s) %s', (*names_of(run), _told(settlement)), outcome)
 
 
-def _log_trouble(logger: Logger, run: Run, outcome: Outcome) -> None:
-    if outcome.kind is OutcomeKind.FAILED:
-        _log_failure(logger, run, outcome)
-    elif outcome.kind is OutcomeKind.MISSED:
-        logger.warning('Run time of job "%s" was %s', run.job, outcome.reason)
-    elif outcome.kind is OutcomeKind.SNOOZED:
-        logger.info('Run of job "%s" was put back: %s', run.job, outcome.reason)
-    else:
-        logger.warning('Run of job "%s" ended as %s: %s', run.job, outcome.kind.value, outcome.reason)
+def log_discarded(logger: Logger, attempt: Attempt) -> None:
+    """Say that a run ended here in vain, since it is another process's by now."""
+    text = 'Lease lost: run %s of job "%s" (%s) was handed to another process; it %s here, and its result is discarded'
+    _log(logger, logging.WARNING, text, (*names_of(attempt.run), _account(attempt)), attempt.outcome)
 
 
-def _log_failure(logger: Logger, run: Run, outcome: Outcome) -> None:
-    error = outcome.error
+def names_of(run: Run) -> tuple[str, str, str]:
+    """Return what tells of which run a line is: its id, that of its job, and what the job runs."""
+    return run.id, run.job.id, run.job.func_ref or run.job.name
+
+
+def _log(logger: Logger, level: int, text: str, names: tuple[object, ...], outcome: Outcome) -> None:
+    error = outcome.error if outcome.kind is OutcomeKind.FAILED else None
     if error is not None and error.__traceback__ is None and outcome.traceback:
         # From another process: the frames came as text.
-        logger.error('Job "%s" raised an exception\n%s', run.job, Block(f"{outcome.traceback}{_line_of(error)}"))
+        logger.log(level, f"{text}\n%s", *names, Block(f"{outcome.traceback}{_line_of(error)}"))
     else:
-        logger.error('Job "%s" raised an exception', run.job, exc_info=error)
+        logger.log(level, text, *names, exc_info=error)
+
+
+def _told(settlement: Settlement) -> str:
+    attempt, follow_up, dead = settlement
+    account = _account(attempt)
+    if dead is not None:
+        return f"{account}; it is a dead letter: {dead}"
+    if follow_up is None or attempt.outcome.kind is OutcomeKind.SNOOZED:
+        return account
+    if follow_up.attempt == attempt.run.attempt:
+        return f"{account}; it runs again"
+    return f"{account}; attempt {follow_up.attempt} is due at {follow_up.due_at}"
+
+
+def _account(attempt: Attempt) -> str:
+    """Return how an attempt ended."""
+    run, outcome = attempt.run, attempt.outcome
+    if outcome.kind not in _WORDS:
+        return _account_of_unstarted(run, outcome)
+    _, verb, preposition = _WORDS[outcome.kind]
+    owner = f" (owner {run.owner})" if outcome.kind is OutcomeKind.LOST else ""
+    reason = f": {outcome.reason}{owner}" if outcome.reason else ""
+    return f"{verb}{_span(outcome, preposition)}, attempt {run.attempt}{reason}"
+
+
+def _span(outcome: Outcome, preposition: str) -> str:
+    if outcome.started_at is not None:
+        return f" {preposition} {round(outcome.seconds, 3)} s"
+    return "" if outcome.kind is OutcomeKind.LOST else " before it started"
+
+
+def _level_of_unstarted(outcome: Outcome) -> int:
+    return logging.INFO if outcome.kind is OutcomeKind.SNOOZED else logging.WARNING
+
+
+def _account_of_unstarted(run: Run, outcome: Outcome) -> str:
+    if outcome.kind is OutcomeKind.SNOOZED:
+        return f"was put back: {outcome.reason}"
+    how = outcome.reason if outcome.kind is OutcomeKind.MISSED else f"skipped: {outcome.reason}"
+    return f"scheduled at {run.scheduled_at} was {how}"
 
 
 def _line_of(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.executors._child import BEGUN, GOODBYE, READY, Note, Parcel, Reply, pack_call, serve
 from goscheduler.executors._failures import RemoteError, WorkerDied
-from goscheduler.executors.call import cancelled, failed, missed
+from goscheduler.executors.call import cancelled, failed
 from goscheduler.executors.context import attempt_key, record_progress
 from goscheduler.runs.model import Outcome, OutcomeKind
 
@@ -115,7 +115,7 @@ class ProcessWorker:
         return outcome
 
     def _attempt(self, run: Run) -> Outcome:
-        not_started = self._begin(run) or missed(run, self._clock.now())
+        not_started = self._begin(run)
         return not_started if not_started is not None else self._send(run)
 
     def _send(self, run: Run) -> Outcome:

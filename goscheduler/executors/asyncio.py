@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors._workers import ABORT_SECONDS, SHUT_DOWN, ThreadWorker, WorkerPool
 from goscheduler.executors.base import UNKNOWN_ROOM, BaseExecutor, ExecutorHost, run_coroutine_job, run_job
-from goscheduler.executors.call import cancelled, execute_coroutine, failed, snoozed
+from goscheduler.executors.call import call_coroutine, cancelled, failed, snoozed
 from goscheduler.executors.context import (
     attempt_key,
     id_of_current_run,
@@ -170,7 +170,7 @@ class AsyncIOExecutor(BaseExecutor):
         if not_started is not None:
             self._end(handed, not_started)
             return
-        handed.task = self._loop.create_task(execute_coroutine(handed.run, self._host.clock))
+        handed.task = self._loop.create_task(call_coroutine(handed.run, self._host.clock))
         handed.task.add_done_callback(partial(self._task_done, handed))
 
     def _task_done(self, handed: _Handed, task: asyncio.Task[Outcome]) -> None:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.errors import MaxInstancesReachedError
 from goscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_EXECUTED, EVENT_JOB_MISSED, JobExecutionEvent
-from goscheduler.executors._log import log_outcome, log_start
-from goscheduler.executors.call import cancelled, execute, execute_coroutine, failed, judged, snoozed
+from goscheduler.executors._log import log_start
+from goscheduler.executors.call import call, cancelled, execute, execute_coroutine, failed, judged, missed, snoozed
 from goscheduler.executors.context import (
     attempt_key,
     kept_back,
@@ -51,7 +51,10 @@ class ExecutorHost(Protocol):
     def clock(self) -> Clock: ...
 
     def may_start(self, run: Run) -> bool:
-        """Tell whether a run that was taken may still be started; false once its job was removed or its lease lost."""
+        """Tell whether a run that was taken may still be started; false once its job was removed or its lease lost.
+
+        Asked at the moment of the start: if the answer is true, the listeners hear of that.
+        """
         ...
 
     def report(self, run: Run, outcome: Outcome) -> None:
@@ -203,16 +206,19 @@ class BaseExecutor:
         running = self._running
         running[run.id] = run
         try:
-            return self._begin(run) or execute(run, self._host.clock)
+            return self._begin(run) or call(run, self._host.clock)
         finally:
             if running.pop(run.id, None) is None:
                 unmark_given_up(run)
 
     def _execute(self, run: Run) -> Outcome:
-        return self._begin(run) or execute(run, self._host.clock)
+        return self._begin(run) or call(run, self._host.clock)
 
     def _begin(self, run: Run) -> Outcome | None:
-        """Return the outcome of a run that is not to be started after all, or None, having logged the start."""
+        """Return the outcome of a run that is not to be started after all, or None, having told of the start."""
+        too_late = missed(run, self._host.clock)
+        if too_late is not None:
+            return too_late
         if not self._host.may_start(run):
             return _not_started(run)
         log_start(self._logger, run)
@@ -222,11 +228,9 @@ class BaseExecutor:
         self._report(run, snoozed(reason))
 
     def _report(self, run: Run, outcome: Outcome) -> None:
-        log_outcome(self._logger, run, outcome)
         self._host.report(run, outcome)
 
     def _refuse(self, run: Run, error: BaseException) -> None:
-        self._logger.error('Error submitting job "%s" to executor "%s"', run.job, self._alias, exc_info=error)
         self._host.report(run, failed(error, reason=f'could not be submitted to executor "{self._alias}"'))
 
     def _take(self, job_id: str, run_time: datetime | None = None, *, newest: bool = False) -> _Taken | None:

@@ -36,21 +36,22 @@ def execute(run: Run, clock: Clock) -> Outcome:
 
     A coroutine that the function returns is run to its end on an event loop of its own.
     """
-    now = clock.now()
-    return missed(run, now) or call(run, now, clock)
+    return missed(run, clock) or call(run, clock)
 
 
 async def execute_coroutine(run: Run, clock: Clock) -> Outcome:
-    """Return how the run ended, having awaited its function on the running loop unless it came too late.
+    """Return how the run ended, having awaited its function on the running loop unless it came too late."""
+    return missed(run, clock) or await call_coroutine(run, clock)
+
+
+async def call_coroutine(run: Run, clock: Clock) -> Outcome:
+    """Return how the run's function ended, awaited on the running loop.
 
     A cancelled task gives the outcome "cancelled"; the cancellation ends here.
     """
     from asyncio import CancelledError  # imported late: heavy, and most schedulers have no coroutine
 
     started_at = clock.now()
-    too_late = missed(run, started_at)
-    if too_late is not None:
-        return too_late
     enter_run(run, started_at)
     begun = clock.monotonic()
     try:
@@ -64,23 +65,23 @@ async def execute_coroutine(run: Run, clock: Clock) -> Outcome:
     return make(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
 
 
-def missed(run: Run, now: datetime) -> Outcome | None:
-    """Return the outcome "missed" if the run is later than its job's grace time allows, else None.
+def missed(run: Run, clock: Clock) -> Outcome | None:
+    """Return the outcome "missed" if the run is later by now than its job's grace time allows, else None.
 
     Only scheduled runs can be too late: whoever asks for a run by hand, or for a retry, wants it whenever it comes.
     """
     grace = run.job.misfire_grace_time
     if grace is None or run.source is not _SCHEDULE:
         return None
-    lateness = now - run.due_at  # the fire time, unless the run was put off
+    lateness = clock.now() - run.due_at  # the fire time, unless the run was put off
     if lateness.total_seconds() <= grace:
         return None
     return Outcome(OutcomeKind.MISSED, reason=f"missed by {lateness}")
 
 
-def call(run: Run, started_at: datetime, clock: Clock) -> Outcome:
-    """Return how the run's function ended."""
-    return copy_context().run(_call, run, started_at, clock)
+def call(run: Run, clock: Clock, started_at: datetime | None = None) -> Outcome:
+    """Return how the run's function ended; its start may have been noted before."""
+    return copy_context().run(_call, run, started_at or clock.now(), clock)
 
 
 def _call(run: Run, started_at: datetime, clock: Clock) -> Outcome:

@@ -1,8 +1,10 @@
-"""Turns what has been written into events. An event that nobody listens to is not made."""
+"""Turns what has been written into log lines and events. An event that nobody listens to is not made."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -10,16 +12,21 @@ from goscheduler.events import (
     EventCode,
     JobEvent,
     JobExecutionEvent,
+    JobStartEvent,
     JobSubmissionEvent,
     JobSuspensionEvent,
     SchedulerEvent,
 )
-from goscheduler.runs.model import OutcomeKind
+from goscheduler.executors._log import log_end
+from goscheduler.runs.model import OutcomeKind, Settlement
+from goscheduler.times import instant
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import Fired
-    from goscheduler.runs.model import Attempt, Run, Settlement
+    from goscheduler.runs.model import Attempt, Run
     from goscheduler.schedulers._engine import Engine
+
+_SUCCEEDED = OutcomeKind.SUCCEEDED
 
 #: How an attempt ended → the event that tells of it. A snoozed run has not ended; it comes again.
 CODE_OF = {
@@ -35,10 +42,8 @@ CODE_OF = {
 
 def announce_firing(engine: Engine, alias: str, fired: Fired) -> None:
     """Tell what one round of a store has brought, before any of its runs is started."""
-    for record in fired.records:
-        missed = record.outcome.kind is OutcomeKind.MISSED
-        text = 'Run time of job "%s" was %s' if missed else 'Execution of job "%s" skipped: %s'
-        engine.logger.warning(text, record.run.job, record.outcome.reason)
+    if fired.records:
+        log_ends(engine, list(map(Settlement, fired.records)))
     for job, reason in fired.suspended:
         engine.logger.error(
             'Job "%s" (%s) is suspended: %s. It is kept; mend that, or change or resume the job',
@@ -75,6 +80,26 @@ def _submissions(alias: str, runs: Sequence[Run]) -> Iterator[SchedulerEvent]:
         yield JobSubmissionEvent(EventCode.JOB_SUBMITTED, job.id, alias, [run.scheduled_at for run in of_job])
 
 
+def announce_start(engine: Engine, run: Run) -> None:
+    """Tell that a run begins, on the thread that runs it."""
+    job, started_at = run.job, engine.endings.started_at(run) or engine.clock.now()
+    engine.tell([
+        JobStartEvent(
+            EventCode.JOB_STARTED, job.id, job._jobstore_alias, run.scheduled_at, run.id, run.attempt, job.func_ref,
+            _lateness(run, started_at),
+        )
+    ])  # fmt: skip
+
+
+def log_ends(engine: Engine, settlements: Sequence[Settlement]) -> None:
+    """Write into the log how runs ended and what follows."""
+    quiet = {alias for alias in engine.executors if not engine.logger_of(alias).isEnabledFor(logging.INFO)}
+    for settlement in settlements:
+        run, outcome = settlement.attempt.run, settlement.attempt.outcome
+        if outcome.kind is not _SUCCEEDED or run.job.options.executor not in quiet:
+            log_end(engine.logger_of(run.job.executor), settlement)
+
+
 def announce_settlements(engine: Engine, alias: str, settlements: Sequence[Settlement]) -> None:
     """Tell how runs ended and what follows, after that was written."""
     wanted = {kind for kind, code in CODE_OF.items() if engine.bus.wants(code)}
@@ -83,7 +108,6 @@ def announce_settlements(engine: Engine, alias: str, settlements: Sequence[Settl
         if attempt.outcome.kind in wanted:
             events.append(event_of(alias, attempt, CODE_OF[attempt.outcome.kind]))
         if dead is not None:
-            engine.logger.error('Run %s of job "%s" is a dead letter: %s', attempt.run.id, attempt.run.job.id, dead)
             events.append(event_of(alias, attempt, EventCode.JOB_DEAD_LETTERED))
         elif follow_up is not None and follow_up.attempt > attempt.run.attempt:
             events.append(event_of(alias, attempt, EventCode.JOB_RETRIED))
@@ -105,4 +129,11 @@ def event_of(alias: str, attempt: Attempt, code: EventCode) -> SchedulerEvent:
         None if outcome.error is None else outcome.traceback,
         run.id,
         run.attempt,
+        run.job.func_ref,
+        outcome.seconds,
+        0.0 if outcome.started_at is None else _lateness(run, outcome.started_at),
     )
+
+
+def _lateness(run: Run, started_at: datetime) -> float:
+    return (instant(started_at) - instant(run.scheduled_at)) / 1e6

@@ -11,12 +11,14 @@ import heapq
 import itertools
 import math
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.errors import survivable
+from goscheduler.executors._log import names_of
 from goscheduler.executors.context import attempt_key, keep_back, kept_back, untell
 from goscheduler.runs.model import Outcome, OutcomeKind
 
@@ -30,6 +32,8 @@ LONGEST_LOOK = 1.0
 LONGEST_REST = 86_400.0
 #: Of so many runs it is known that they were given up. Most of them never report anything.
 GIVEN_UP_KEPT = 10_000
+#: Of so many runs it is known that they were told to end, and have. A store says so again until their end is written.
+OBEYED_KEPT = 1000
 LOST_BEFORE = "its lease was lost before it began"
 #: How a run ends although it was told to end otherwise: it was quicker.
 _OWN_ENDS = frozenset({OutcomeKind.SUCCEEDED, OutcomeKind.MISSED})
@@ -61,6 +65,8 @@ class Endings:
         """Runs that were given up → whether an outcome of them has been taken. There may come two."""
         self._withdrawn: set[tuple[str, int]] = set()
         """Those of them that still wait in their executor, and are not to be started."""
+        self._obeyed: deque[tuple[str, int]] = deque(maxlen=OBEYED_KEPT)
+        """Runs that were told to end, and have."""
         self._order = itertools.count()
 
     def begin(self, run: Run) -> bool:
@@ -103,12 +109,14 @@ class Endings:
         grace = 0.0 if executor is None else executor.grace_seconds
         sentence = Sentence(run, kind, reason, self._engine.clock.monotonic() + grace)
         with self._lock:
+            if attempt_key(run) in self._obeyed:
+                return
             if self._sentences.setdefault(attempt_key(run), sentence) is not sentence:
                 return
             if kind is not OutcomeKind.CANCELLED and not self._goes_on(run):
                 del self._sentences[attempt_key(run)]  # it has just ended by itself
                 return
-        self._engine.logger.info('Run %s of job "%s" is told to end: %s', run.id, run.job.id, reason)
+        self._engine.logger.info('Run %s of job "%s" (%s) is told to end: %s', *names_of(run), reason)
         told = True
         try:
             told = executor is not None and executor.cancel(run, reason)
@@ -162,9 +170,9 @@ class Endings:
         if self._given_up and key in self._given_up:
             if self._given_up.pop(key):
                 self._withdrawn.discard(key)
-                self._engine.logger.info(
-                    'Run %s of job "%s", given up before, has ended as %s', run.id, run.job.id, outcome.kind.value
-                )
+                if outcome.started_at is not None:  # else it was ended before it had begun, and the log knows
+                    text = 'Run %s of job "%s" (%s), given up before, has ended as %s'
+                    self._engine.logger.info(text, *names_of(run), outcome.kind.value)
                 return None
             self._given_up[key] = True
         self._begun.pop(key, None)
@@ -174,6 +182,8 @@ class Endings:
         with self._lock:
             self._timed.pop(attempt_key(run), None)
             sentence = self._sentences.pop(attempt_key(run), None)
+            if sentence is not None:
+                self._obeyed.append(attempt_key(run))
         if sentence is not None:
             untell(run.id)  # not forgotten altogether: its progress goes into its record
             kept_back(run)  # where the executor did not ask
@@ -215,7 +225,7 @@ class Endings:
         executor = self._engine.executors.get(run.job.executor)
         started_at = self.started_at(run)
         self._engine.logger.error(
-            'Run %s of job "%s" does not end although it was told to; it is given up: %s', run.id, run.job.id, reason
+            'Run %s of job "%s" (%s) does not end although it was told to; it is given up: %s', *names_of(run), reason
         )
         try:
             if executor is not None:

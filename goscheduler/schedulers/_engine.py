@@ -12,7 +12,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import uuid4
 
 from goscheduler._resolver import FOREIGN, IMPORTING, NOT_LOADED_YET, MissingFunction, UnresolvedFunction
@@ -25,6 +25,7 @@ from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.runs.records import Retention
+from goscheduler.schedulers._announce import announce_start
 from goscheduler.schedulers._doubts import Doubts
 from goscheduler.schedulers._endings import Endings
 from goscheduler.schedulers._lease import Leases
@@ -38,6 +39,8 @@ CLOCK_TOLERANCE = timedelta(seconds=5)
 NOT_REGISTERED = "it goes by a function of its own, and this scheduler runs registered tasks only"
 
 if TYPE_CHECKING:
+    import logging
+
     from goscheduler.job import Job
 
 
@@ -191,8 +194,17 @@ class Engine:
         return reason.startswith(IMPORTING) and self.obstacle(job) in (None, NOT_LOADED_YET)
 
     def may_start(self, run: Run) -> bool:
-        """Tell whether a run that was handed over may still be started."""
-        return self.endings.begin(run)
+        """Tell whether a run that was handed over may still be started; if so, that is its start."""
+        if not self.endings.begin(run):
+            return False
+        if self.bus.hears_starts:
+            announce_start(self, run)
+        return True
+
+    def logger_of(self, executor: str) -> logging.Logger:
+        """Return what the runs of an executor are logged with."""
+        found = self.executors.get(executor)
+        return cast("logging.Logger", self.logger) if found is None else found._logger
 
     def room(self) -> dict[str, int]:
         """Return executor alias → how many runs it can take now.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from goscheduler.errors import shown, survivable
 from goscheduler.events import EventCode, JobEvent
 from goscheduler.runs.transitions import crashed
-from goscheduler.schedulers._announce import announce_settlements
+from goscheduler.schedulers._announce import announce_settlements, log_ends
 from goscheduler.schedulers._lease import RENEW_AFTER
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def recover(engine: Engine) -> None:
                 raise
             engine.logger.warning('Job store "%s" could not look for lost runs: %s', alias, error, exc_info=error)
             continue
-        for settlement in settlements:
-            run = settlement.attempt.run
-            engine.logger.warning('Run %s of job "%s" had lost its owner %s', run.id, run.job.id, run.owner)
+        log_ends(engine, settlements)
         announce_settlements(engine, alias, settlements)
         if settlements:
             engine.wake()

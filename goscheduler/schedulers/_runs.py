@@ -10,7 +10,7 @@ from goscheduler.executors.context import progress_of
 from goscheduler.options import check_name_of
 from goscheduler.runs.model import LiveRun, OutcomeKind
 from goscheduler.runs.transitions import asked_for, called_off, redriven
-from goscheduler.schedulers._announce import announce_settlements
+from goscheduler.schedulers._announce import announce_settlements, log_ends
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -77,6 +77,7 @@ class Runs:
             if run is None:
                 continue
             if run.owner is None:
+                log_ends(self._engine, ends)
                 announce_settlements(self._engine, alias, ends)
                 self._wake()  # others may have waited behind it
             elif self._engine.leases.is_ours(run.owner):

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from goscheduler.errors import shown
 from goscheduler.events import EventCode, JobExecutionEvent
+from goscheduler.executors._log import log_discarded
 from goscheduler.executors.context import attempt_key, last_progress
 from goscheduler.jobstores._answers import SettledInPart
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
-from goscheduler.schedulers._announce import announce_settlements
+from goscheduler.schedulers._announce import announce_settlements, log_ends
 from goscheduler.schedulers._doubts import ends_found
 
 if TYPE_CHECKING:
@@ -177,6 +178,7 @@ class Settler:
         engine = self._engine
         store = engine.stores.get(alias)
         if store is None:
+            log_ends(engine, self._certain(settlements))
             engine.logger.error('Job store "%s" is gone; %d outcomes are not recorded', alias, len(settlements))
             return
         try:
@@ -190,15 +192,24 @@ class Settler:
                 alias, len(settlements), error, exc_info=error,
             )
             self._unwritten[alias] = settlements
-            self._in_doubt.update(id(settlement) for settlement in settlements)
+            log_ends(engine, self._certain(settlements))  # now: nobody knows when it can be written
+            self._in_doubt.update(map(id, settlements))
             return
         if store.shared:
             engine.doubts.let_go(alias, settlements)
+        untold = self._certain(settlements)
         refused = self._really_refused(alias, store, refused)
         if refused:
             self._tell_of_refused(alias, refused)
-            settlements = _without(settlements, refused)
+            settlements, untold = _without(settlements, refused), _without(untold, refused)
+        log_ends(engine, untold)
+        if self._in_doubt:
+            self._in_doubt.difference_update(map(id, settlements))
         announce_settlements(engine, alias, settlements)
+
+    def _certain(self, settlements: list[Settlement]) -> list[Settlement]:
+        """Return what no attempt to write was made of before; the log has told of the rest."""
+        return [each for each in settlements if id(each) not in self._in_doubt] if self._in_doubt else settlements
 
     def _really_refused(self, alias: str, store: BaseJobStore, refused: Sequence[Settlement]) -> Sequence[Settlement]:
         """Return what was refused, without what was written at the first try although that seemed to fail."""
@@ -218,15 +229,12 @@ class Settler:
         endings = self._engine.endings
         refused = [settlement for settlement in refused if not endings.was_given_up(settlement.attempt.run)]
         for settlement in refused:
-            run = settlement.attempt.run
-            self._engine.logger.warning(
-                'Lease lost: run %s of job "%s" was handed to somebody else; its result is discarded',
-                run.id,
-                run.job.id,
-            )
+            executor = settlement.attempt.run.job.executor
+            log_discarded(self._engine.logger_of(executor), settlement.attempt)
         self._engine.tell([
             JobExecutionEvent(
-                EventCode.LEASE_LOST, attempt.run.job.id, alias, attempt.run.scheduled_at, run_id=attempt.run.id
+                EventCode.LEASE_LOST, attempt.run.job.id, alias, attempt.run.scheduled_at, run_id=attempt.run.id,
+                attempt=attempt.run.attempt, task=attempt.run.job.func_ref,
             )
             for attempt in (settlement.attempt for settlement in refused)
         ])

@@ -186,8 +186,7 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = F
         except BaseException as error:
             if not survivable(error):
                 raise  # from a signal: the executor may well have taken the run
-            engine.logger.exception('Error submitting job "%s" to executor "%s"', run.job, run.job.executor)
-            engine.report(run, failed(error, reason="it could not be submitted to its executor"))
+            engine.report(run, failed(error, reason=f'could not be submitted to executor "{run.job.executor}"'))
 
 
 def seconds_until_next(now: datetime, fired: Fired, claimed: Claimed) -> float:

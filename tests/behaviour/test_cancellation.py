@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 
 import pytest
@@ -18,6 +19,7 @@ from ending_doubles import (
     settled,
     touch_and_hang,
 )
+from lease_doubles import BegunExecutor, Cluster
 
 from goscheduler import AsyncIOScheduler, Limit, Retry, current_run
 from goscheduler.events import (
@@ -29,6 +31,7 @@ from goscheduler.events import (
     EVENT_LEASE_LOST,
 )
 from goscheduler.executors.debug import DebugExecutor
+from goscheduler.runs.model import OutcomeKind
 from goscheduler.testing import EventRecorder, ManualScheduler
 
 
@@ -443,3 +446,25 @@ def test_the_last_progress_of_a_run_is_kept_in_its_record(scheduler, pool, patie
     settled(scheduler, pool)
     (record,) = scheduler.runs("job")
     assert (record.outcome.value, record.progress, record.progress_note) == ("cancelled", 0.5, "half")
+
+
+def test_a_run_that_has_ended_is_not_told_again_while_its_end_cannot_be_written(caplog):
+    caplog.set_level(logging.INFO)
+    cluster, executor = Cluster(), BegunExecutor()
+    scheduler = cluster.join(executor)
+    scheduler.add_job(note, "interval", seconds=10, id="job")
+    scheduler.advance(10)
+    run_id = only_run(scheduler).id
+    assert scheduler.cancel_run(run_id, "enough")
+    executor.finish(OutcomeKind.CANCELLED)
+    cluster.store.faults["settle"] = OSError("out")
+    scheduler.run_due()
+    scheduler.run_due()
+    cluster.store.faults.clear()
+    scheduler.run_due()
+    assert executor.told == ["enough"]
+    told = [record.getMessage() for record in caplog.records if run_id in record.getMessage()]
+    assert [text.partition(") ")[2] for text in told] == [
+        "is told to end: enough", "was cancelled after 0.0 s, attempt 1: enough",
+    ]  # fmt: skip
+    assert outcomes(scheduler, "job") == ["cancelled"]

@@ -67,7 +67,8 @@ def test_the_record_says_that_it_was_lost_by_whom_and_where(cluster, caplog):
     assert record.host == platform.node()
     assert record.reason == "the process that had it was lost"
     assert [event.run_id for event in recorder.events] == [run.id]
-    assert f'Run {run.id} of job "job" had lost its owner {run.owner}' in caplog.text
+    told = f"was lost, attempt 1: the process that had it was lost (owner {run.owner}); it runs again"
+    assert f'Run {run.id} of job "job" (builtins:print) {told}' in caplog.text
 
 
 @pytest.mark.parametrize(

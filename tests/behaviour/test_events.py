@@ -10,8 +10,9 @@ from datetime import timedelta
 import pytest
 from apscheduler import events as theirs
 from behaviour_doubles import START, Gate, HoldingExecutor, PickledStore, note, within
+from lease_doubles import QueueingExecutor
 
-from goscheduler import events
+from goscheduler import Retry, events, fixed
 from goscheduler.events import (
     EVENT_ALL,
     EVENT_ANY,
@@ -24,6 +25,7 @@ from goscheduler.events import (
     EVENT_JOB_MISSED,
     EVENT_JOB_MODIFIED,
     EVENT_JOB_REMOVED,
+    EVENT_JOB_STARTED,
     EVENT_JOB_SUBMITTED,
     EVENT_JOBSTORE_ADDED,
     EVENT_JOBSTORE_REMOVED,
@@ -36,6 +38,7 @@ from goscheduler.events import (
     SchedulerEvent,
 )
 from goscheduler.executors.debug import DebugExecutor
+from goscheduler.schedulers import _announce
 from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.testing import EventRecorder, ManualScheduler
 
@@ -68,7 +71,7 @@ def test_event_all_is_the_seventeen_and_event_any_is_everything():
         assert not combined & code
         combined |= code
     assert combined == EVENT_ANY
-    assert len(EventCode) == 25
+    assert len(EventCode) == 26
 
 
 def test_events_have_the_constructors_of_apscheduler():
@@ -116,7 +119,9 @@ def test_the_events_of_one_date_job_come_in_order(schedulers, executor, dispatch
     recorder.wait_for(EVENT_JOB_EXECUTED, "job", timeout=60)
     scheduler.shutdown()
     codes = [event.code for event in recorder.events if getattr(event, "job_id", None) == "job"]
-    assert codes == [EVENT_JOB_ADDED, EVENT_JOB_SUBMITTED, EVENT_JOB_REMOVED, EVENT_JOB_EXECUTED]
+    assert codes == [
+        EVENT_JOB_ADDED, EVENT_JOB_SUBMITTED, EVENT_JOB_REMOVED, EVENT_JOB_STARTED, EVENT_JOB_EXECUTED,
+    ]  # fmt: skip
 
 
 def test_every_run_is_submitted_before_it_is_executed(manual):
@@ -429,3 +434,66 @@ def test_many_threads_may_post_and_every_event_is_heard_once(schedulers):
     assert len(heard) == len(set(heard)) == 100
     for tag in "abcd":
         assert [job_id for job_id in heard if job_id.startswith(tag)] == [f"{tag}-{n}" for n in range(25)]
+
+
+# Starts, and what the end of an attempt says
+
+
+def test_a_start_is_told_of_when_a_worker_has_the_run(schedulers):
+    executor = QueueingExecutor()
+    scheduler = schedulers(ManualScheduler, executors={"default": executor})
+    scheduler.start()
+    recorder = EventRecorder(scheduler, EVENT_JOB_SUBMITTED | EVENT_JOB_STARTED | EVENT_JOB_EXECUTED)
+    scheduler.register("mail", note)
+    scheduler.add_job("mail", "interval", hours=1, id="job")
+    scheduler.advance("1h")
+    assert [event.code for event in recorder.events] == [EVENT_JOB_SUBMITTED]
+    scheduler.clock.advance("90s")
+    executor.begin()
+    scheduler.run_due()
+    _, started, executed = recorder.events
+    run_id = scheduler.runs()[0].run_id
+    assert (started.code, started.job_id, started.jobstore, started.task) == (
+        EVENT_JOB_STARTED, "job", "default", "mail",
+    )  # fmt: skip
+    assert (started.run_id, started.attempt, started.lateness) == (run_id, 1, 90.0)
+    assert started.scheduled_run_time == START + timedelta(hours=1)
+    assert (executed.code, executed.task, executed.run_id, executed.attempt, executed.lateness) == (
+        EVENT_JOB_EXECUTED, "mail", run_id, 1, 90.0,
+    )  # fmt: skip
+
+
+def test_the_end_of_an_attempt_says_how_long_it_took(manual):
+    def slow():
+        manual.clock.advance("2s")
+        raise ValueError
+
+    recorder = EventRecorder(manual, EVENT_JOB_STARTED | EVENT_JOB_ERROR)
+    manual.add_job(slow, retry=Retry(2, fixed(60)))
+    manual.advance("2m")
+    assert [(event.code, event.attempt, getattr(event, "duration", None)) for event in recorder.events] == [
+        (EVENT_JOB_STARTED, 1, None), (EVENT_JOB_ERROR, 1, 2.0),
+        (EVENT_JOB_STARTED, 2, None), (EVENT_JOB_ERROR, 2, 2.0),
+    ]  # fmt: skip
+
+
+def test_a_run_that_comes_too_late_does_not_start(schedulers):
+    executor = QueueingExecutor()
+    scheduler = schedulers(ManualScheduler, executors={"default": executor})
+    scheduler.start()
+    recorder = EventRecorder(scheduler, EVENT_JOB_STARTED | EVENT_JOB_MISSED)
+    scheduler.add_job(note, "interval", hours=1, id="job", misfire_grace_time=60)
+    scheduler.advance("1h")
+    scheduler.clock.advance("2m")
+    executor.begin()
+    scheduler.run_due()
+    assert [(event.code, event.duration, event.lateness) for event in recorder.events] == [(EVENT_JOB_MISSED, 0.0, 0.0)]
+
+
+def test_a_start_that_nobody_listens_for_is_not_made_an_event(manual, monkeypatch):
+    made = []
+    monkeypatch.setattr(_announce, "JobStartEvent", lambda *args: made.append(args))
+    manual.add_listener(lambda event: None, EVENT_JOB_EXECUTED)
+    manual.add_job(note, "interval", hours=1)
+    manual.advance("3h")
+    assert (len(manual.runs()), made) == (3, [])

@@ -62,8 +62,7 @@ def test_a_run_that_cannot_be_submitted_is_told_of_as_an_error(scheduler, faulty
     scheduler.advance(20)
     assert jobcalls == ["good", "good"]
     assert [event.exception for event in recorder.of(EVENT_JOB_ERROR, "bad")] == [error, error]
-    assert 'Error submitting job "note' in caplog.text
-    assert 'to executor "faulty"' in caplog.text
+    assert 'failed before it started, attempt 1: could not be submitted to executor "faulty"' in caplog.text
     store = scheduler._engine.stores["default"]
     assert [record.outcome for record in store.history(HistoryQuery("bad"))] == [OutcomeKind.FAILED] * 2
     assert store.live_runs() == []

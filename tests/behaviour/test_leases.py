@@ -169,6 +169,7 @@ def test_the_log_says_of_a_run_whose_lease_was_lost_before_it_began_that_it_was_
     cluster.store.faults["renew_owner"] = OUT
     cluster.advance(LEASE * 3 / 4)
     executor.begin()
+    scheduler.run_due()
     assert "was put back: its lease was lost before it began" in caplog.text
     assert "removed" not in caplog.text
     assert "cancelled" not in caplog.text

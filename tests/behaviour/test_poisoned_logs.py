@@ -15,11 +15,11 @@ import pytest
 from sqlalchemy import text as sql
 
 from goscheduler.events import EVENT_JOB_ADDED
-from goscheduler.executors._log import log_outcome
+from goscheduler.executors._log import log_end
 from goscheduler.job import Job
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.logs import GuardedLogger, guarded_logger
-from goscheduler.runs.model import Outcome, OutcomeKind, Run
+from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, Settlement
 from goscheduler.testing import ManualScheduler
 from goscheduler.testing.clock import START
 
@@ -85,8 +85,8 @@ def harmless() -> None:
 
 
 def poisoned(job: Job) -> Job:
-    """Return a job with a name that no user could have given to it."""
-    job.name = POISON
+    """Return a job with a name that no user could have given to it, and that stands for its function in the log."""
+    job.name, job.func_ref = POISON, None
     return job
 
 
@@ -102,7 +102,7 @@ def test_the_life_of_a_job_with_a_poisonous_name_is_told_on_lines_of_its_own(log
         scheduler.advance(1)
         scheduler.pause_job(late.id)
         scheduler.remove_job(late.id)
-    log.check('Running job "x', "executed successfully", "raised an exception", "was missed by")
+    log.check("starts, attempt 1", "succeeded in", "failed in", "was missed by")
     assert r"x\r\nCRITICAL forged" in log.text
     assert r"\x1b[2J\x9b31m\u202e\u2066\x85\u2028" in log.text
 
@@ -113,9 +113,9 @@ def test_a_traceback_with_a_poisonous_text_is_indented_as_a_whole(job: Any, log:
         scheduler.add_job(job, "date", run_date=START)
         scheduler.advance(1)
     if job is noted and sys.version_info < (3, 11):
-        log.check("raised an exception")  # which writes no notes
+        log.check("failed in")  # which writes no notes
         return
-    log.check("raised an exception", r"(?m)^    Traceback \(most recent call last\):$")
+    log.check("failed in", r"(?m)^    Traceback \(most recent call last\):$")
     forged = [line for line in log.text.split("\n") if "forged" in line]
     assert forged
     assert all(line.startswith("    ") for line in forged)
@@ -132,7 +132,7 @@ def test_the_error_itself_stays_with_the_record(caplog: pytest.LogCaptureFixture
     with ManualScheduler() as scheduler:
         scheduler.add_job(poisonous, "date", run_date=START)
         scheduler.advance(1)
-    [record] = [record for record in caplog.records if "raised an exception" in record.getMessage()]
+    [record] = [record for record in caplog.records if "failed in" in record.getMessage()]
     assert record.exc_info is not None
     assert str(record.exc_info[1]) == POISON
 
@@ -141,7 +141,7 @@ def test_a_traceback_of_another_process_is_indented(log: Log) -> None:
     with ManualScheduler() as scheduler:
         run = Run("id", poisoned(scheduler.add_job(fine, "interval", hours=1)), START, START)
         outcome = Outcome(OutcomeKind.FAILED, error=ValueError(POISON), traceback=f"Traceback:\n{POISON}\n")
-        log_outcome(guarded_logger("goscheduler.executors.other"), run, outcome)
+        log_end(guarded_logger("goscheduler.executors.other"), Settlement(Attempt(run, outcome, START)))
     log.check(r"(?m)^    Traceback:$", r"(?m)^    ValueError: x\\r$", r"(?m)^    CRITICAL forged")
 
 

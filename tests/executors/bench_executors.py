@@ -50,7 +50,9 @@ async def async_noop() -> None:
 
 
 def new_run(func: Callable[..., Any]) -> Run:
-    job: Any = SimpleNamespace(id="j", name="j", func=func, args=(), kwargs={}, misfire_grace_time=None)
+    job: Any = SimpleNamespace(
+        id="j", name="j", func=func, args=(), kwargs={}, func_ref="j", tags=(), misfire_grace_time=None
+    )
     now = SYSTEM_CLOCK.now()
     return Run("r", job, now, now)
 

@@ -37,6 +37,8 @@ class StandInJob:
     name: str = "a job"
     misfire_grace_time: float | None = None
     executor: str = "default"
+    func_ref: str | None = "tests:a_job"
+    tags: tuple[str, ...] = ()
     _jobstore_alias: str = "default"
 
     def __str__(self) -> str:

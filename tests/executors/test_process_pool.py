@@ -549,7 +549,7 @@ SCRIPT = """
         executor = ProcessPoolExecutor(1)
         executor.start(host, "default")
         now = datetime.now(timezone.utc)
-        fields = dict(id="j", name="j", func=func, args=(), kwargs={}, misfire_grace_time=None)
+        fields = dict(id="j", name="j", func=func, args=(), kwargs={}, func_ref="j", tags=(), misfire_grace_time=None)
         executor.submit(Run("r", SimpleNamespace(**fields), now, now))
         return host
 """
