@@ -31,27 +31,69 @@ _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def task(name: str, *, aliases: Iterable[str] = ()) -> Callable[[_F], _F]:
+def task(name: str, *, aliases: Iterable[str] = (), pass_job: bool = False) -> Callable[[_F], _F]:
     """Return a decorator that makes a function known to every scheduler of the process, under ``name`` and ``aliases``.
 
-    A name that is registered already leads to the new function from then on.
+    A name that is registered already leads to the new function from then on. With ``pass_job`` the function gets the
+    current run, as ``current_run()`` returns it, in its last parameter.
 
     :raises InvalidArgument: if a name is empty, too long, not printable, or has a colon in it
     """
     names = check_names(name, aliases)
 
     def decorate(func: _F) -> _F:
-        register(PROCESS_TASKS, names, func, _LOGGER)
+        register(PROCESS_TASKS, names, func, _LOGGER, pass_job)
         return func
 
     return decorate
 
 
-def register(tasks: TaskRegistry, names: tuple[str, ...], func: Callable[..., Any], logger: GuardedLogger) -> None:
+def register(
+    tasks: TaskRegistry, names: tuple[str, ...], func: Callable[..., Any], logger: GuardedLogger, pass_job: bool = False
+) -> None:
     """Put a function into a registry, and say so if it replaces another."""
-    before = tasks.put(names, func)
-    if before is not None and before is not func:
+    before = tasks.put(names, PassJob(func) if pass_job else func)
+    if before is not None and _key(before) != _key(func):
         logger.info('Task "%s" was %s and is %s from now on', names[0], shown(before), shown(func))
+
+
+class PassJob:
+    """A function that gets the current run in its last parameter, beside the arguments of its job."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        if not callable(func):
+            raise TypeError(f"a task must be a callable, got {shown(func)}")
+        *_, last = inspect.signature(func).parameters.values() or (None,)
+        if last is None or last.kind not in (last.POSITIONAL_OR_KEYWORD, last.KEYWORD_ONLY):
+            raise TypeError(f"pass_job: the last parameter of {shown(func)} must be one that takes the job by its name")
+        self.func = func
+        self.parameter = last.name
+        """The name under which the function takes the run."""
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The parameters that are left for the arguments of a job."""
+        *others, _ = inspect.signature(self.func).parameters.values()
+        return inspect.Signature(others)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.func(*args, **kwargs, **{self.parameter: _give_run()})
+
+    def __repr__(self) -> str:
+        return repr(self.func)
+
+
+def pass_runs_from(give_run: Callable[[], object]) -> None:
+    """Have ``give_run`` called for the run that a :class:`PassJob` passes on."""
+    global _give_run
+    _give_run = give_run
+
+
+def _no_run() -> NoReturn:
+    raise RuntimeError("there are no runs before executors are imported")
+
+
+_give_run: Callable[[], object] = _no_run
 
 
 class TaskRegistry:
@@ -83,10 +125,11 @@ class TaskRegistry:
 
         :raises TypeError: if it is no callable, or a generator function
         """
-        if not callable(func):
-            raise TypeError(f"a task must be a callable, got {shown(func)}")
-        refuse_generator_function(func)
-        self.resolver.program.has_code_in(getattr(func, "__module__", None) or MAIN)
+        code = func.func if isinstance(func, PassJob) else func
+        if not callable(code):
+            raise TypeError(f"a task must be a callable, got {shown(code)}")
+        refuse_generator_function(code)
+        self.resolver.program.has_code_in(getattr(code, "__module__", None) or MAIN)
         name, *aliases = names
         before = self._functions.get(name)
         self._functions[name] = func
@@ -203,8 +246,7 @@ def _function_target(given: object, tasks: TaskRegistry) -> Target:
         raise TypeError(f"func must be a callable or a textual reference to one, got {shown(given)}")
     name = None if isinstance(given, str) else tasks.name_of(func)
     if name is not None:
-        refuse_generator_function(func)
-        return Target(func, name, name)
+        return _task_target(name, tasks)
     ref = given if isinstance(given, str) else _reference_to(func)
     target = _reference_target(ref, func, tasks)
     if ref is not None:
@@ -285,6 +327,8 @@ def refuse_generator_function(func: object) -> None:
 
 def _key(func: object) -> object:
     """Return what tells functions apart; a bound method is another object each time that it is asked for."""
+    if isinstance(func, PassJob):
+        func = func.func
     return func if isinstance(func, MethodType) else id(func)
 
 

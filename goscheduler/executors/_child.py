@@ -49,6 +49,8 @@ class PortableJob(NamedTuple):
     func: Callable[..., object]
     args: Sequence[object]
     kwargs: dict[str, object]
+    func_ref: str | None
+    tags: tuple[str, ...]
 
 
 class Parcel(NamedTuple):
@@ -87,7 +89,7 @@ class Note(NamedTuple):
 def pack_call(run: Run, started_at: datetime) -> bytes:
     """Return the message that asks a child for ``run``; raises what pickling raises."""
     job = run.job
-    portable = PortableJob(job.id, job.name, job.func, job.args, dict(job.kwargs))
+    portable = PortableJob(job.id, job.name, job.func, job.args, dict(job.kwargs), job.func_ref, job.tags)
     return bytes(ForkingPickler.dumps((run._replace(job=cast("Job", portable)), started_at)))
 
 

@@ -22,6 +22,7 @@ from goscheduler.executors.context import (
     unmark_given_up,
     untell,
 )
+from goscheduler.tasks import PassJob
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Outcome, Run
@@ -244,7 +245,7 @@ class AsyncIOExecutor(BaseExecutor):
 
 def is_coroutine_function(func: object) -> bool:
     """Tell whether calling ``func`` gives a coroutine, also through ``partial`` and an async ``__call__``."""
-    while isinstance(func, partial):
+    while isinstance(func, (partial, PassJob)):
         func = func.func
     if isinstance(func, type):
         return False  # calling a class makes an object, whatever the object's own __call__ is

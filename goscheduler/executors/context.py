@@ -11,10 +11,11 @@ from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.runs.model import Progress
+from goscheduler.tasks import pass_runs_from
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
@@ -59,6 +60,9 @@ def current_run() -> CurrentRun:
     return CurrentRun(*facts)
 
 
+pass_runs_from(current_run)
+
+
 class CurrentRun:
     """The facts of the run that is going on."""
 
@@ -71,6 +75,29 @@ class CurrentRun:
     @property
     def job_id(self) -> str:
         return self._run.job.id
+
+    @property
+    def job_name(self) -> str:
+        return self._run.job.name
+
+    @property
+    def task(self) -> str | None:
+        """The name of the job's task, or the reference of its function; None if it can only live in memory."""
+        return self._run.job.func_ref
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._run.job.tags
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The positional arguments of the job."""
+        return tuple(self._run.job.args)
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The keyword arguments of the job."""
+        return dict(self._run.job.kwargs)
 
     @property
     def run_id(self) -> str:

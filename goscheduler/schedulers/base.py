@@ -92,22 +92,25 @@ class BaseScheduler(SchedulerLife):
         self._components.remove_store(alias, shutdown)
 
     @overload
-    def register(self, name: str, func: _F, aliases: Iterable[str] = ()) -> _F: ...
+    def register(self, name: str, func: _F, aliases: Iterable[str] = (), *, pass_job: bool = False) -> _F: ...
 
     @overload
-    def register(self, name: str, *, aliases: Iterable[str] = ()) -> Callable[[_F], _F]: ...
+    def register(self, name: str, *, aliases: Iterable[str] = (), pass_job: bool = False) -> Callable[[_F], _F]: ...
 
-    def register(self, name: str, func: Any = undefined, aliases: Iterable[str] = ()) -> Any:
+    def register(
+        self, name: str, func: Any = undefined, aliases: Iterable[str] = (), *, pass_job: bool = False
+    ) -> Any:
         """Make a function known to this scheduler as the task ``name``; without ``func``, return a decorator.
 
         It goes before a task of the process by that name. A name that is taken leads to the new function from then on.
+        With ``pass_job`` the function gets the current run, as ``current_run()`` returns it, in its last parameter.
 
         :raises InvalidArgument: if a name is empty, too long, not printable, or has a colon in it
         """
         names = check_names(name, aliases)
 
         def decorate(task: _F) -> _F:
-            register(self._tasks, names, task, self._logger)
+            register(self._tasks, names, task, self._logger, pass_job)
             return task
 
         return decorate if func is undefined else decorate(func)

@@ -411,3 +411,46 @@ def test_whether_only_tasks_are_allowed_must_be_yes_or_no():
     with pytest.raises(InvalidArgument, match="registered_only must be true or false") as refused:
         ManualScheduler(registered_only="perhaps")
     assert refused.value.field == "registered_only"
+
+
+# Handlers that get the job
+
+
+def handle(payload, job):
+    calls.append((payload, job.job_id, job.task, job.tags, job.attempt))
+
+
+def test_a_handler_gets_its_payload_and_the_job_also_of_one_that_is_gone(scheduler, name, jobcalls):
+    scheduler.register(name, handle, pass_job=True)
+    scheduler.add_job(name, args=[{"to": "a@b.c"}], id="once", tags=["mail"])
+    scheduler.run_due()
+    assert jobcalls == [({"to": "a@b.c"}, "once", name, ("mail",), 1)]
+
+
+def test_a_task_of_the_process_may_get_the_job_too_and_is_found_by_its_function(scheduler, name, jobcalls):
+    decorated = task(name, pass_job=True)(handle)
+    assert decorated is handle
+    job = scheduler.add_job(handle, kwargs={"payload": 1}, id="once")
+    scheduler.run_due()
+    assert (job.task, jobcalls) == (name, [(1, "once", name, (), 1)])
+
+
+def test_the_job_is_no_argument_that_a_user_has_to_give(scheduler, name):
+    scheduler.register(name, handle, pass_job=True)
+    with pytest.raises(InvalidArgument, match="payload"):
+        scheduler.add_job(name)
+    with pytest.raises(InvalidArgument):
+        scheduler.add_job(name, args=[1, 2])
+
+
+@pytest.mark.parametrize("func", [lambda: None, lambda *args: None, 5], ids=["nothing", "anything", "no function"])
+def test_a_function_that_cannot_take_the_job_is_refused(scheduler, name, func):
+    with pytest.raises(TypeError):
+        scheduler.register(name, func, pass_job=True)
+
+
+def test_the_same_handler_registered_again_replaces_nothing(scheduler, name, caplog):
+    caplog.set_level(logging.INFO)
+    scheduler.register(name, handle, pass_job=True)
+    scheduler.register(name, handle, pass_job=True)
+    assert "from now on" not in caplog.text

@@ -99,6 +99,15 @@ def facts():
     return run.job_id, run.run_id, run.attempt, run.scheduled_at, run.fire_id, run.fence, run.lateness >= 0
 
 
+def handle(payload, job):
+    return payload, (job.job_id, job.job_name, job.task, job.tags, job.args, job.kwargs)
+
+
+async def handle_later(payload, job):
+    await asyncio.sleep(0)
+    return handle(payload, job)
+
+
 async def facts_later():
     await asyncio.sleep(0)
     return facts()

@@ -17,6 +17,7 @@ from goscheduler.executors.context import forget_run, progress_of
 from goscheduler.executors.debug import DebugExecutor
 from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
 from goscheduler.runs.model import OutcomeKind
+from goscheduler.tasks import PassJob
 
 pytestmark = pytest.mark.serial
 needs_named_pipes = pytest.mark.skipif(sys.platform == "win32", reason="uses named pipes")
@@ -80,6 +81,18 @@ def test_a_running_job_sees_its_run(perform, new_run, new_job, jobs, loop_host, 
         facts = loop_host.outcome_of(run).result
 
         assert facts == ("job-1", run.id, 2, run.scheduled_at, run.fire_id, 5, True)
+
+
+def test_a_handler_gets_the_job_beside_its_payload(executor, new_run, new_job, jobs, loop_host):
+    for func in (jobs.handle, jobs.handle_later):
+        job = new_job(PassJob(func), ({"to": "a@b.c"},), func_ref="sendEmail", tags=("mail",))
+        run = new_run(None, job=job)
+        executor.submit(run)
+
+        payload, seen = loop_host.outcome_of(run).result
+
+        assert payload == {"to": "a@b.c"}
+        assert seen == ("job-1", "a job", "sendEmail", ("mail",), (payload,), {})
 
 
 def test_a_run_later_than_its_grace_is_missed(executor, loop_host, new_run, new_job, jobs):
