@@ -78,7 +78,7 @@ local function malformed(limit)
     local value = held_by(id)
     if #found < limit and (not value or is_wanted(id, 5)) then
       redis.call('SREM', bad, id)
-      found[#found + 1] = value and {id, value}
+      if value then found[#found + 1] = {id, value} end
     end
   end
   return found

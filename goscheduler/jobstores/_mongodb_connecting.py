@@ -31,6 +31,7 @@ from goscheduler.jobstores._mongodb_documents import MARKS, Document
 from goscheduler.jobstores._mongodb_looking import META
 from goscheduler.jobstores._mongodb_writing import Collections
 from goscheduler.plugins import require_clear_login
+from goscheduler.refs import maybe_ref
 
 #: Seconds for one call of the store, however many messages it takes.
 CALL = 7.0
@@ -68,13 +69,18 @@ def check_name(field: str, value: Any) -> str:
     return value
 
 
-def check_client(client: object) -> None:
-    """Raise if this is a client of mongomock."""
-    if type(client).__module__.startswith("mongomock."):
+def given_client(client: Any) -> MongoClient[Document]:
+    """Return the client that was given, or the one that a reference leads to.
+
+    :raises TypeError: if it is a client of mongomock
+    """
+    found: MongoClient[Document] = maybe_ref(client)
+    if type(found).__module__.startswith("mongomock."):
         raise TypeError(
             "mongomock cannot keep a job store: it has no updates that read the clock of the server, and no collection "
             "that can be listened to; use a MemoryJobStore in tests"
         )
+    return found
 
 
 def create_client(url: str | None, options: Mapping[str, Any]) -> MongoClient[Document]:

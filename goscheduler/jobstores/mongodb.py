@@ -50,12 +50,12 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores._mongodb_adding import AT_ONCE, Adding
 from goscheduler.jobstores._mongodb_connecting import (
-    check_client,
     check_name,
     collections_of,
     create_client,
     database_of,
     deadline,
+    given_client,
     prepare,
 )
 from goscheduler.jobstores._mongodb_documents import NEVER, Document, Documents, unquoted, without, without_job
@@ -72,7 +72,6 @@ from goscheduler.jobstores._mongodb_writing import Change, Writer
 from goscheduler.jobstores._polling import Poll
 from goscheduler.jobstores._records import Records
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
-from goscheduler.refs import maybe_ref
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import UTC, from_instant, instant
@@ -107,11 +106,10 @@ class MongoDBJobStore(BaseJobStore):
     ) -> None:
         if client is not None and (url is not None or connect_args):
             raise InvalidArgument("Give either a client, or a url and what it is connected with", field="client")
-        check_client(client)
         self._database = check_name("database", database)
         self._prefix = check_name("collection", collection)
         self._connect = None if client is not None else (url, connect_args)
-        self.client: MongoClient[Document] = create_client(url, connect_args) if client is None else maybe_ref(client)
+        self.client: MongoClient[Document] = create_client(url, connect_args) if client is None else given_client(client)
         self._process = os.getpid()
         self._serializer = serializer
         self._server_time = server_time
@@ -123,11 +121,8 @@ class MongoDBJobStore(BaseJobStore):
     @classmethod
     def from_url(cls, url: str, **options: Any) -> MongoDBJobStore:
         """Return a store for a URL; the database that it names is used, if it names one."""
-        database = database_of(url)
-        wanted = {"url": url, **options}
-        if database is not None:
-            wanted.setdefault("database", database)
-        return cls(**wanted)
+        named = {} if (database := database_of(url)) is None else {"database": database}
+        return cls(**{"url": url, **named, **options})
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)

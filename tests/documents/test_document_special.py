@@ -441,6 +441,18 @@ def test_only_wanted_hashes_without_a_time_are_told_of(hashes):
     assert [bad.id for bad in hashes.store.malformed(10)] == ["b"]
 
 
+@pytest.mark.parametrize("gone", ["the document", "its time"])
+def test_a_hash_that_was_mended_before_it_was_told_of_is_not_told_of(hashes, gone):
+    for name in ("mended", "odd"):
+        hashes.client.hset(f"user[*]:{name}", mapping={"sleepUntil": "tomorrow", "tenant": "a"})
+        hashes.store.index(name)
+    if gone == "the document":
+        hashes.client.delete("user[*]:mended")
+    else:
+        hashes.client.hdel("user[*]:mended", "sleepUntil")
+    assert [bad.id for bad in hashes.store.malformed(10)] == ["odd"]
+
+
 @pytest.mark.parametrize("condition", ["tenant = 'a'", {1: "a"}, {"tenant": {"$gt": 5}}, {"tenant": ["a"]}])
 def test_a_condition_that_redis_cannot_compare_is_refused(condition):
     with pytest.raises(TypeError, match="condition"):
