@@ -25,7 +25,7 @@ zookeeper = KazooClient()
 STORES = [
     (RedisJobStore, "redis", lambda store: store.redis, redis),
     (MongoDBJobStore, "mongodb", lambda store: store.client, mongodb),
-    (EtcdJobStore, "etcd", lambda store: store._server._client, etcd),
+    (EtcdJobStore, "etcd", lambda store: store._server.wire.client, etcd),
     (ZooKeeperJobStore, "zookeeper", lambda store: store._server._given, zookeeper),
 ]
 
