@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -142,15 +143,15 @@ def test_a_producer_that_can_go_on_no_more_is_replaced(transport, cluster, caplo
 
 
 def test_a_closed_transport_says_so_and_has_no_thread_of_its_own_or_of_librdkafka(cluster) -> None:
-    before = librdkafka_threads()
+    before = threads()
     transport = KafkaTransport(cluster.url)
     transport.publish("a", delivery("a"))
     assert THREAD in [thread.name for thread in threading.enumerate()]
-    assert librdkafka_threads() > before
+    assert librdkafka_threads_since(before)
     transport.close()
     assert THREAD not in [thread.name for thread in threading.enumerate()]
     deadline = SYSTEM_CLOCK.monotonic() + PATIENCE
-    while librdkafka_threads() > before:  # they end a moment after the producer
+    while librdkafka_threads_since(before):  # they end a moment after the producer
         assert SYSTEM_CLOCK.monotonic() < deadline
         os.sched_yield()
     with pytest.raises(TransportUnavailable, match="closed"):
@@ -158,13 +159,21 @@ def test_a_closed_transport_says_so_and_has_no_thread_of_its_own_or_of_librdkafk
     assert not transport.healthy()
 
 
-def librdkafka_threads() -> int:
-    """Return how many threads of this process librdkafka has started, those of the mock cluster included."""
-    count = 0
+def librdkafka_threads_since(before: Mapping[str, str]) -> list[str]:
+    """Return the threads that librdkafka has started since.
+
+    Numbers tell, because a thread names itself after its start, and that of the cluster may do so only now.
+    """
+    return [name for number, name in threads().items() if number not in before and name.startswith("rdk:")]
+
+
+def threads() -> dict[str, str]:
+    """Return the threads of this process: number → name."""
+    found = {}
     for file in Path("/proc/self/task").glob("*/comm"):
         with suppress(OSError):  # a thread of somebody else may end meanwhile
-            count += file.read_text().startswith("rdk:")
-    return count
+            found[file.parent.name] = file.read_text()
+    return found
 
 
 def test_a_message_that_comes_due_while_the_broker_is_away_is_delivered_later(cluster) -> None:
