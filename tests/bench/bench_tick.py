@@ -75,7 +75,7 @@ def _milliseconds(tick: Callable[[], object]) -> float:
     return (time.perf_counter() - begin) * 1000
 
 
-def main(rounds: int = 3, ticks: int = 20, kinds: Sequence[str] = ()) -> list[Row]:
+def main(rounds: int = 3, ticks: int = 10, kinds: Sequence[str] = ()) -> list[Row]:
     return [row for kind in kinds or KINDS for row in _rows(kind, rounds, ticks)]
 
 

@@ -25,7 +25,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "durable": {"rounds": 1, "jobs": 3_000, "few": 200},
     "locks": {"rounds": 1, "locks": 200},
     "state": {"rounds": 1, "calls": 200},
-    "tick": {"rounds": 1, "ticks": 10},
+    "tick": {"rounds": 1, "ticks": 5},
     "single_add": {"rounds": 1, "jobs": 200},
     "several": {"rounds": 1, "jobs": 5_000},
     "large": {"rounds": 1, "many": 50_000, "due": 2_000},
