@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Select, Table, bindparam, exists, literal_column, or_, select
+from sqlalchemy import Select, Table, bindparam, exists, func, literal_column, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.clock import SYSTEM_CLOCK
@@ -104,7 +104,7 @@ class Answer(NamedTuple):
         """Tell whether something is due earlier, or is to be done at once, that another answer did not tell of."""
         lanes = _FACTS + 4 * len(self.question.executors)
         new, old = self.row, other.row
-        at_once = any(new[fact] and not old[fact] for fact in (_TO_END, _LET_TRY))
+        at_once = any(new[fact] not in (0, old[fact]) for fact in (_TO_END, _LET_TRY))
         priorities = any(new[place] not in (None, old[place]) for place in range(_FACTS, lanes))
         earlier = any(_is_earlier(new[place], old[place]) for place in range(lanes, len(new)))
         return at_once or priorities or earlier
@@ -167,6 +167,12 @@ class Looking:
                 self.answer = Answer(question, request.owner, row)
                 return seen
 
+    def forget_ends(self) -> None:
+        """Note that the wishes which were seen last have been answered: the next one is news, whatever it is about."""
+        if self.answer is not None:
+            row = self.answer.row
+            self.answer = self.answer._replace(row=[*row[:_TO_END], 0, *row[_TO_END + 1 :]])
+
     def now(self, request: FireRequest) -> str:
         """Return the present moment in microseconds, as SQL."""
         return str(instant(request.now)) if self._now is None else str(self._now)
@@ -217,7 +223,7 @@ class Looking:
         jobs, runs = self._tables.jobs, self._tables.runs
         columns: list[Any] = [
             literal_column("NULL") if self._now is None else self._now,
-            exists().where(*to_end(runs, bindparam("owner"))),
+            _told_apart(runs, *to_end(runs, bindparam("owner"))),
             exists().where(runs.c.held.is_not(None)),
             exists().where(*let_try(runs)),
         ]
@@ -251,6 +257,12 @@ def let_try(runs: Table) -> tuple[Any, ...]:
 def to_end(runs: Table, owner: Any) -> tuple[Any, ...]:
     """Return the conditions that a run of an owner is to be ended."""
     return runs.c.held.is_(None), runs.c.freed.is_(None), runs.c.cancel.is_not(None), runs.c.owner == owner
+
+
+def _told_apart(runs: Table, *which: Any) -> Any:
+    """Return a number that is different for other runs, and 0 if there are none."""
+    number = func.coalesce(func.sum(1 + runs.c.fence % 1_000_003), 0)
+    return select(number).where(*which).scalar_subquery()
 
 
 def _is_earlier(time: int | None, other: int | None) -> bool:

@@ -46,7 +46,7 @@ class Doubts:
 
     def written(self, work: Work, settlements: Sequence[Settlement]) -> set[str]:
         """Return the ids of those of the runs whose end was written by us, though we were not told."""
-        doubtful = [settlement.attempt.run for settlement in settlements if _key(settlement) in self.ends]
+        doubtful = [settlement.attempt.run for settlement in settlements if end_key(settlement) in self.ends]
         if not doubtful:
             return set()
         history = work.tables.history
@@ -56,7 +56,8 @@ class Doubts:
         return {run.id for run in doubtful if (run.id, run.fence) in there}
 
 
-def _key(settlement: Settlement) -> tuple[str, int]:
+def end_key(settlement: Settlement) -> tuple[str, int]:
+    """Return what tells the end of a run from all others: its id and fence."""
     return settlement.attempt.run.id, settlement.attempt.run.fence
 
 

@@ -109,7 +109,7 @@ class MongoDBJobStore(BaseJobStore):
         self._database = check_name("database", database)
         self._prefix = check_name("collection", collection)
         self._connect = None if client is not None else (url, connect_args)
-        self.client: MongoClient[Document] = create_client(url, connect_args) if client is None else given_client(client)
+        self.client = create_client(url, connect_args) if client is None else given_client(client)
         self._process = os.getpid()
         self._serializer = serializer
         self._server_time = server_time

@@ -38,6 +38,7 @@ from goscheduler.jobstores._sql_settling import (
     NotAsExpectedError,
     Settled,
     drop_pending,
+    end_key,
     is_anything_lost,
     is_plain,
     note_ends,
@@ -220,10 +221,10 @@ class SQLAlchemyJobStore(StoredJobs):
         try:
             settled = Settled() if self._settle_at_once(settlements) else self._settle(settlements)
         except UnknownOutcome:
-            self._doubts.ends.update(map(_key, settlements))
+            self._doubts.ends.update(map(end_key, settlements))
             raise
         if self._doubts.ends:
-            self._doubts.ends -= {*map(_key, settlements)} - {*map(_key, settled.left)}
+            self._doubts.ends -= {*map(end_key, settlements)} - {*map(end_key, settled.left)}
         if settled.left:
             raise SettledInPart(settled.refused, settled.left)
         return settled.refused
@@ -327,7 +328,9 @@ class SQLAlchemyJobStore(StoredJobs):
                 work.connection.execute(update(runs).where(work.dialect.among(runs.c.id, taken)).values(cancel=None))
             return taken
 
-        return self._database.write(take_back)
+        taken = self._database.write(take_back)
+        self._looking.forget_ends()
+        return taken
 
     # Owners
 
@@ -439,10 +442,6 @@ class SQLAlchemyJobStore(StoredJobs):
         if not self._server_time or self._dialect.now is None:
             return now
         return from_instant(int(connection.execute(select(self._dialect.now)).scalar_one()), UTC)
-
-
-def _key(settlement: Settlement) -> tuple[str, int]:
-    return settlement.attempt.run.id, settlement.attempt.run.fence
 
 
 def _owner(owner_id: str, account: str) -> Owner:

@@ -10,6 +10,7 @@ import pytest
 from goscheduler import Retry, current_run, fixed
 from goscheduler.executors import _log
 from goscheduler.runs.model import OutcomeKind, Run
+from goscheduler.schedulers._tick import process_due
 from goscheduler.testing import ManualScheduler
 from goscheduler.testing.clock import START
 
@@ -148,7 +149,7 @@ def test_a_refused_instance_is_told_with_the_limit(lines: pytest.LogCaptureFixtu
 
         def slow() -> None:
             scheduler.clock.advance("61s")
-            scheduler._process_jobs()
+            process_due(scheduler._engine, 1.0)
 
         scheduler.add_job(slow, "interval", minutes=1)
         scheduler.clock.advance("1m")

@@ -16,7 +16,7 @@ from goscheduler.jobstores._sql_looking import Answer, Question
 from goscheduler.jobstores._sql_watching import FileView, View, Watcher
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.transitions import asked_for
-from goscheduler.testing.contract import NOW, Requests, succeeded
+from goscheduler.testing.contract import NOW, SECOND, Requests, succeeded
 
 PATIENCE = 60
 VIEWS: dict[str, type[View]] = {"sqlite": FileView, "mariadb": View}
@@ -128,6 +128,25 @@ def test_a_job_of_another_priority_a_pending_run_and_a_wish_to_end_wake(started,
     assert turn.wakes()
     requests.claim(ours)
     assert other.cancel_run(run.id, "enough", lambda run: succeeded(run)) is not None
+    assert turn.wakes()
+
+
+def test_a_wish_to_end_wakes_although_an_earlier_one_has_not_been_forgotten(started, requests, make_job, turns):
+    ours, other = started(), started()
+    turn = turns(ours)
+    ours.add_jobs([make_job("a"), make_job("b", due=NOW - SECOND)])
+    later, earlier = sorted(requests.fire(ours).runs, key=lambda run: run.job.id)
+    other.cancel_run(earlier.id, "enough", succeeded)
+    assert turn.wakes()
+    requests.claim(ours)
+    assert not turn.wakes(), "it has heard of that"
+    other.cancel_run(later.id, "enough", succeeded)
+    assert turn.wakes()
+    requests.claim(ours)
+    assert ours.take_back_ends("owner-1", {earlier.id: "enough", later.id: "enough"})
+    assert not turn.wakes()
+    for run in (earlier, later):
+        other.cancel_run(run.id, "once more", succeeded)
     assert turn.wakes()
 
 
