@@ -92,12 +92,17 @@ class Batch:
         """Return what varies as JSON, a text for each column."""
         return list(map(encode, self.varying.values()))
 
+    def only_row(self) -> list[Any] | None:
+        """Return what would vary if there is one row; none if there are more."""
+        columns = self.varying.values()
+        return [values[0] for values in columns] if all(len(values) == 1 for values in columns) else None
+
 
 class Given(NamedTuple):
     """A batch as a statement can use it."""
 
     source: str
-    """What to select from: a table that the database makes of JSON."""
+    """What to select from: a table that the database makes of JSON, or a row."""
     values: Mapping[str, str]
     """Column → how its value in a row is written."""
     parameters: tuple[Any, ...]
@@ -105,7 +110,7 @@ class Given(NamedTuple):
 
 def insertion(connection: Connection, table: Table, given: Given) -> str:
     """Return the statement that adds the rows."""
-    names, values = ", ".join(quoted(connection, given.values)), ", ".join(given.values.values())
+    names, values = ", ".join(quoted(connection.dialect, given.values)), ", ".join(given.values.values())
     return f"INSERT INTO {named(connection, table)} ({names}) SELECT {values} FROM {given.source}"
 
 
@@ -134,13 +139,13 @@ def assignments(connection: Connection, given: Given, added: Names, kept: Names,
     """Return what an update sets; ``old`` stands before the name of a column of the row that is there."""
     sets = []
     for name, value in given.values.items():
-        there = f"{old}{quoted(connection, [name])[0]}"
+        there = f"{old}{quoted(connection.dialect, [name])[0]}"
         if name in added:
             value = f"{there} + {value}"
         elif name in kept:
             value = f"COALESCE({value}, {there})"
         if name != "id":
-            sets.append(f"{quoted(connection, [name])[0]} = {value}")
+            sets.append(f"{quoted(connection.dialect, [name])[0]} = {value}")
     return ", ".join(sets)
 
 
@@ -149,11 +154,11 @@ def named(connection: Connection, table: Table) -> str:
     return str(connection.dialect.identifier_preparer.format_table(table))
 
 
-def quoted(connection: Connection, names: Collection[str]) -> list[str]:
+def quoted(dialect: Any, names: Collection[str]) -> list[str]:
     """Return names of columns as they stand in a statement."""
-    return [connection.dialect.identifier_preparer.quote(name) for name in names]
+    return [dialect.identifier_preparer.quote(name) for name in names]
 
 
-def types_of(connection: Connection, table: Table, names: Collection[str]) -> list[str]:
+def types_of(dialect: Any, table: Table, names: Collection[str]) -> list[str]:
     """Return the types of columns, as a statement names them."""
-    return [table.c[name].type.compile(connection.dialect) for name in names]
+    return [table.c[name].type.compile(dialect) for name in names]

@@ -150,7 +150,7 @@ class MySQL(Dialect):
             if _is_mariadb(connection) and not once and (given := _by_one_column(batch)) is not None:
                 connection.exec_driver_sql(insertion(connection, table, given))
                 return
-            names = ", ".join(quoted(connection, (*batch.varying, *batch.same)))
+            names = ", ".join(quoted(connection.dialect, (*batch.varying, *batch.same)))
             head = f"INSERT {'IGNORE ' if once else ''}INTO {named(connection, table)} ({names}) VALUES "
             for values in _literal_rows(batch):
                 connection.exec_driver_sql(head + values)
@@ -295,7 +295,7 @@ def _given(connection: Connection, table: Table, batch: Batch) -> Given:
     # Not by the names of the table: what is set would be ambiguous.
     paths = ", ".join(
         f"c{number} {type_name} PATH '$[{number}]'"
-        for number, type_name in enumerate(types_of(connection, table, batch.varying))
+        for number, type_name in enumerate(types_of(connection.dialect, table, batch.varying))
     )
     values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
     values.update({name: _literal(value) for name, value in batch.same.items()})

@@ -9,7 +9,8 @@ prepared that the next connection would not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -192,18 +193,28 @@ def _preparing_nothing(connection: Any) -> Any:
 
 
 def given_rows(connection: Connection, table: Table, batch: Batch) -> Given:
-    """Return rows that are made of one JSON text a column: the driver takes long for real arrays."""
-    names = quoted(connection, batch.varying)
-    columns = [name.removeprefix(OLD) for name in (*batch.varying, *batch.same)]
-    casts = [name.partition(" COLLATE")[0] for name in types_of(connection, table, columns)]
-    places = [*(f"given.{name}" for name in names), *["%s"] * len(batch.same)]
+    """Return rows as a table that a statement can select from: one JSON text a column, or a single row as it is.
+
+    The driver takes long for real arrays, and the server longer to plan for JSON than to write one row.
+    """
+    row = batch.only_row()
+    form = _form(connection.dialect, table, tuple(batch.varying), tuple(batch.same), row is not None)
+    return Given(*form, (*batch.same.values(), *(batch.by_column() if row is None else row)))
+
+
+@lru_cache(maxsize=256)
+def _form(
+    dialect: Any, table: Table, varying: Sequence[str], same: Sequence[str], is_one: bool
+) -> tuple[str, Mapping[str, str]]:
+    """Return what to select from, and how each value is written; kept, because it takes longer than to send it."""
+    names = quoted(dialect, varying)
+    columns = [name.removeprefix(OLD) for name in (*varying, *same)]
+    casts = [name.partition(" COLLATE")[0] for name in types_of(dialect, table, columns)]
+    places = [*(f"given.{name}" for name in names), *["%s"] * len(same)]
     values = [f"CAST({place} AS {type_name})" for place, type_name in zip(places, casts, strict=True)]
-    texts = ", ".join(["json_array_elements_text(CAST(%s AS JSON))"] * len(names))
-    return Given(
-        f"ROWS FROM ({texts}) AS given ({', '.join(names)})",
-        dict(zip((*batch.varying, *batch.same), values, strict=True)),
-        (*batch.same.values(), *batch.by_column()),
-    )
+    texts = ", ".join(["%s" if is_one else "json_array_elements_text(CAST(%s AS JSON))"] * len(names))
+    source = f"(VALUES ({texts}))" if is_one else f"ROWS FROM ({texts})"
+    return f"{source} AS given ({', '.join(names)})", dict(zip((*varying, *same), values, strict=True))
 
 
 def _channel(tables: Tables) -> str:

@@ -220,8 +220,8 @@ class Transactions:
 
         :raises UnknownOutcome: if it cannot be told whether it was written
         """
-        with self._connected(writes=True, seconds=CALL_SECONDS, waits=waits) as connection:
-            message = Message(connection.execution_options(isolation_level="AUTOCOMMIT"))
+        with self._connected(True, CALL_SECONDS, waits=waits, isolation_level="AUTOCOMMIT") as connection:
+            message = Message(connection)
             write(message)
             try:
                 message.send()
@@ -240,14 +240,14 @@ class Transactions:
 
     @contextmanager
     def _connected(
-        self, writes: bool, seconds: float, first: bool = False, waits: bool = True
+        self, writes: bool, seconds: float, first: bool = False, **options: Any
     ) -> Iterator[Connection]:
         with (
             self.dialect.turn(writes, first),
             self.engine.connect() as connection,
             self._watchdog.over(connection, seconds),
         ):
-            yield connection.execution_options(writes=writes, first=first, waits=waits)
+            yield connection.execution_options(writes=writes, first=first, **options)
 
     def _commit(self, transaction: Any) -> None:
         try:

@@ -7,10 +7,12 @@ import logging
 import socket
 import sqlite3
 import threading
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import create_engine, event, text
+from sqlalchemy.dialects import postgresql as postgresql_dialects
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -23,6 +25,8 @@ from goscheduler.errors import (
     UnknownOption,
 )
 from goscheduler.jobstores import _sql_schema
+from goscheduler.jobstores._sql_batches import Batch
+from goscheduler.jobstores._sql_postgresql import given_rows
 from goscheduler.jobstores._sql_schema import SchemaError, bring_up_to_date
 from goscheduler.jobstores._sql_tables import Tables
 from goscheduler.jobstores._sql_transactions import UnknownOutcome
@@ -566,3 +570,15 @@ def test_a_record_of_before_is_refused_when_all_jobs_have_a_new_key_and_the_old_
         with create_engine(url).begin() as connection:
             connection.execute(text("UPDATE goscheduler_jobs SET definition = :old"), {"old": definition})
         assert "has the key 'old', and only these are known here: new" in after.get_job("job").suspended
+
+
+def test_postgresql_gets_a_single_row_as_it_is_and_many_as_json():
+    connection = SimpleNamespace(dialect=postgresql_dialects.dialect())
+    jobs = Tables("t", None).jobs
+    one = given_rows(connection, jobs, Batch.to_insert({"id": ["a"], "due": [1], "task": [None]}))
+    assert one.source == "(VALUES (%s)) AS given (id)"
+    assert one.parameters == (1, "a")
+    many = given_rows(connection, jobs, Batch.to_insert({"id": ["a", "b"], "due": [1, 1], "task": [None, None]}))
+    assert "json_array_elements_text" in many.source
+    assert many.parameters == (1, '["a","b"]')
+    assert one.values == many.values
