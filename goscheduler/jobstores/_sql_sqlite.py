@@ -87,10 +87,10 @@ class SQLite(Dialect):
         @event.listens_for(engine, "begin")
         def begun(connection: Connection) -> None:
             options = connection.get_execution_options()
-            if options.get("first"):
-                _begin_first(connection)
+            if options.get("writes", True):
+                _begin_to_write(connection, PAUSES_OF_THE_FIRST if options.get("first") else PAUSES)
             else:
-                connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes", True) else "BEGIN")
+                connection.exec_driver_sql("BEGIN")
 
     def tune(self, engine: Engine) -> None:
         event.listen(engine, "connect", lambda connection, _record: _set(connection, _TUNING))
@@ -169,34 +169,40 @@ def _file_to_make(place: str, is_uri: bool) -> str:
     return path if modes[-1] == "rwc" and path != ":memory:" else ""
 
 
-def _begin_first(connection: Connection) -> None:
-    """Begin to write before others who wait for it as well.
+def _begin_to_write(connection: Connection, pauses: tuple[float, float]) -> None:
+    """Begin to write, as soon as others let us.
 
-    SQLite would sleep for longer and longer, up to a tenth of a second, while those who have just written begin again.
-    Who looks every few milliseconds is there in most of the pauses between two transactions.
+    SQLite would sleep for longer and longer, up to a tenth of a second, while those who have just written begin again:
+    one of four processes would get next to nothing. Who looks every few milliseconds is there in most of the pauses
+    between two transactions, and who looks still more often is there first.
     """
-    milliseconds = int(connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one())
+    driver: Any = connection.connection.driver_connection
+    (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
     until = SYSTEM_CLOCK.monotonic() + milliseconds / 1000
-    connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+    driver.execute("PRAGMA busy_timeout = 0")
     try:
-        while not _has_begun(connection, is_last_try=SYSTEM_CLOCK.monotonic() >= until):
-            look_again(random.uniform(SHORTEST_PAUSE, LONGEST_PAUSE))
+        while not _has_begun(connection, driver, is_last_try=SYSTEM_CLOCK.monotonic() >= until):
+            look_again(random.uniform(*pauses))
     finally:
-        connection.exec_driver_sql(f"PRAGMA busy_timeout = {milliseconds}")
+        driver.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
 
-def _has_begun(connection: Connection, is_last_try: bool) -> bool:
-    try:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    except OperationalError:
-        if is_last_try:
-            raise
-        return False
+def _has_begun(connection: Connection, driver: Any, is_last_try: bool) -> bool:
+    if not is_last_try:
+        try:
+            driver.execute("BEGIN IMMEDIATE")  # not by SQLAlchemy, which takes long for an error
+            return True
+        except connection.dialect.loaded_dbapi.OperationalError as error:
+            if "locked" in str(error):
+                return False
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
     return True
 
 
-#: How long to wait, in seconds, before it is looked again whether the file is free.
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.003
+#: How long to wait, in seconds, before it is looked again whether the file is free: at least, and at most. The renewal
+#: of a lease, which is short and cannot wait, looks more often than all others.
+PAUSES = (0.001, 0.004)
+PAUSES_OF_THE_FIRST = (0.0002, 0.001)
 look_again = threading.Event().wait
 
 

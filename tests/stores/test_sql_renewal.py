@@ -1,4 +1,4 @@
-"""SQLite has one writer at a time: who renews a lease goes before those who write all the time."""
+"""SQLite has one writer at a time: each has its turn, and the renewal of a lease goes before all others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import warm
+from sqlalchemy.exc import OperationalError
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores import _sql_sqlite
@@ -45,21 +46,68 @@ def test_a_renewal_does_not_wait_for_one_of_this_process_that_waits_to_write(sto
     assert renewals == [True]
 
 
-def test_a_renewal_looks_every_few_milliseconds_whether_it_may_write(store, path, monkeypatch):
+@pytest.fixture
+def pauses_of(path, monkeypatch):
+    """Return the pauses that somebody makes who is let write only after the twentieth."""
+
+    def pauses_of_writer(write):
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        pauses = []
+
+        def look_again(seconds):
+            pauses.append(seconds)
+            if len(pauses) == 20:
+                other.execute("COMMIT")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_sql_sqlite, "look_again", look_again)
+            write()
+        other.close()
+        assert len(pauses) == 20
+        return pauses
+
+    return pauses_of_writer
+
+
+def test_all_look_every_few_milliseconds_whether_they_may_write_and_a_renewal_most_often(store, pauses_of, make_job):
+    of_renewal = pauses_of(lambda: store.renew_owner(US, NOW, LEASE))
+    of_others = pauses_of(lambda: store.add_job(make_job("a")))
+    assert 0 < min(of_renewal) <= max(of_renewal) <= min(of_others) <= max(of_others) < 0.01
+    assert store.lookup_job("a") is not None
+
+
+def test_who_waits_to_write_has_its_turn_in_the_first_pause_of_one_that_writes_again_and_again(
+    store, path, make_job, monkeypatch
+):
     other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    pauses = []
+    turns = []
 
-    def look_again(seconds):
-        pauses.append(seconds)
-        if len(pauses) == 20:
+    def write_again(_seconds):
+        if other.in_transaction:
             other.execute("COMMIT")
+        else:
+            turns.append("other")
+            other.execute("BEGIN IMMEDIATE")
 
-    monkeypatch.setattr(_sql_sqlite, "look_again", look_again)
-    assert store.renew_owner(US, NOW, LEASE)
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(_sql_sqlite, "look_again", write_again)
+    for number in range(5):
+        store.add_job(make_job(str(number)))
+        turns.append("we")
+        write_again(0)
     other.close()
-    assert len(pauses) == 20
-    assert 0 < min(pauses) <= max(pauses) < 0.01
+    assert turns == ["we", "other"] * 5
+
+
+def test_an_error_that_does_not_pass_is_not_waited_for(store, monkeypatch):
+    monkeypatch.setattr(_sql_sqlite, "look_again", lambda _seconds: pytest.fail("it is waited for"))
+    with store._database.engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        driver.execute("PRAGMA query_only = 1")
+        with pytest.raises(OperationalError, match="readonly"):
+            connection.begin()
+        driver.execute("PRAGMA query_only = 0")
 
 
 def test_after_a_renewal_a_connection_waits_for_others_as_before(path, opened):
