@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, distributions
@@ -54,9 +54,10 @@ class Program:
 
     def made_scheduler(self, frame: FrameType | None) -> None:
         """Note where a scheduler was made: the caller's code, and all code of projects that led there."""
-        names = [name for name in map(_module_of, _frames(frame)) if name.partition(".")[0] not in _NEVER]
+        modules = list(map(_module_of, _frames(frame)))
+        names = [name for name in modules if name.partition(".")[0] not in _NEVER]
         ours = [name for name in names if not _is_stdlib(name)]
-        if ours and ours[0] != MAIN:
+        if ours and ours[0] != MAIN and not _is_of_a_command(modules):
             self._add(self._packages, _package_of(ours[0]))
         for name in (*ours, MAIN):
             self.has_code_in(name)
@@ -107,6 +108,12 @@ class Program:
             known.add(value)
             self._owned = {}
             self.edition = next(self._editions) + 1
+
+
+def _is_of_a_command(modules: Iterable[str]) -> bool:
+    """Tell whether a command of ours has made a scheduler for itself: what called the command is not the program."""
+    maker = next((name for name in modules if not name.startswith("goscheduler.schedulers")), "")
+    return maker.startswith("goscheduler.cli")
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:

@@ -150,7 +150,8 @@ def test_a_pending_run_waits_for_its_module(stored, start, url):
 def test_a_job_that_a_dead_process_suspended_because_of_a_slow_import_is_tried_by_another(url):
     clock = ManualClock()
     with ManualScheduler(jobstores={"default": url}, clock=clock) as scheduler:
-        scheduler.run_due()  # looks for such jobs a first time
+        scheduler.add_job(fine, "interval", hours=1)
+        scheduler.run_due()  # knows the module now, and has looked for such jobs a first time
         scheduler.add_job(fine, "date", id="put off")
         store = scheduler._engine.stores["default"]
         now = clock.now()

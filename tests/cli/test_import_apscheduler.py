@@ -30,6 +30,7 @@ from apscheduler.triggers.date import DateTrigger as TheirDate
 from apscheduler.triggers.interval import IntervalTrigger as TheirInterval
 from server_process import free_port
 
+from goscheduler._program import PROGRAM
 from goscheduler.job import Job
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.movein import reader
@@ -491,6 +492,17 @@ def test_without_a_target_functions_are_looked_for_in_the_current_directory_and_
     assert "8 jobs (foreign, job0, job1, job2, job3, …): keeps misfire_grace_time=1" in shown.stdout
     assert shown.stdout.count("will be refused") == 1
     assert "foreign: will be refused" in shown.stdout
+
+
+def test_what_the_command_is_made_with_is_not_taken_for_the_program(
+    tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PROGRAM, "_packages", set())
+    monkeypatch.setattr(PROGRAM, "_owned", {})
+    url = plant(tmp_path / "theirs.db", job=pickle.dumps(state(id="job", func="typer:launch")))
+    shown = invoke("import-apscheduler", url, "--to", f"sqlite:///{tmp_path}/ours.db")
+    assert "will be refused" in shown.stdout
+    assert not PROGRAM.owns("typer")
 
 
 def test_a_foreign_function_that_is_a_task_or_whose_module_is_allowed_is_not_refused(

@@ -239,12 +239,12 @@ def dramatiq_with(*names):
 
 
 @pytest.mark.parametrize("queue_with", [celery_with, dramatiq_with])
-@pytest.mark.parametrize(("known", "hint"), [("clean_up", "; did you mean 'clean_up'?"), ("send", "")])
-def test_a_task_that_the_queue_does_not_have_is_told_at_the_sync(scheduler, caplog, queue_with, known, hint):
-    scheduler.sync(registry_of(queue_with(known), job="clean_pu"))
+@pytest.mark.parametrize(("misspelt", "hint"), [("clean_pu", "; did you mean 'clean_up'?"), ("zzz", "")])
+def test_a_task_that_the_queue_does_not_have_is_told_at_the_sync(scheduler, caplog, queue_with, misspelt, hint):
+    scheduler.sync(registry_of(queue_with("clean_up"), job=misspelt))
     (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
     assert 'Schedule "cleanup" is handed over all the same' in warning.getMessage()
-    assert warning.getMessage().endswith(f"has no task 'clean_pu' in this process{hint}")
+    assert warning.getMessage().endswith(f"has no task '{misspelt}' in this process{hint}")
 
 
 @pytest.mark.parametrize(

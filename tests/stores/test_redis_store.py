@@ -16,6 +16,7 @@ import warm
 from hypothesis.stateful import invariant
 from redis_jobs import NOTES
 from redis_lists import astray
+from server_process import free_port
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
@@ -579,7 +580,8 @@ class TestConnecting:
 
     @pytest.mark.serial
     def test_a_cluster_can_be_used(self, private_server, scheduler, make_job, requests):
-        server = private_server("redis", "--cluster-enabled", "yes")
+        # Its nodes would talk to each other by a port from which systems give ports to outgoing connections.
+        server = private_server("redis", "--cluster-enabled", "yes", "--cluster-port", str(free_port()))
         with redis.Redis(port=server.port) as client:
             client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             server.until(lambda: require("cluster_state:ok" in str(client.execute_command("CLUSTER", "INFO"))))
