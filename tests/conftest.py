@@ -25,11 +25,15 @@ settings.register_profile("thorough", max_examples=2000, **ANY_SPEED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
 
 
+#: How many seconds a test against a model may take: it asks a server thousands of things.
+MODEL_TIMEOUT = 1800
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep tests marked ``serial`` on one worker, one after the other, when tests run in parallel."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
+    """Keep tests marked ``serial`` on one worker, one after the other, and give those against a model their time."""
     for item in items:
-        if item.get_closest_marker("serial"):
+        if item.name == "runTest":  # of a state machine
+            item.add_marker(pytest.mark.timeout(MODEL_TIMEOUT))
+        if item.get_closest_marker("serial") and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group("serial"))
