@@ -34,6 +34,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep tests marked ``serial`` on one worker, one after the other, and give those against a model their time."""
     for item in items:
         if item.name == "runTest":  # of a state machine
-            item.add_marker(pytest.mark.timeout(MODEL_TIMEOUT))
+            item.add_marker(pytest.mark.timeout(MODEL_TIMEOUT), append=False)
         if item.get_closest_marker("serial") and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group("serial"))

@@ -203,17 +203,14 @@ class Desk:
         room = dict(request.room)
         seen = self._seen_in_this_round(request)
         runs: list[Run] = []
-        for _ in range(TRIES):
-            if seen is not None and not seen.has_ready(room):
-                break
+        tries_left = TRIES
+        while not runs and tries_left and (seen is None or seen.has_ready(room)):
             batch = self._take_ready(request, room)
             seen = batch.seen
             if not batch.taken:
                 break
-            started, seen, refused = self._claim(batch, request, room)
-            runs += started
-            if started or not refused:
-                break
+            runs, seen, refused = self._claim(batch, request, room)
+            tries_left -= len(refused) == len(batch.taken)  # else some were put off, and others have their turn
         assert seen is not None, "every round looks once"
         self._last = None
         more = seen.held or seen.is_crowded(seen.ready, room)

@@ -104,6 +104,16 @@ class TestSharing:
         assert len([run for each in fired for run in each.runs]) <= 3
         assert len(stores[0].live_runs()) <= 3
 
+    def test_a_turn_that_a_run_passes_on_is_taken_in_the_same_round(self, stores, make_job, requests):
+        job = make_job("a", due=None, limits=Limit("rate", rate="2/10s"), max_instances=2)
+        stores[0].add_job(job)
+        for number in range(12):
+            stores[0].add_run(asked_for(job, f"run-{number}", NOW))
+        first, _ = requests.claim(stores[0]).runs
+        stores[0].settle([succeeded(first)])
+        assert requests.claim(stores[0]).runs == []
+        assert [run.due_at > NOW for run in stores[0].pending_runs()] == [True] * 10, "all wait for the rate"
+
     def test_runs_that_wait_for_a_limit_all_come_to_their_turn(self, stores, make_job, requests):
         limit = Limit("few", concurrency=2)
         for number in range(30):
