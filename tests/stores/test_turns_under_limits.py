@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from record_places import STORES
+from sqlalchemy import event
 
 from goscheduler import Limit
 from goscheduler.jobstores.memory import MemoryJobStore
@@ -42,3 +43,29 @@ def test_nobody_is_starved_where_all_are_due_when_places_become_free(store, over
             started += [run.job.id for run in executor.held.values()]
     counts = Counter(started)
     assert min(counts[name] for name in JOBS) >= ROUNDS * 2 // len(JOBS) // 2, counts
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
+def test_a_round_of_a_sql_store_takes_as_many_statements_for_many_runs_that_wait_as_for_few(kind, url_of):
+    few, many = (statements_of_a_round(STORES[kind].from_url(url_of(kind), server_time=False), n) for n in (4, 40))
+    assert many <= few + 2, (few, many)
+
+
+def statements_of_a_round(store, jobs):
+    """Return how many statements it takes to end one run of each limit, and to start, hold and put off all others."""
+    executor, asked = HeldRuns(), []
+    with ManualScheduler(clock=ManualClock(NOW), jobstores={"default": store}, executors={"default": executor}) as made:
+        event.listen(store._database.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+        made.remove_all_jobs()
+        for number in range(jobs):
+            limits = Limit(f"tenant-{number % (jobs // 2)}", concurrency=1), Limit("all", concurrency=jobs // 4)
+            made.add_job(nothing, "interval", seconds=1, id=f"job-{number}", overlap="queue", limits=limits)
+        made.clock.advance(1)
+        made.run_due()
+        for run in list(executor.held.values()):
+            executor.end(run, Outcome(OutcomeKind.SUCCEEDED, started_at=made.clock.now()))
+        asked.clear()
+        made._settler.settle_reported()
+        made.run_due()
+        assert executor.held
+        return len(asked)
