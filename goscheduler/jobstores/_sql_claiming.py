@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 SOON = timedelta(milliseconds=50)
 #: For how many keys one statement looks for runs that are held.
 MOST_KEYS = 50
+#: How often one transaction looks for further runs, because of those it found some have to wait.
+MOST_LOOKS = 4
+#: How many times more runs each of these looks takes up than the one before. Runs that have to wait take no room.
+GROWTH = 4
 
 
 class Claiming:
@@ -54,23 +58,30 @@ class Claiming:
         self._busy_jobs: set[str] = set()
         self._busy_limits: set[str] = set()
         """What others have hold of: ids of jobs, and texts that name limits."""
+        self._is_cut_short = False
 
     @property
     def left(self) -> bool:
-        """Whether something is due that others have hold of, and that will soon be free."""
-        return bool(self._busy_jobs or self._busy_limits)
+        """Whether something is due that others have hold of, and that will soon be free, or that nobody looked at."""
+        return bool(self._busy_jobs or self._busy_limits or self._is_cut_short)
 
     def start(self) -> Claimed:
-        """Claim what is pending and due. What is refused leaves its place to others."""
-        while self._claim_some():
-            pass
+        """Claim what is pending and due. What is refused leaves its place to others.
+
+        A long queue of runs that have to wait is left to further transactions: one that does not end in time has
+        written nothing, and the next one would begin with the same runs.
+        """
+        self._is_cut_short = all(self._claim_some(GROWTH**look) for look in range(MOST_LOOKS))
         if self._seen.let_try:
             self._pass_turns_on()
         return Claimed(self._claimed)
 
-    def _claim_some(self) -> bool:
-        """Claim as much as there is room for; true if there may be room left, because some were refused or left."""
-        waiting = self._waiting()
+    def _claim_some(self, times: int) -> bool:
+        """Claim as much as there is room for; true if there may be room left, because some were refused or left.
+
+        So many ``times`` more runs are looked at than there is room for.
+        """
+        waiting = self._waiting(times)
         if not waiting:
             return False
         busy_before = len(self._busy_jobs) + len(self._busy_limits)
@@ -82,13 +93,14 @@ class Claiming:
         self._live = self._live_runs({row.job_id for row in rows})
         live = Counter({job_id: len(ids) for job_id, ids in self._live.items()})
         for row in rows:
-            self._claim_one(row, live, limits.ledger)
+            if self._room[row.executor] > 0:
+                self._claim_one(row, live, limits.ledger)
         self._write(limits)
         self._claimed += self._new
         left = len(self._busy_jobs) + len(self._busy_limits) > busy_before
         return left or bool(self._refused or self._unreadable)
 
-    def _waiting(self) -> Sequence[WaitingRun | DueRun]:
+    def _waiting(self, times: int) -> Sequence[WaitingRun | DueRun]:
         """Return runs that are due, without those that others have hold of."""
         runs, lanes = self._work.tables.runs, self._seen.due(self._seen.run_lanes)
         which = [*claimable(runs)]
@@ -96,7 +108,7 @@ class Claiming:
             which.append(~self._work.dialect.among(runs.c.job_id, sorted(self._busy_jobs)))
         if self._busy_limits:
             which.append(runs.c.limits.not_in(sorted(self._busy_limits)))
-        request = self._request._replace(room=self._room)
+        request = self._request._replace(room={executor: room * times for executor, room in self._room.items()})
         if self._work.dialect.skips_locked:
             return due_rows(self._work, runs.c.ready, WaitingRun, lanes, request, self._now, *which)
         return due_rows(self._work, runs.c.ready, DueRun, lanes, request, self._now, *which)
