@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.codec import CodecError
-from goscheduler.errors import StoreUnavailable
+from goscheduler.errors import JobLookupError, StoreUnavailable
 from goscheduler.jobstores._kv_firing import Claiming, Firing, tell_to_end
 from goscheduler.jobstores._kv_groups import Doubts, Groups, Part, Work, attempts, commit, overtaken, write, write_all
 from goscheduler.jobstores._kv_history import dead_letters, history, history_entry, prune
@@ -178,8 +178,16 @@ class KeyValueJobStore(BaseJobStore):
             self._ring()
         return [by_run[run.id, run.fence] for run in settling.refused]
 
-    def add_run(self, run: Run) -> None:
-        self._add_run(run, Part)
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        def begin() -> Part:
+            part = Part()
+            if must_exist:
+                if not self._jobs.existing({run.job.id}):
+                    raise JobLookupError(run.job.id)
+                part.step.check(("jobs", word(run.job.id)))
+            return part
+
+        self._add_run(run, begin)
 
     def _add_run(self, run: Run, begin: Callable[[], Part | None]) -> bool:
         """Write a pending run together with what ``begin`` returns; false if that is nothing."""
