@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Select, Table, bindparam, exists, func, literal_column, or_, select
+from sqlalchemy import Select, String, Table, bindparam, cast, exists, func, literal_column, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.clock import SYSTEM_CLOCK
@@ -36,6 +36,8 @@ KEPT = 64
 #: How many columns of the answer come before those about lanes.
 _FACTS = 4
 _TO_END, _LET_TRY = 1, 3
+#: What stands in a packed answer for a column that is null.
+NOTHING = "-"
 
 Lane = tuple[str, int]
 
@@ -91,6 +93,18 @@ class Question:
             self._compiled = self.query.compile(dialect=dialect)
         expanded = self._compiled.construct_expanded_state({"owner": owner})
         return expanded.statement, expanded.positional_parameters if dialect.positional else expanded.parameters
+
+
+    def as_packed_statement(self, dialect: Any, owner: str) -> str:
+        """Return it as one text without parameters; its answer is one text too, which :func:`unpacked` reads."""
+        columns = [func.coalesce(column, NOTHING) for column in list(self.query.selected_columns)[1:]]
+        packed = select(cast(func.concat_ws(" ", *columns), String)).params(owner=owner)  # else some get bytes
+        return str(packed.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+
+
+def unpacked(text: str) -> Sequence[Any]:
+    """Return what a packed question was answered; nobody has asked what time it is."""
+    return [None, *(None if word == NOTHING else int(word) for word in text.split(" "))]
 
 
 class Answer(NamedTuple):

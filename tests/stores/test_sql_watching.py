@@ -13,13 +13,13 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import StaticPool
 
 from goscheduler.jobstores._sql_looking import Answer, Question
-from goscheduler.jobstores._sql_watching import FileView, View, Watcher
+from goscheduler.jobstores._sql_watching import FileView, PackedView, View, Watcher
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing.contract import NOW, SECOND, Requests, succeeded
 
 PATIENCE = 60
-VIEWS: dict[str, type[View]] = {"sqlite": FileView, "mariadb": View}
+VIEWS: dict[str, type[View]] = {"sqlite": FileView, "mariadb": PackedView}
 
 
 @pytest.fixture(params=list(VIEWS))
