@@ -95,11 +95,11 @@ class Question:
         return expanded.statement, expanded.positional_parameters if dialect.positional else expanded.parameters
 
 
-    def as_packed_statement(self, dialect: Any, owner: str) -> str:
-        """Return it as one text without parameters; its answer is one text too, which :func:`unpacked` reads."""
+    def packed(self) -> Question:
+        """Return the same question, except what time it is, with an answer of one text that :func:`unpacked` reads."""
         columns = [func.coalesce(column, NOTHING) for column in list(self.query.selected_columns)[1:]]
-        packed = select(cast(func.concat_ws(" ", *columns), String)).params(owner=owner)  # else some get bytes
-        return str(packed.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+        query = select(cast(func.concat_ws(" ", *columns), String))  # some servers would make bytes of it
+        return Question(query, self.executors, self.jobs, self.runs)
 
 
 def unpacked(text: str) -> Sequence[Any]:

@@ -63,10 +63,12 @@ class View:
 
 
 class PackedView(View):
-    """The same of a server whose driver reads and writes by Python code: parameters and columns are one text each."""
+    """The same of a server whose driver is written in Python, and takes long for every parameter and every column."""
 
     def _put(self, seen: Answer) -> tuple[str, Any]:
-        return seen.question.as_packed_statement(self._dialect, seen.owner), ()
+        statement, parameters = seen.question.packed().as_statement(self._dialect, seen.owner)
+        fill_in = getattr(self._cursor, "mogrify", None)  # by the driver, which knows how this connection quotes
+        return (statement, parameters) if fill_in is None else (fill_in(statement, parameters), None)
 
     def _answered(self, row: Sequence[Any]) -> Sequence[Any]:
         return unpacked(row[0])

@@ -243,9 +243,9 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
 @pytest.mark.serial
 @pytest.mark.parametrize("kind", ["zookeeper"])
 def test_who_subscribes_does_not_wait_for_ever_for_a_server_that_hangs(kind, private_server, opened, monkeypatch):
-    monkeypatch.setattr(zookeeper, "ANSWER_WITHIN", 0.1)
     server = private_server(kind)
     store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
+    monkeypatch.setattr(zookeeper, "ANSWER_WITHIN", 0.1)
     server.freeze()
     with pytest.raises(StoreUnavailable):
         store.subscribe(lambda: None)
