@@ -50,6 +50,7 @@ LAYERS = {
     "goscheduler.jobstores._turns": 2,
     "goscheduler.jobstores._answers": 2,
     "goscheduler.jobstores._finished": 2,
+    "goscheduler.jobstores._local_firing": 2,
     "goscheduler.executors.base": 2,
     "goscheduler.executors.call": 2,
     "goscheduler.executors.context": 2,

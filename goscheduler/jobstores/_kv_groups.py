@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._kv_port import Key, KeyValue, Span, Step, unique
-from goscheduler.jobstores._kv_rows import Rows, RunRow, group_of
+from goscheduler.jobstores._kv_rows import PLACES, Rows, RunRow, group_of
 from goscheduler.runs.limits import Ledger
 
 #: How often a step is tried again after somebody else was quicker.
@@ -280,11 +280,16 @@ def commit(work: Work, step: Step, parts: Sequence[Part] = ()) -> bool:
         return work.server.commit(step)
     except StoreUnavailable:
         work.doubts.add(parts)
-        mark = next(iter(step.created), None)
+        mark = next(filter(_is_of_one_step, step.created), None)
         if mark is None or work.server.read([mark])[0] is None:
             raise
         work.doubts.remove(parts)
         return True
+
+
+def _is_of_one_step(key: Key) -> bool:
+    """Tell whether nobody else can have created a key: it names an owner and a fence, or ends in a word used once."""
+    return key[0] in PLACES or key[0] == "history" or (key[0] == "members" and key[-1].startswith(("H.", "T.")))
 
 
 def _chunks(server: KeyValue, parts: Sequence[Part], most: int) -> Iterator[list[Part]]:

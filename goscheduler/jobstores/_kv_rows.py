@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from goscheduler.runs.model import Run
 
 
+#: Where jobs and runs stand, but for runs that are held.
+PLACES = frozenset({"due", "paused", "finished", "suspended", "ready", "owned", "aside"})
+
+
 class JobRow(NamedTuple):
     """A job as it is kept."""
 

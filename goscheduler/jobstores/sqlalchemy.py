@@ -1,8 +1,7 @@
 """A job store in a SQL database: SQLite, PostgreSQL, MySQL, MariaDB, or any other that SQLAlchemy speaks to.
 
 Several processes may use the same tables at once. A round that finds nothing due costs one query; a round that fires
-costs one transaction for any number of jobs, and so does the end of any number of runs. With PostgreSQL each of these
-is one message, if it is about jobs that were foreseen.
+costs one transaction for any number of jobs, and so does the end of any number of runs: on PostgreSQL one message.
 """
 
 from __future__ import annotations
@@ -136,8 +135,6 @@ class SQLAlchemyJobStore(StoredJobs):
     def is_outage(self, error: BaseException) -> bool:
         return self._database.is_outage(error) or super().is_outage(error)
 
-    # Firing
-
     def fire_due(self, request: FireRequest) -> Fired:
         self._looking.begin(request.now)
         found, self._left = self._found_again(), False
@@ -254,15 +251,17 @@ class SQLAlchemyJobStore(StoredJobs):
             return self._database.write(end)
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
-        there = self._locking(select(self._tables.jobs.c.id).where(self._tables.jobs.c.id == run.job.id))
-
         def add(work: Work) -> None:
+            there = self._locking(select(self._tables.jobs.c.id).where(self._tables.jobs.c.id == run.job.id))
             if must_exist and work.connection.execute(there).first() is None:
                 raise JobLookupError(run.job.id)
-            self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
-            self._dialect.notify(work.connection, self._tables)
+            self._add_pending(work, run)
 
         self._database.write(add)
+
+    def _add_pending(self, work: Work, run: Run) -> None:
+        self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
+        self._dialect.notify(work.connection, self._tables)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         which = () if job_id is None else (self._tables.runs.c.job_id == job_id,)
@@ -405,9 +404,7 @@ class SQLAlchemyJobStore(StoredJobs):
                 return False
             work.connection.execute(delete(dead).where(dead.c.run_id == run_id))
             if follow_up is not None:
-                run = follow_up(self._rows.letter(row))
-                self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
-                self._dialect.notify(work.connection, self._tables)
+                self._add_pending(work, follow_up(self._rows.letter(row)))
             return True
 
         return self._database.write(take)

@@ -149,11 +149,12 @@ class Jobs:
 
     def reschedule(self, job_id: str, jobstore: str | None, trigger: BaseTrigger) -> Job:
         """Give a job another trigger and compute its next run time from now."""
+        started = self.started
 
         def edit(job: Job) -> Job:
             edited = job._edited(trigger=trigger)
             self._anchor(edited)
-            self._start_over(edited)
+            self._start_over(edited, started)
             return edited
 
         return self._edit(job_id, jobstore, edit)
@@ -172,17 +173,17 @@ class Jobs:
     def resume(self, job_id: str, jobstore: str | None) -> Job | None:
         """Compute the next run time from now. A job whose trigger has ended is removed, unless it is to be kept."""
         try:
-            return self._edit(job_id, jobstore, self._resumed)
+            return self._edit(job_id, jobstore, partial(self._resumed, self.started))
         except NeverFires:
             self.remove(job_id, jobstore)
             return None
 
-    def _resumed(self, job: Job) -> Job:
+    def _resumed(self, started: bool, job: Job) -> Job:
         edited = job._edited()
         try:
-            self._start_over(edited)
+            self._start_over(edited, started)
         except NeverFires:
-            if not self.started or edited.auto_remove:
+            if not started or edited.auto_remove:
                 raise
             edited.next_run_time = None
             edited.life = edited.life._replace(finished_at=job.life.finished_at or self._engine.clock.now())
@@ -328,11 +329,14 @@ class Jobs:
     def _is_started(self) -> bool:
         return self.started
 
-    def _start_over(self, job: Job) -> None:
-        """Let a job fire from now on or, before the start, from then on."""
+    def _start_over(self, job: Job, started: bool) -> None:
+        """Let a job fire from now on or, before the start, from then on.
+
+        The caller has looked whether the scheduler is ``started`` before it asked the store: it may end meanwhile.
+        """
         job.suspended = None
         job.life = job.life._replace(paused_by=None, finished_at=None)
-        if self.started:
+        if started:
             job.next_run_time = self._first_fire_time(job)
             return
         if hasattr(job, "next_run_time"):

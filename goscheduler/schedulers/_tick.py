@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler._resolver import NOT_LOADED_YET
@@ -105,7 +106,8 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> Left:
     now = engine.clock.now()
     room = engine.room()
     owner = engine.leases.owner_of(alias)
-    planner = FiringPlanner(owner, engine.obstacle, engine.new_run_id)
+    # By the executors of this round: one that is removed meanwhile would suspend jobs that other processes can run.
+    planner = FiringPlanner(owner, partial(engine.obstacle, executors=room), engine.new_run_id)
     request = FireRequest(now, owner, room, planner, admit, engine.tasks.names() if store.shared else ())
     if alias in engine.left_waiting:
         claimed = claim(engine, alias, store, request)

@@ -223,3 +223,54 @@ def test_an_executor_that_is_missing_again_is_told_of_again(shared, caplog):
         scheduler.run_due()
         scheduler.remove_executor("gpu")
     assert len(warnings_of(caplog)) == 2
+
+
+def test_an_executor_that_is_removed_in_the_middle_of_a_round_suspends_nothing_that_others_can_run(
+    schedulers, jobcalls
+):
+    class Shared(MemoryJobStore):
+        shared = True
+
+        def fire_due(self, request):
+            if "gpu" in here.engine_executors():
+                here.remove_executor("gpu")
+            return super().fire_due(request)
+
+    class Here(ManualScheduler):
+        def engine_executors(self):
+            return self._engine.executors
+
+    store = Shared()
+    here = schedulers(
+        Here, jobstores={"default": store}, executors={"default": DebugExecutor(), "gpu": DebugExecutor()}
+    )
+    here.start()
+    here.add_job(note, "interval", seconds=10, id="job", executor="gpu", args=["job"])
+    here.clock.advance(10)
+    here.run_due()
+    assert here.get_job("job").suspended is None
+    assert jobcalls == []
+    here.add_executor(DebugExecutor(), "gpu")
+    store.fire_due = lambda request: MemoryJobStore.fire_due(store, request)
+    here.advance(20)
+    assert "job" in jobcalls
+
+
+@pytest.mark.parametrize("change", ["resume_job", "reschedule_job"])
+def test_a_job_that_is_changed_while_the_scheduler_ends_keeps_a_next_run_time(schedulers, change):
+    class Ending(LastingMemoryStore):
+        def edit_job(self, job_id, edit):
+            scheduler._jobs.started = False  # the end of the scheduler comes in between, on another thread
+            return super().edit_job(job_id, edit)
+
+    store = Ending()
+    scheduler = schedulers(ManualScheduler, jobstores={"default": store})
+    scheduler.start()
+    scheduler.add_job(note, "interval", seconds=10, id="job", args=["job"], next_run_time=None)
+    try:
+        scheduler.resume_job("job") if change == "resume_job" else scheduler.reschedule_job(
+            "job", trigger="interval", hours=1
+        )
+    finally:
+        scheduler._jobs.started = True
+    assert store.lookup_job("job").next_run_time > START

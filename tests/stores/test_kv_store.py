@@ -464,6 +464,24 @@ def test_a_firing_whose_outcome_cannot_be_read_back_either_is_handed_out_by_the_
     assert not requests.fire(store, now=NOW + SECOND).runs
 
 
+def test_a_claim_that_was_not_written_is_not_believed_because_another_process_has_claimed_the_run(
+    server, store, make_job, requests, scheduler
+):
+    store.add_run(asked_for(make_job("a"), "asked", NOW))
+    other, theirs = store_on(server), []
+    other.start(scheduler, "default")
+
+    def be_overtaken():
+        theirs.extend(other.claim_runs(requests._request(NOW)._replace(owner="owner-2")).runs)
+        raise StoreUnavailable("no answer")
+
+    server.before_commit = be_overtaken
+    claimed = store.claim_runs(requests._request(NOW))
+    assert [run.id for run in theirs] == ["asked"]
+    assert not claimed.runs
+    assert not requests.claim(store, now=NOW + SECOND).runs
+
+
 def test_an_end_that_nobody_has_answered_for_is_not_refused_when_it_is_written_again(
     server, store, make_job, requests
 ):
