@@ -19,17 +19,22 @@ from collections import defaultdict
 
 from history import Execution, Fault, History, Hold
 
-FREEZES = frozenset({"freeze", "freeze-store", "stall"})
-CUTS = frozenset({"blackhole", "slow", "throttle", "refuse"})
+FREEZES = frozenset({"freeze", "freeze-in-call", "stall"})
+CUTS = frozenset({"blackhole", "cut-off", "slow", "refuse"})
 UNKNOWN = frozenset({"reset", "drop-replies"})
-SERVER = frozenset({"server-kill", "server-freeze", "disk-full", "connections", "failover", "foreign-writer"})
-HARMLESS = frozenset({"freeze-short", "clock-skew", "clock-jump", "restart", "kill"})
+SERVER = frozenset({
+    "server-kill", "server-away", "start-without-server", "server-freeze", "disk-full", "connections", "failover",
+    "foreign-writer",
+})  # fmt: skip
+HARMLESS = frozenset({"freeze-short", "clock", "restart", "kill"})
 KNOWN = FREEZES | CUTS | UNKNOWN | SERVER | HARMLESS
 #: Nobody can reach the server while one of these goes on, so no lease can be renewed.
-TOTAL = frozenset({"blackhole", "server-kill", "server-freeze"})
+TOTAL = frozenset({"blackhole", "cut-off", "server-away", "server-freeze"})
 #: A run with one of these should have seen at least one end that was refused.
-BITING = frozenset({"freeze", "freeze-store", "blackhole"})
+BITING = frozenset({"freeze", "freeze-in-call", "blackhole"})
 
+#: What the link of the client is called; no node has that name.
+CLIENT = "client"
 #: Share of a lease from which a standstill may be noticed.
 NOTICED = 0.5
 #: Seconds within which the end of a run is written when nothing is in the way.
@@ -108,7 +113,11 @@ class Causes:
         for fault in self._history.faults:
             if fault.begin > until:
                 break
-            if fault.end >= since and fault.kind not in HARMLESS:
+            if fault.end < since or fault.kind in HARMLESS or fault.node == CLIENT:
+                continue
+            if fault.kind == "stall" and not self.breaks(fault):
+                until += fault.end - fault.begin
+            else:
                 until = max(until, fault.end + allowed)
         return until
 

@@ -100,9 +100,11 @@ def _doubts(facts: Facts) -> list[str]:
     if unknown:
         doubts.append(f"faults that the checker does not know: {', '.join(sorted(unknown))}")
     asked = {name.replace("_", "-") for name in history.setup.faults}
-    absent = asked - {fault.kind for fault in history.faults}
+    absent = asked - {fault.kind for fault in history.faults} - history.impossible
     if absent:
         doubts.append(f"faults that were asked for and never happened: {', '.join(sorted(absent))}")
+    if not history.setup.quiet:
+        doubts.append("something was left to do at the final read")
     if asked & BITING and not refused_ends(facts):
         doubts.append("no end was refused: nothing stale ever tried to finish")
     return doubts

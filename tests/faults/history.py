@@ -32,6 +32,12 @@ class Setup:
     read: float
     faults: tuple[str, ...] = ()
     mutant: str | None = None
+    not_ready: tuple[str, ...] = ()
+    """Nodes that did not come up after the last heal."""
+    hanging: tuple[str, ...] = ()
+    """Nodes that did not end when they were told to in the end."""
+    quiet: bool = True
+    """Whether nothing was left to do at the final read."""
     timed: bool = True
     """Whether times beyond a bound are violations; on a machine that is busy with other things they are figures."""
 
@@ -222,7 +228,11 @@ class History:
     locks: list[Hold] = field(default_factory=list)
     guarded: list[Guarded] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    messages_left: list[Row] = field(default_factory=list)
+    messages_left: list[str] = field(default_factory=list)
+    impossible: set[str] = field(default_factory=set)
+    """Faults that could not be played on this machine."""
+    hangs: list[Fault] = field(default_factory=list)
+    """Restarts in which the process did not end."""
 
     def mono(self, at: float) -> float:
         """Return a time of the wall clock in seconds of the monotonic one."""
@@ -254,7 +264,7 @@ def read(folder: Path | str) -> History:
     """Return the history that a folder holds."""
     folder = Path(folder)
     run = json.loads((folder / "run.json").read_text())
-    setup = _made(Setup, {**run, "faults": tuple(run.get("faults", ()))})
+    setup = _made(Setup, {name: tuple(value) if isinstance(value, list) else value for name, value in run.items()})
     history = History(setup)
     _read_final(history, folder / "final.json")
     history.operations = sorted(
@@ -264,6 +274,13 @@ def read(folder: Path | str) -> History:
     for path in sorted(folder.glob("ledger-*.jsonl")):
         _read_ledger(history, lines(path))
     _read_nemesis(history, lines(folder / "nemesis.jsonl"))
+    for row in lines(folder / "machine.jsonl"):
+        history.faults.append(Fault("stall", None, None, row["since"], row["t"]))
+    history.faults.sort(key=lambda each: each.begin)
+    for fault in history.hangs:  # the harness has killed it then
+        life = history.life_of.get((fault.node or "", fault.life or 0))
+        if life is not None:
+            life.killed = fault.end
     for found in (history.executions, history.deliveries, history.documents, history.locks, history.guarded):
         found.sort(key=lambda each: each.t)
     return history
@@ -298,7 +315,7 @@ def _read_final(history: History, path: Path) -> None:
 
 
 def _waiting(row: Row) -> Waiting:
-    return _made(Waiting, {"id": row.get("run"), **row})
+    return _made(Waiting, {"id": row.get("run"), "due_at": row.get("due"), **row})
 
 
 def _read_ledger(history: History, rows: Iterable[Row]) -> None:
@@ -330,6 +347,8 @@ def _read_ledger(history: History, rows: Iterable[Row]) -> None:
             history.guarded.append(_made(Guarded, row))
         elif kind == "event":
             history.events.append(_made(Event, row))
+        elif kind == "stall":
+            history.faults.append(Fault("stall", row["node"], row["life"], row["since"], row["t"]))
 
 
 def _read_hold(history: History, row: Row, open_holds: dict[tuple[str, str, str], Hold]) -> None:
@@ -354,8 +373,12 @@ def _read_nemesis(history: History, rows: Iterable[Row]) -> None:
             fault = Fault(kind, row.get("node"), row.get("life"), row["t"], history.setup.read, row.get("detail"))
             history.faults.append(fault)
             open_faults.setdefault(key, []).append(fault)
-        elif open_faults.get(key):
+        elif row["phase"] == "end" and open_faults.get(key):
             open_faults[key].pop(0).end = row["t"]
+        elif row["phase"] == "impossible":
+            history.impossible.add(kind)
+        elif row["phase"] == "hangs":
+            history.hangs += open_faults.get(key, [])
     for fault in history.faults:
         if fault.kind == "kill":
             who = (fault.node or "", fault.life or 0)
@@ -363,4 +386,3 @@ def _read_nemesis(history: History, rows: Iterable[Row]) -> None:
                 history.life_of[who] = Life(*who, ready=fault.begin)
                 history.lives.append(history.life_of[who])
             history.life_of[who].killed = fault.begin
-    history.faults.sort(key=lambda each: each.begin)

@@ -12,6 +12,9 @@ from history import History, Operation, Row, micros
 
 ON, MAYBE, OFF = "on", "maybe", "off"
 
+#: What a schedule of the workload says: each whole minute.
+EACH_MINUTE: Row = {"kind": "interval", "every": 60.0, "first": 0.0}
+
 
 @dataclass(slots=True)
 class Change:
@@ -102,10 +105,9 @@ def _effects(operation: Operation, synced: set[str]) -> Iterator[tuple[str, Row 
     elif name in ("add_jobs", "sync_periodic"):
         jobs: dict[str, Row] = spec.get("jobs", {})
         if name == "sync_periodic" and operation.result != "fail":
+            jobs = {job: EACH_MINUTE for job in spec["schedules"]}
             for job in synced - set(jobs):
                 yield job, None, OFF, True
-            jobs = {job: each for job, each in jobs.items() if job not in synced or operation.result == "unknown"}
-            synced -= set() if operation.result == "unknown" else synced - set(spec.get("jobs", {}))
             synced |= set(jobs)
         for job, each in jobs.items():
             yield job, each, ON, False

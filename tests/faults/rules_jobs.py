@@ -152,7 +152,8 @@ def _used_up(firing: Firing, spec: Row) -> bool:
 
 
 def _should_be_dead(facts: Facts, firing: Firing, spec: Row) -> bool:
-    if not spec.get("dead_letter", True) or firing.succeeded or firing.waiting or facts.was_removed(firing.job):
+    keeps = spec.get("dead_letter", int(spec.get("attempts", 1)) > 1)  # without a retry policy there are none
+    if not keeps or firing.succeeded or firing.waiting or facts.was_removed(firing.job):
         return False
     failed = [record for record in firing.records if record.outcome in FAILURES]
     if not any(record.attempt >= int(spec.get("attempts", 1)) for record in failed):

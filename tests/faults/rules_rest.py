@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from causes import SERVER, TOTAL
+from causes import CLIENT, SERVER, TOTAL
 from facts import Facts, Violation
 from history import Delivery, Hold, Operation
 
+#: Seconds that may pass from the moment at which a lock begins to last to the line that says so.
+ACQUIRING = 0.5
 #: A node that starts nothing while this many runs for each node are started by others is not alive.
 ENOUGH_WORK = 40
 
@@ -82,7 +85,12 @@ def documents(facts: Facts) -> Iterator[Violation]:
 
 def locks(facts: Facts) -> Iterator[Violation]:
     """Yield locks that two had at once, fences that do not rise, and writes that were taken from a former holder."""
-    yield from _held_twice(facts, facts.history.locks, "lock held twice")
+    lasting = {}
+    for schedule in facts.schedules.values():
+        for spec in schedule.specs:
+            if "lock" in spec:
+                lasting[spec["lock"]] = float(spec["ttl"])
+    yield from _held_twice(facts, facts.history.locks, "lock held twice", lasting)
     by_name: dict[str, list[Hold]] = defaultdict(list)
     for hold in facts.history.locks:
         by_name[hold.name].append(hold)
@@ -100,10 +108,13 @@ def locks(facts: Facts) -> Iterator[Violation]:
             highest[write.name] = max(write.fence, highest.get(write.name, 0))
 
 
-def _held_twice(facts: Facts, holds: list[Hold], kind: str) -> Iterator[Violation]:
+def _held_twice(
+    facts: Facts, holds: list[Hold], kind: str, lasting: dict[str, float] | None = None
+) -> Iterator[Violation]:
+    """Yield where two had something at once for certain; ``lasting`` says how long some of it lasts by itself."""
     last: dict[str, tuple[Hold, float]] = {}
     for hold in holds:
-        until = facts.causes.valid_until(hold)
+        until = min(facts.causes.valid_until(hold), hold.t + (lasting or {}).get(hold.name, math.inf) - ACQUIRING)
         before = last.get(hold.name)
         if before is not None and hold.t < before[1]:
             text = f"{before[0].node} had it until {before[1] - hold.t:.3f} s after {hold.node} began"
@@ -143,7 +154,8 @@ def resumed(facts: Facts) -> list[tuple[str, float, float | None]]:
     """Return, for each fault of the server, when it was healed and how long nothing was started after that."""
     found = []
     for fault in facts.history.faults:
-        if fault.node is None and fault.kind in SERVER | TOTAL and fault.end < facts.setup.read:
+        for_all = fault.node is None or (fault.kind == "cut-off" and fault.node == CLIENT)
+        if for_all and fault.kind in SERVER | TOTAL and fault.end < facts.setup.read:
             after = facts.history.next_start(fault.end)
             found.append((fault.kind, fault.end, None if after is None else after - fault.end))
     return found
@@ -165,6 +177,13 @@ def resume(facts: Facts) -> Iterator[Violation]:
 def nodes_alive(facts: Facts) -> Iterator[Violation]:
     """Yield processes that ended by themselves, and those that start nothing any more after everything has healed."""
     setup = facts.setup
+    for node in setup.not_ready:
+        yield Violation("node not ready", node, "did not come up after the last heal", setup.heal, setup.read, None, (node,))
+    for node in setup.hanging:
+        yield Violation("node hangs", node, "did not end when it was told to", setup.read, setup.read, None, (node,))
+    for fault in facts.history.hangs:
+        text = "did not end when it was told to"
+        yield Violation("node hangs", fault.node or "", text, fault.begin, fault.end, None, (fault.node or "",))
     latest = {life.node: life for life in sorted(facts.history.lives, key=lambda life: life.life)}
     for life in facts.history.lives:
         if latest[life.node] is not life and life.over() is None and life.stopping is None:

@@ -483,7 +483,7 @@ VIOLATED: list[tuple[Case, str]] = [
     (two_runs_of_one_time, "fired twice"),
     (repeat, "repeated"), (with_fault("freeze-short", 10.1, 11.6), "repeated"),
     (with_fault("blackhole", 10.1, 10.5), "repeated"), (with_fault("freeze", 10.1, 17, "n2"), "repeated"),
-    (with_fault("freeze", 2, 6), "repeated"), (with_fault("clock-skew", 1, 100), "repeated"),
+    (with_fault("freeze", 2, 6), "repeated"), (with_fault("clock", 1, 100), "repeated"),
     (a_finished_run_again, "repeated"), (one_hand_out_twice, "repeated"),
     (a_stale_start, "stale start"), (a_stale_success, "stale end"), (two_successes, "stale end"),
     (two_ends_of_one_hand_out, "ended twice"), (an_end_without_a_record, "unrecorded"),
