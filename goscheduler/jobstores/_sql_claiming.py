@@ -8,13 +8,14 @@ some of them are locked already they are just ending, and as many runs try again
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, select, update
+from sqlalchemy import select, text, update
 
 from goscheduler.codec import CodecError
+from goscheduler.jobstores._sql_batches import named
 from goscheduler.jobstores._sql_firing import due_rows
 from goscheduler.jobstores._sql_holds import Limits, Work, load_limits, lock, save_ledger, take_jobs, take_rows
 from goscheduler.jobstores._sql_looking import Seen, claimable, let_try
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 #: How soon it is tried again to get hold of what others have hold of.
 SOON = timedelta(milliseconds=50)
+#: For how many keys one statement looks for runs that are held.
+MOST_KEYS = 50
+#: How often one transaction looks for further runs, because of those it found some have to wait.
+MOST_LOOKS = 4
+#: How many times more runs each of these looks takes up than the one before. Runs that have to wait take no room.
+GROWTH = 4
 
 
 class Claiming:
@@ -51,23 +58,30 @@ class Claiming:
         self._busy_jobs: set[str] = set()
         self._busy_limits: set[str] = set()
         """What others have hold of: ids of jobs, and texts that name limits."""
+        self._is_cut_short = False
 
     @property
     def left(self) -> bool:
-        """Whether something is due that others have hold of, and that will soon be free."""
-        return bool(self._busy_jobs or self._busy_limits)
+        """Whether something is due that others have hold of, and that will soon be free, or that nobody looked at."""
+        return bool(self._busy_jobs or self._busy_limits or self._is_cut_short)
 
     def start(self) -> Claimed:
-        """Claim what is pending and due. What is refused leaves its place to others."""
-        while self._claim_some():
-            pass
+        """Claim what is pending and due. What is refused leaves its place to others.
+
+        A long queue of runs that have to wait is left to further transactions: one that does not end in time has
+        written nothing, and the next one would begin with the same runs.
+        """
+        self._is_cut_short = all(self._claim_some(GROWTH**look) for look in range(MOST_LOOKS))
         if self._seen.let_try:
             self._pass_turns_on()
         return Claimed(self._claimed)
 
-    def _claim_some(self) -> bool:
-        """Claim as much as there is room for; true if there may be room left, because some were refused or left."""
-        waiting = self._waiting()
+    def _claim_some(self, times: int) -> bool:
+        """Claim as much as there is room for; true if there may be room left, because some were refused or left.
+
+        So many ``times`` more runs are looked at than there is room for.
+        """
+        waiting = self._waiting(times)
         if not waiting:
             return False
         busy_before = len(self._busy_jobs) + len(self._busy_limits)
@@ -79,13 +93,14 @@ class Claiming:
         self._live = self._live_runs({row.job_id for row in rows})
         live = Counter({job_id: len(ids) for job_id, ids in self._live.items()})
         for row in rows:
-            self._claim_one(row, live, limits.ledger)
+            if self._room[row.executor] > 0:
+                self._claim_one(row, live, limits.ledger)
         self._write(limits)
         self._claimed += self._new
         left = len(self._busy_jobs) + len(self._busy_limits) > busy_before
         return left or bool(self._refused or self._unreadable)
 
-    def _waiting(self) -> Sequence[WaitingRun | DueRun]:
+    def _waiting(self, times: int) -> Sequence[WaitingRun | DueRun]:
         """Return runs that are due, without those that others have hold of."""
         runs, lanes = self._work.tables.runs, self._seen.due(self._seen.run_lanes)
         which = [*claimable(runs)]
@@ -93,7 +108,7 @@ class Claiming:
             which.append(~self._work.dialect.among(runs.c.job_id, sorted(self._busy_jobs)))
         if self._busy_limits:
             which.append(runs.c.limits.not_in(sorted(self._busy_limits)))
-        request = self._request._replace(room=self._room)
+        request = self._request._replace(room={executor: room * times for executor, room in self._room.items()})
         if self._work.dialect.skips_locked:
             return due_rows(self._work, runs.c.ready, WaitingRun, lanes, request, self._now, *which)
         return due_rows(self._work, runs.c.ready, DueRun, lanes, request, self._now, *which)
@@ -147,13 +162,7 @@ class Claiming:
         for run_id, reason in self._unreadable:
             put_aside(self._work, run_id, reason)
         save_ledger(self._work, limits.ledger)
-        ending = self._ending(limits)
-        for row, refusal in self._refused:
-            if refusal.key is not None and ending[refusal.key] > 0:
-                ending[refusal.key] -= 1
-                self._refuse(row, Refusal(refusal.key, self._now + SOON))
-            else:
-                self._refuse(row, refusal)
+        self._write_refusals(self._ending(limits))
 
     def _ending(self, limits: Limits) -> Counter[str]:
         """Return key → how many of the runs under it are just ending. The others do not end until we have written."""
@@ -168,17 +177,24 @@ class Claiming:
         staying = lock(self._work, self._work.tables.runs.c.id, all_of_them)
         return Counter({key: sum(run_id not in staying for run_id in ids) for key, ids in under.items()})
 
-    def _refuse(self, row: DueRun, refusal: Refusal) -> None:
-        """Hold a run, or put it off. The next one under the key that let it try may try in its stead."""
-        runs = self._work.tables.runs
-        if refusal.until is not None:
-            # Its due time stays, and with that its rank: it gets older.
-            changes: dict[str, Any] = {"ready": max(instant(refusal.until), row.due), "freed": None}
-        else:
-            changes = {"held": refusal.key, "ready": None, "freed": None}
-        self._work.connection.execute(update(runs).where(runs.c.id == row.id).values(changes))
-        if row.freed is not None and row.freed != refusal.key:
-            free_held(self._work, Counter([row.freed]))
+    def _write_refusals(self, ending: Counter[str]) -> None:
+        """Hold the refused runs, or put them off. The next run under the key that let one try may try in its stead."""
+        changes: list[dict[str, Any]] = []
+        turns: Counter[str] = Counter()
+        for row, refusal in self._refused:
+            held, until = refusal.key, refusal.until
+            if until is None and held is not None and ending[held] > 0:
+                ending[held] -= 1
+                until = self._now + SOON
+            if until is not None:
+                # Its due time stays, and with that its rank: it gets older.
+                changes.append({"id": row.id, "held": None, "ready": max(instant(until), row.due), "freed": None})
+            else:
+                changes.append({"id": row.id, "held": held, "ready": None, "freed": None})
+            if row.freed is not None and row.freed != held:
+                turns[row.freed] += 1
+        self._work.dialect.update_rows(self._work.connection, self._work.tables.runs, changes)
+        free_held(self._work, turns)
 
     def _pass_turns_on(self) -> None:
         """Let others try in place of those that did not come to it, because their executor has no room here."""
@@ -206,42 +222,54 @@ def is_held(work: Work) -> bool:
 
 
 def free_held(work: Work, keys: Counter[str]) -> bool:
-    """Let as many runs that are held under each key try again as the key is counted; true if there were any."""
-    runs = work.tables.runs
+    """Let runs that are held try again, as many under each key as it is counted; true if there were any.
+
+    It takes a few statements for any number of keys: the rows of jobs are locked meanwhile.
+    """
     if not keys or not is_held(work):
         return False
-    freed = False
-    for key in sorted(keys):
-        ids = _held_longest(work, key, keys[key], runs.c.cancel.is_(None))
-        if len(ids) < keys[key]:
-            ids += _held_longest(work, key, keys[key] - len(ids), runs.c.cancel.is_not(None))
-        if ids:
-            change = update(runs).where(work.dialect.among(runs.c.id, ids))
-            work.connection.execute(change.values(held=None, freed=key, ready=runs.c.due))
-            freed = True
-    return freed
+    rows = _held_longest(work, keys, "cancel IS NULL")
+    rows += _held_longest(work, keys - Counter(row.held for row in rows), "cancel IS NOT NULL")
+    work.dialect.update_rows(work.connection, work.tables.runs, [
+        {"id": row.id, "held": None, "freed": row.held, "ready": row.due} for row in rows
+    ])  # fmt: skip
+    return bool(rows)
 
 
-def _held_longest(work: Work, key: str, most: int, *which: Any) -> list[str]:
+def _held_longest(work: Work, keys: Counter[str], condition: str) -> list[Any]:
+    """Lock the runs that have been held longest under each key, as many as it is counted, and return their rows."""
     runs = work.tables.runs
-    held = select(runs.c.id).where(runs.c.held == key, runs.c.freed.is_(None), *which).order_by(runs.c.due).limit(most)
-    if not work.dialect.locks_neighbours:
-        return [row.id for row in take_rows(work, held)]
-    return _unlocked_first(work, held, most)
-
-
-def _unlocked_first(work: Work, query: Select[Any], most: int) -> list[str]:
-    """Return the ids of the first rows of a query that nobody else has locked, where it cannot skip them itself."""
-    column = work.tables.runs.c.id
-    taken: list[str] = []
+    taken: list[Any] = []
     passed: set[str] = set()
-    while len(taken) < most:
-        rest = query.limit(most - len(taken)).where(~work.dialect.among(column, passed)) if passed else query
-        ids = list(work.connection.execute(rest).scalars())
-        if not ids:
-            break
+    wanted = +keys
+    while wanted:
+        found = _first_held(work, wanted, condition, passed)
+        ids = [run_id for key in wanted for run_id in found[key]]
         passed.update(ids)
-        locked = lock(work, column, ids)
-        there = set(work.connection.execute(query.where(work.dialect.among(column, locked))).scalars())
-        taken += [run_id for run_id in ids if run_id in there]
+        query = select(runs.c.id, runs.c.held, runs.c.due).where(work.dialect.among(runs.c.id, ids))
+        left = Counter(wanted)
+        for row in take_rows(work, query.where(runs.c.held.is_not(None), runs.c.freed.is_(None))) if ids else ():
+            if left[row.held] > 0:  # it may be held under another key by now
+                left[row.held] -= 1
+                taken.append(row)
+        # Others have locked the rest of those that were found. Where fewer were found than wanted there are no more.
+        wanted = Counter({key: left[key] for key, count in wanted.items() if left[key] and len(found[key]) == count})
     return taken
+
+
+def _first_held(work: Work, wanted: Counter[str], condition: str, passed: Collection[str]) -> dict[str, list[str]]:
+    """Return key → ids of the runs that have been held longest under it, without those that were ``passed``."""
+    table = named(work.connection, work.tables.runs)
+    found: dict[str, list[str]] = {key: [] for key in wanted}
+    keys = sorted(wanted)
+    for begin in range(0, len(keys), MOST_KEYS):
+        portion = keys[begin : begin + MOST_KEYS]
+        query = " UNION ALL ".join(
+            f"SELECT * FROM (SELECT id, held FROM {table} WHERE held = :key_{number} AND freed IS NULL AND {condition}"
+            f" ORDER BY due LIMIT {wanted[key] + len(passed)}) AS held_{number}"
+            for number, key in enumerate(portion)
+        )
+        for run_id, key in work.connection.execute(text(query), {f"key_{n}": key for n, key in enumerate(portion)}):
+            if run_id not in passed and len(found[key]) < wanted[key]:
+                found[key].append(run_id)
+    return found

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from goscheduler.runs.plan import FiringPlan
 
 
+#: How often one transaction looks for further jobs, because of those it found some share limits with other processes.
+MOST_LOOKS = 4
+
 Due = TypeVar("Due", DueJob, DueRun, WaitingRun)
 
 
@@ -140,14 +143,15 @@ class Firing:
         lanes = self._seen.due(self._seen.job_lanes)
         jobs = self._work.tables.jobs
         busy: set[str] = set()
-        while True:
+        for _ in range(MOST_LOOKS):
             which = [jobs.c.limits.not_in(sorted(busy))] if busy else []
             rows = due_rows(self._work, jobs.c.due, DueJob, lanes, self._request, self._seen.now, *which)
             limits = load_limits(self._work, [row.limits for row in rows])
             self.left = self.left or not rows or bool(limits.busy)
             if not limits.busy:
-                return rows, limits.ledger
+                break
             busy.update(limits.busy)
+        return [row for row in rows if row.limits not in limits.busy], limits.ledger
 
     def _standings(self, job_ids: Sequence[str]) -> dict[str, tuple[int, int, int]]:
         """Return job id → (live runs, fire times that wait, runs that can be claimed), of the jobs that have any."""

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, select, update
+from sqlalchemy import Select, bindparam, select, update
 from sqlalchemy.engine import Connection
 
 from goscheduler.jobstores._sql_batches import columns_of
@@ -141,5 +141,7 @@ def add_limits(work: Work, names: Collection[str]) -> None:
 def save_ledger(work: Work, ledger: Ledger) -> None:
     """Write what was started under limits with a rate."""
     limits = work.tables.limits
-    for name, state in ledger.changed.items():
-        work.connection.execute(update(limits).where(limits.c.name == name).values(state=json.dumps(state)))
+    if ledger.changed:
+        change = update(limits).where(limits.c.name == bindparam("changed")).values(state=bindparam("new_state"))
+        states = [{"changed": name, "new_state": json.dumps(state)} for name, state in ledger.changed.items()]
+        work.connection.execute(change, states)

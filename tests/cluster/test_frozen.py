@@ -20,18 +20,21 @@ PROCESSES = 5
 LEASE = 3.0
 #: Ticks of the others while one is stopped, which takes them longer than a lease, and then some more.
 TICKS = 250
+#: When jobs are due: each at a moment of its own within a second, or all together, so that all processes want the same.
+PHASES = ["spread", "together"] if FULL else ["spread"]
 #: For how many seconds all of the others may do nothing. A busy machine may stop them too, for a while.
 SILENCE = 1.5 if FULL else 2 * LEASE
 
 
 @pytest.mark.serial
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("cluster", ["postgresql", "mariadb"], indirect=True)
-def test_whoever_is_stopped_the_others_go_on_and_jobs_can_be_removed(cluster):
+def test_whoever_is_stopped_the_others_go_on_and_jobs_can_be_removed(cluster, phase):
     for _ in range(PROCESSES):
         cluster.start("--lease", str(LEASE))
     cluster.wait_until("ready", PROCESSES)
-    cluster.add_jobs(jobs())
+    cluster.add_jobs(jobs(spread=phase == "spread"))
     cluster.wait_until("tick", 2 * TICKS)
     luck = random.Random(12)
     silences, removals = [], []
@@ -50,17 +53,14 @@ def test_whoever_is_stopped_the_others_go_on_and_jobs_can_be_removed(cluster):
     assert not FULL or max(removals) <= LEASE * 1.25 + 1
 
 
-def jobs():
-    """Return jobs that fire, wait in a queue or share a limit, each once in a second; some are to be removed.
-
-    Each has a moment of its own within the second: when nothing is to be done for a while, nobody is silent.
-    """
+def jobs(spread):
+    """Return jobs that fire, wait in a queue or share a limit, each once in a second; some are to be removed."""
     begin = SYSTEM_CLOCK.now()
     kinds = ({}, {"overlap": "queue"}, *({"limits": [Limit(f"limit-{one}", concurrency=1)]} for one in range(3)))
     for number in range(50):
-        yield {"id": f"job-{number}", **every_second(begin, number), **kinds[number % len(kinds)]}
+        yield {"id": f"job-{number}", **every_second(begin, number * spread), **kinds[number % len(kinds)]}
     for number in range(STOPS):
-        yield {"id": f"removed-{number}", **every_second(begin, number)}
+        yield {"id": f"removed-{number}", **every_second(begin, number * spread)}
 
 
 def every_second(begin, number):

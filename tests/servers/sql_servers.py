@@ -164,7 +164,8 @@ class MariaDB(Server):
         )
         install = [self.program("mariadb-install-db"), *self._place(), "--auth-root-authentication-method=normal"]
         install += ["--skip-test-db", self._LOG_SIZE, "--innodb-flush-method=nosync"]
-        subprocess.run(install, check=True, capture_output=True, cwd=self.folder)
+        done = subprocess.run(install, capture_output=True, text=True, cwd=self.folder)
+        assert done.returncode == 0, f"mariadb-install-db failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
 
     def command(self) -> list[str]:
         return [
