@@ -31,10 +31,13 @@ class Change:
 class Target:
     """A fire time that the client's calls lead to."""
 
+    job: str
     at: int
     """Microseconds since 1970."""
     state: str
     spec: Row
+    since: float = 0.0
+    """From when on the job could fire for it, if that was later."""
 
 
 @dataclass
@@ -66,6 +69,10 @@ class Schedule:
         states = {self.state(t - epsilon), self.state(t + epsilon)}
         states |= {change.state for change in self.changes if t - epsilon <= change.t <= t + epsilon}
         return states.pop() if len(states) == 1 else MAYBE
+
+    def stays(self, begin: float, end: float) -> bool:
+        """Tell whether nobody has touched the job in a window."""
+        return not any(begin <= change.t <= end for change in self.changes)
 
     def removals(self) -> list[Change]:
         """Return when the job was removed, or may have been."""
@@ -105,7 +112,7 @@ def _effects(operation: Operation, synced: set[str]) -> Iterator[tuple[str, Row 
     elif name in ("add_jobs", "sync_periodic"):
         jobs: dict[str, Row] = spec.get("jobs", {})
         if name == "sync_periodic" and operation.result != "fail":
-            jobs = {job: EACH_MINUTE for job in spec["schedules"]}
+            jobs = dict.fromkeys(spec["schedules"], EACH_MINUTE)
             for job in synced - set(jobs):
                 yield job, None, OFF, True
             synced |= set(jobs)
@@ -123,16 +130,14 @@ def targets_of(history: History, schedule: Schedule) -> dict[int, Target]:
     targets: dict[int, Target] = {}
     for number, spec in enumerate(schedule.specs):
         since = min(change.t for change in schedule.changes if change.spec == spec)
+        possible = _possible_since(schedule, spec, history.setup.epsilon)
         for at in _times(spec, history, since):
             t = history.mono(at / 1e6)
-            if spec.get("kind") == "date":
-                state = _state_of_date(schedule, spec, t, history.setup.epsilon)
-            else:
-                state = schedule.state_about(t, history.setup.epsilon)
+            state = schedule.state_about(max(t, possible), history.setup.epsilon)
             if len(schedule.specs) > 1 and state == ON:
                 state = ON if _spec_at(schedule, t) is schedule.specs[number] else MAYBE
             if at not in targets or targets[at].state != ON:
-                targets[at] = Target(at, state, spec)
+                targets[at] = Target(schedule.job, at, state, spec, possible)
     return targets
 
 
@@ -149,10 +154,12 @@ def _times(spec: Row, history: History, since: float) -> Iterator[int]:
     yield from range(first + skip * every, end + 1, every)
 
 
-def _state_of_date(schedule: Schedule, spec: Row, t: float, epsilon: float) -> str:
-    """A date that has passed when the job is added fires at once, so it counts from the answer on."""
+def _possible_since(schedule: Schedule, spec: Row, epsilon: float) -> float:
+    """Return when a job was there for certain whose date may have passed by then: it fires at once."""
+    if spec.get("kind") != "date":
+        return 0.0
     answers = [change.t for change in schedule.changes if change.spec == spec and change.by.op.startswith("add")]
-    return schedule.state_about(max(t, answers[-1] + 2 * epsilon) if answers else t, epsilon)
+    return answers[-1] + 2 * epsilon if answers else 0.0
 
 
 def _spec_at(schedule: Schedule, t: float) -> Row:

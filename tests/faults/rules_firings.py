@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -11,6 +12,8 @@ from facts import FAILURES, Facts, Firing, Violation
 from history import Execution, Record, Row
 from oracle import OFF, ON, Target
 
+#: How much longer everything may take where the machine may be busy with other things.
+PATIENCE = 5.0
 #: Seconds from the moment at which the scheduler looks for the last time to the one that it notes as the start.
 STARTING = 0.05
 #: Seconds by which a start line may come after the moment at which the scheduler looked for the last time.
@@ -20,19 +23,48 @@ LAST_LOOK = 0.5
 def missing(facts: Facts) -> Iterator[Violation]:
     """Yield each fire time that had to be and of which nothing is known, or nothing but starts."""
     for job, targets in facts.targets.items():
-        firings = {firing.at: firing for firing in facts.by_job.get(job, [])}
-        covered = _coalesced(facts, job, targets)
+        firings = {firing.at: firing for firing in facts.by_job.get(job, []) if firing.at in targets}
+        covered, passed = _coalesced(facts, job, targets), _passed(facts, firings)
         for at, target in targets.items():
-            over = facts.causes.excused_until(facts.mono(at), facts.slack(target.spec))
-            if target.state != ON or over > facts.setup.read:
+            if target.state != ON:
                 continue
             firing = firings.get(at)
-            if firing is None or not (firing.calls or firing.records or firing.waiting):
-                if at not in covered:
-                    t = facts.mono(at)
-                    yield Violation("missing", job, f"never fired for {_clock(facts, at)}", t, t)
-            elif not _accounted(facts, firing, target.spec) and not firing.waiting:  # else it is stuck, perhaps
-                yield facts.about("missing", firing, "started, but never done, and nobody took it up")
+            if firing is not None:
+                if not _accounted(facts, firing, target.spec) and not firing.waiting and _is_over(facts, target, 1.0):
+                    yield facts.about("missing", firing, "started, but never done, and nobody took it up")
+            elif at not in covered and _had_to_fire(facts, job, target, passed):
+                t = facts.mono(at)
+                yield Violation("missing", job, f"never fired for {_clock(facts, at)}", t, t)
+
+
+def _passed(facts: Facts, firings: dict[int, Firing]) -> tuple[list[int], list[float]]:
+    """Return the fire times that something is known of, and for each when the job was past it at the latest."""
+    times = sorted(firings)
+    seen = []
+    for at in times:
+        firing = firings[at]
+        moments = [call.t for call in firing.calls]
+        moments += [facts.history.mono(each.finished_at) for each in firing.records if each.finished_at is not None]
+        seen.append(min(moments, default=facts.setup.read))
+    return times, seen
+
+
+def _had_to_fire(facts: Facts, job: str, target: Target, passed: tuple[list[int], list[float]]) -> bool:
+    """Tell whether a time is lost for certain: the job went on to a later one, or much too much time has passed.
+
+    A job that is paused or removed while it is due and late does not fire for that time any more.
+    """
+    due, (times, seen) = max(facts.mono(target.at), target.since), passed
+    place = bisect_right(times, target.at)
+    if place < len(times) and facts.schedules[job].stays(due, max(due, seen[place])):
+        return True
+    return _is_over(facts, target, 1.0 if facts.setup.timed else PATIENCE)
+
+
+def _is_over(facts: Facts, target: Target, patience: float) -> bool:
+    due = max(facts.mono(target.at), target.since)
+    over = facts.causes.excused_until(due, patience * facts.slack(target.spec))
+    return over <= facts.setup.read and facts.schedules[target.job].stays(due, over)
 
 
 def _accounted(facts: Facts, firing: Firing, spec: Row) -> bool:

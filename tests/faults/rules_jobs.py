@@ -168,11 +168,12 @@ def stuck(facts: Facts) -> Iterator[Violation]:
         schedule = facts.schedules.get(waiting.job)
         spec = {} if schedule is None else schedule.spec
         due = facts.history.mono(waiting.due_at if waiting.due_at is not None else waiting.at)
-        if max(due, facts.setup.heal) + facts.slack(spec) < read:
+        firing = next((each for each in facts.by_job.get(waiting.job, []) if waiting in each.waiting), None)
+        calls = [] if firing is None else [call for call in firing.calls if call.run == waiting.id]
+        since = max([due, facts.setup.heal, *(call.t for call in calls)])
+        if since + facts.slack(spec) < read:
             state = waiting.state or ("pending" if waiting.owner is None else "claimed")
             text = f"run {waiting.id} is {state} (owner {waiting.owner}), due {read - due:.1f} s before the read"
-            firing = next((each for each in facts.by_job.get(waiting.job, []) if waiting in each.waiting), None)
-            calls = [] if firing is None else [call for call in firing.calls if call.run == waiting.id]
             begin = min([due, *(call.t for call in calls)])
             nodes = tuple(dict.fromkeys(call.node for call in calls))
             yield Violation("stuck", waiting.job, text, begin, read, firing.fire if firing else None, nodes)

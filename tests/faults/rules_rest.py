@@ -178,7 +178,8 @@ def nodes_alive(facts: Facts) -> Iterator[Violation]:
     """Yield processes that ended by themselves, and those that start nothing any more after everything has healed."""
     setup = facts.setup
     for node in setup.not_ready:
-        yield Violation("node not ready", node, "did not come up after the last heal", setup.heal, setup.read, None, (node,))
+        text = "did not come up after the last heal"
+        yield Violation("node not ready", node, text, setup.heal, setup.read, None, (node,))
     for node in setup.hanging:
         yield Violation("node hangs", node, "did not end when it was told to", setup.read, setup.read, None, (node,))
     for fault in facts.history.hangs:
