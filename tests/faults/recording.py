@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nemesis import FAULTS, Record, play
+from nemesis import Record, play
 from places import WITH_DOCUMENTS, Documents
 from scene import PATIENCE, Scene, until
 
@@ -21,12 +21,10 @@ from goscheduler.errors import JobLookupError
 LEASE = 3.0
 EPSILON = 0.02
 RESUME = 5.0
-#: Seconds between the heal of a fault and the next fault.
-CALM = 4.0
 #: How much longer than a lease the work of a lost owner may take to be taken up.
 RECOVERY = 5.0
 #: What a store is asked to do, compared with the others.
-SHARES = {"etcd": 0.6, "zookeeper": 0.6, "sqlite": 0.8}
+SHARES = {"sqlite": 0.7, "postgresql": 0.7, "mariadb": 0.6, "etcd": 0.5, "zookeeper": 0.5}
 PAGE = 1000
 BEAT, STALL = 0.1, 0.3
 
@@ -53,9 +51,10 @@ class Machine(threading.Thread):
 
 
 def record(
-    store: str, seed: int, faults: list[str], folder: Path, mutant: str | None = None, calm: float = CALM
+    store: str, seed: int, faults: list[str], calm: float, timed: bool, folder: str | Path, mutant: str | None = None
 ) -> None:
     """Make one run and leave its files in ``folder``."""
+    folder = Path(folder)
     folder.mkdir(parents=True)
     machine = Machine(folder / "machine.jsonl")
     machine.start()
@@ -63,7 +62,7 @@ def record(
     facts: dict[str, Any] = {
         "store": store, "seed": seed, "lease": LEASE, "faults": faults, "mutant": mutant, "epsilon": EPSILON,
         "recovery": LEASE + RECOVERY, "resume": RESUME, "share": share, "wall_offset": time.time() - time.monotonic(),
-        "begin": time.monotonic(),
+        "begin": time.monotonic(), "timed": timed,
     }  # fmt: skip
     with Scene(store, seed, folder, LEASE, share, mutant) as scene:
         scene.start_nodes()
@@ -189,11 +188,5 @@ def _unix(moment: Any) -> float | None:
     return None if moment is None else moment.timestamp()
 
 
-def main(store: str, seed: str, faults: str, folder: str, calm: str, mutant: str = "") -> None:
-    unknown = [name for name in faults.split(",") if name not in FAULTS]
-    assert not unknown, f"no such faults: {unknown}"
-    record(store, int(seed), faults.split(","), Path(folder), mutant or None, float(calm))
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    record(*json.loads(sys.argv[1]))

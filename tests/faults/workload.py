@@ -38,19 +38,19 @@ def standing(seed: int, lease: float, share: float = 1.0) -> dict[str, Spec]:
     """Return the jobs that are there all the time, by their ids. ``share`` makes them fewer for a slow store."""
     luck = random.Random(f"standing {seed}")
     groups: list[tuple[str, int, float, Spec]] = [
-        ("quick", 10, 0.5, {"coalesce": False}),
-        ("gather", 4, 0.5, {}),
-        ("steady", 8, 1.0, {"coalesce": False, "seconds": 0.05}),
+        ("quick", 4, 0.5, {"coalesce": False}),
+        ("gather", 2, 0.5, {}),
+        ("steady", 4, 1.0, {"coalesce": False, "seconds": 0.05}),
         ("long", 3, 1.0, {"seconds": 0.4 * lease}),
         ("beside", 2, 1.0, {"seconds": 0.3 * lease, "max_instances": 2, "coalesce": False}),
         ("queue", 2, 1.0, {"seconds": 0.4, "overlap": "queue", "coalesce": False}),
-        ("narrow", 3, 1.0, {"seconds": 0.15, "limits": [NARROW], "overlap": "queue"}),
+        ("narrow", 2, 1.0, {"seconds": 0.15, "limits": [NARROW], "overlap": "queue"}),
         ("wide", 3, 1.0, {"seconds": 0.3, "limits": [WIDE]}),
         ("both", 2, 2.0, {"seconds": 0.1, "limits": [NARROW, WIDE]}),
         ("retried", 2, 2.0, {"fails": 2, "attempts": 4, "retry_delay": 0.3}),
         ("doomed", 1, 3.0, {"fails": 99, "attempts": 3, "retry_delay": 0.2}),
         ("guard", 3, 1.0, {"seconds": 0.2, "lock": "guarded", "ttl": 2.0}),
-        ("paused", 4, 0.5, {"coalesce": False}),
+        ("paused", 3, 1.0, {"coalesce": False}),
     ]
     jobs = {}
     for name, number, every, spec in groups:

@@ -1,0 +1,124 @@
+"""The fault suite: real processes on real stores, under load and under faults, and a verdict on what they did.
+
+One run is one store with one seed: every fault of the list is played once, in an order that the seed decides. The files
+of a run are in ``OUT/<store>-<seed>/``: the record, ``verdict.json``, and ``timeline.html`` to look at.
+The exit status is 1 if a promise was broken, 2 if a run proves nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE)]
+
+from nemesis import FAULTS
+from places import STORES
+
+#: The faults that find most, for every change.
+SHARPEST = ("kill", "freeze", "server_kill", "blackhole")
+#: Seconds after which a run is given up, beside what its faults take.
+GIVEN_UP_AFTER = 900.0
+CALM, CALM_CI = 4.0, 1.5
+VALID, INCONCLUSIVE = "VALID", "INCONCLUSIVE"
+
+
+class Plan(NamedTuple):
+    """One run that is to be made."""
+
+    store: str
+    seed: int
+    faults: tuple[str, ...]
+    calm: float
+    timed: bool
+    folder: Path
+    mutant: str | None = None
+
+
+def main() -> int:
+    options = arguments()
+    begun = time.monotonic()
+    options.out.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        verdicts = list(pool.map(make, plans(options)))
+    print(table(verdicts))
+    print(f"{len(verdicts)} runs in {time.monotonic() - begun:.0f} s; {options.out}")
+    outcomes = {verdict["outcome"] for verdict in verdicts}
+    return 0 if outcomes <= {VALID} else 2 if outcomes <= {VALID, INCONCLUSIVE} else 1
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stores", default=",".join(STORES), help="comma-separated; all by default")
+    parser.add_argument("--faults", help="comma-separated; by default all that the store can have")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from --seed on")
+    parser.add_argument("--selection", choices=["ci", "all"], default="all")
+    parser.add_argument("--mutant", help="a deliberate defect; see mutants.py")
+    parser.add_argument("--out", type=Path, default=Path("build", "faults", time.strftime("%Y%m%d-%H%M%S")))
+    parser.add_argument("--jobs", type=int, default=2, help="how many runs at once")
+    return parser.parse_args()
+
+
+def plans(options: argparse.Namespace) -> Iterable[Plan]:
+    """Return the runs that are asked for."""
+    ci = options.selection == "ci"
+    for seed in range(options.seed, options.seed + options.seeds):
+        for store in options.stores.split(","):
+            wanted = tuple(options.faults.split(",")) if options.faults else SHARPEST if ci else tuple(FAULTS)
+            faults = tuple(name for name in wanted if store in FAULTS[name].stores)
+            folder = options.out / f"{store}-{seed}"
+            yield Plan(store, seed, faults, CALM_CI if ci else CALM, not ci, folder, options.mutant)
+
+
+def make(plan: Plan) -> dict[str, Any]:
+    """Make one run in a process of its own, have it judged, and return the verdict."""
+    begun = time.monotonic()
+    command = [sys.executable, str(HERE / "recording.py"), json.dumps(plan._replace(folder=str(plan.folder)))]  # type: ignore[arg-type]
+    try:
+        made = subprocess.run(command, capture_output=True, text=True, timeout=GIVEN_UP_AFTER, check=False)
+        failure = None if made.returncode == 0 else made.stderr[-3000:]
+    except subprocess.TimeoutExpired:
+        failure = f"the run was not over after {GIVEN_UP_AFTER:g} s"
+    verdict = {"outcome": "FAILED", "doubts": [failure]} if failure else judge(plan.folder)
+    verdict |= {"store": plan.store, "seed": plan.seed, "seconds": time.monotonic() - begun}
+    print(line(verdict), flush=True)
+    return verdict
+
+
+def judge(folder: Path) -> dict[str, Any]:
+    """Have a record judged, and leave the verdict and a picture beside it."""
+    from checker import check
+    from timeline import write
+
+    verdict = check(folder)
+    verdict.write(folder)
+    write(folder)
+    if verdict.outcome != VALID:
+        print(f"--- {folder.name}\n{verdict.text()}", flush=True)
+    told: dict[str, Any] = verdict.to_json()
+    return told
+
+
+def line(verdict: dict[str, Any]) -> str:
+    """Return what is to be said of a run on one line."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in verdict.get("kinds", {}).items())
+    doubts = "; ".join(str(doubt)[-300:] for doubt in verdict.get("doubts", ()))
+    return f"{verdict['store']:<11} {verdict['seed']:>4}  {verdict['outcome']:<12} {verdict['seconds']:4.0f} s  {kinds} {doubts}"
+
+
+def table(verdicts: list[dict[str, Any]]) -> str:
+    """Return the figures of all runs."""
+    return "\n".join(line(verdict) for verdict in verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
