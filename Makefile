@@ -1,6 +1,7 @@
 # make demo    a scheduler that is killed and goes on, for about fifteen seconds
 # make test    every test, on real servers
 # make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd, ZooKeeper, RabbitMQ and NATS; make test does it too
+# make faults  what happens when servers are lost, full or short of connections; takes minutes, and needs root for the full disks
 # make check   lint, types, architecture
 # make bench   speed, side by side with APScheduler 3
 # make clean   remove what the others made
@@ -18,13 +19,16 @@ PYTEST_ARGS ?=
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers lint check bench clean
+.PHONY: demo test faults servers lint check bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev servers
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+
+faults: $(VENV)/.dev servers
+	$(BIN)/python -m pytest -m faults tests/faults $(PYTEST_ARGS)
 
 servers:
 	@sh tests/servers/install.sh
