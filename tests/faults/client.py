@@ -19,7 +19,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
-from places import WITH_DOCUMENTS, Documents
+from places import Documents
 from workload import Spec, Step, operations, standing
 
 from goscheduler import BackgroundScheduler, Limit, Retry, fixed
@@ -158,7 +158,7 @@ def play(client: Client, options: argparse.Namespace, ended: threading.Event) ->
         worker.start()
     begun = time.monotonic()
     for step in operations(options.seed, options.lease, options.share):
-        if step.op == "add_document" and options.store not in WITH_DOCUMENTS:
+        if step.op == "add_document" and not options.documents:
             continue
         if ended.wait(max(0.0, begun + step.after - time.monotonic())):
             break
@@ -185,6 +185,7 @@ def main() -> None:
     parser.add_argument("--record", required=True)
     parser.add_argument("--lease", type=float, default=3.0)
     parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--documents", action="store_true")
     options = parser.parse_args()
     os.setsid()  # a share of the processor of its own, as a machine of its own has it
     ended = threading.Event()

@@ -22,6 +22,7 @@ from goscheduler.locks import lock
 
 #: How often a job looks whether it was told to end, in seconds.
 GLANCE = 0.1
+NOT_OURS = (LockNotAcquired, LockLost, StoreUnavailable)
 
 _never = threading.Event()
 
@@ -76,15 +77,14 @@ def guard(kind: str, name: str, ttl: float, seconds: float) -> None:
     run = current_run()
     facts = begin(run, kind)
     try:
-        with suppress(LockNotAcquired, LockLost, StoreUnavailable):
-            with lock(LEDGER.place, name, ttl=ttl, wait=ttl / 2) as held:
-                LEDGER.write("lock", name=name, fence=held.fence, phase="acquired")
+        with suppress(*NOT_OURS), lock(LEDGER.place, name, ttl=ttl, wait=ttl / 2) as held:
+            LEDGER.write("lock", name=name, fence=held.fence, phase="acquired")
+            write_guarded(name, held.fence)
+            try:
+                last(run, seconds)
+            finally:
                 write_guarded(name, held.fence)
-                try:
-                    last(run, seconds)
-                finally:
-                    write_guarded(name, held.fence)
-                    LEDGER.write("lock", name=name, fence=held.fence, phase="released" if held.held else "lost")
+                LEDGER.write("lock", name=name, fence=held.fence, phase="released" if held.held else "lost")
     except RunCancelled:
         LEDGER.write("end", **facts, outcome="cancelled")
         raise

@@ -124,10 +124,7 @@ class FreezeInCall(Freeze):
     def begin(self) -> None:
         self.node = self.luck.choice(self.scene.living())
         self.note("begin", self.node)
-        if self.scene.proxy is None:
-            caught = self._freeze_with_lock()
-        else:
-            caught = self._freeze_with_request()
+        caught = self._freeze_with_lock() if self.scene.proxy is None else self._freeze_with_request()
         self.note("aimed", self.node, {"inside": caught})
         self.node.freeze()
 
@@ -429,11 +426,32 @@ class ForeignWriter(Fault):
         self.note("end")
 
 
+class Failover(Fault):
+    """The server that leads is killed for good, and another one takes its place."""
+
+    name = "failover"
+    stores = ("postgresql", "redis", "mongodb", "etcd", "zookeeper")
+
+    def possible(self) -> bool:
+        return self.scene.topology is not None
+
+    def begin(self) -> None:
+        assert self.scene.topology is not None
+        self.note("begin", detail={"keeps_confirmed": self.scene.topology.keeps_confirmed})
+        self.scene.topology.fail_over()
+
+    def end(self) -> None:
+        assert self.scene.topology is not None
+        self.note("end")
+        self.scene.topology.rejoin()
+
+
 FAULTS: dict[str, type[Fault]] = {
     fault.name: fault
     for fault in (
         Kill, Freeze, FreezeShort, FreezeInCall, Restart, Clocks, Blackhole, CutOff, DropReplies, Slow, Refuse, Reset,
         ServerKill, LongOutage, StartWithoutServer, ServerFreeze, DiskFull, Connections, ForeignWriter,
+        Failover,
     )
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import LEDGER, process, publish
-from places import WITH_DOCUMENTS, Documents
+from places import Documents
 
 from goscheduler import BackgroundScheduler, ThreadPoolExecutor, fixed
 from goscheduler.clock import SystemClock
@@ -93,6 +93,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--resource", required=True)
     parser.add_argument("--clock", required=True)
     parser.add_argument("--lease", type=float, default=3.0)
+    parser.add_argument("--documents", action="store_true")
     parser.add_argument("--mutant")
     return parser.parse_args()
 
@@ -128,7 +129,7 @@ def serve(options: argparse.Namespace, ended: threading.Event) -> None:
 
 
 def start_documents(options: argparse.Namespace) -> DocumentScheduler | None:
-    if options.store not in WITH_DOCUMENTS:
+    if not options.documents:
         return None
     scheduler = DocumentScheduler(
         Documents(options.store, options.url).store(), process, lock_duration=options.lease, idle_delay=0.5,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nemesis import Record, play
-from places import WITH_DOCUMENTS, Documents
+from places import Documents
 from scene import PATIENCE, Scene, until
 
 from goscheduler import BackgroundScheduler
@@ -51,8 +51,9 @@ class Machine(threading.Thread):
 
 
 def record(
-    store: str, seed: int, faults: list[str], calm: float, timed: bool, folder: str | Path, mutant: str | None = None
-) -> None:
+    store: str, seed: int, faults: list[str], calm: float, timed: bool, folder: str | Path, mutant: str | None = None,
+    several: bool = False,
+) -> None:  # fmt: skip
     """Make one run and leave its files in ``folder``."""
     folder = Path(folder)
     folder.mkdir(parents=True)
@@ -62,9 +63,9 @@ def record(
     facts: dict[str, Any] = {
         "store": store, "seed": seed, "lease": LEASE, "faults": faults, "mutant": mutant, "epsilon": EPSILON,
         "recovery": LEASE + RECOVERY, "resume": RESUME, "share": share, "wall_offset": time.time() - time.monotonic(),
-        "begin": time.monotonic(), "timed": timed,
+        "begin": time.monotonic(), "timed": timed, "several": several,
     }  # fmt: skip
-    with Scene(store, seed, folder, LEASE, share, mutant) as scene:
+    with Scene(store, seed, folder, LEASE, share, mutant, several) as scene:
         scene.start_nodes()
         scene.start_client()
         facts["heal"] = play(scene, faults, Record(folder / "nemesis.jsonl"), calm)
@@ -124,7 +125,7 @@ class Onlooker:
 
     def _documents(self) -> list[dict[str, Any]]:
         scene = self._scene
-        return Documents(scene.store, scene.url).read() if scene.store in WITH_DOCUMENTS else []
+        return Documents(scene.store, scene.url).read() if scene.documents else []
 
     def read(self) -> dict[str, Any]:
         """Return what the store holds in the end."""

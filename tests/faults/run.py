@@ -17,14 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE)]
-
 from nemesis import FAULTS
 from places import STORES
 
+HERE = Path(__file__).parent
+
 #: The faults that find most, for every change.
 SHARPEST = ("kill", "freeze", "server_kill", "blackhole")
+#: What is played where several servers stand in for each other; it cannot be played on one, and links not there.
+OF_SEVERAL = ("failover", "kill", "freeze", "freeze_short", "restart")
 #: Seconds after which a run is given up, beside what its faults take.
 GIVEN_UP_AFTER = 900.0
 CALM, CALM_CI = 4.0, 1.5
@@ -41,6 +42,8 @@ class Plan(NamedTuple):
     timed: bool
     folder: Path
     mutant: str | None = None
+    several: bool = False
+    """Whether several servers stand in for each other."""
 
 
 def main() -> int:
@@ -71,12 +74,17 @@ def arguments() -> argparse.Namespace:
 def plans(options: argparse.Namespace) -> Iterable[Plan]:
     """Return the runs that are asked for."""
     ci = options.selection == "ci"
+    given = tuple(options.faults.split(",")) if options.faults else SHARPEST if ci else tuple(FAULTS)
+    calm = CALM_CI if ci else CALM
     for seed in range(options.seed, options.seed + options.seeds):
         for store in options.stores.split(","):
-            wanted = tuple(options.faults.split(",")) if options.faults else SHARPEST if ci else tuple(FAULTS)
-            faults = tuple(name for name in wanted if store in FAULTS[name].stores)
-            folder = options.out / f"{store}-{seed}"
-            yield Plan(store, seed, faults, CALM_CI if ci else CALM, not ci, folder, options.mutant)
+            wanted = [name for name in given if store in FAULTS[name].stores]
+            on_one = tuple(name for name in wanted if name != "failover")
+            if on_one:
+                yield Plan(store, seed, on_one, calm, not ci, options.out / f"{store}-{seed}", options.mutant)
+            if "failover" in wanted:
+                folder = options.out / f"{store}-{seed}-failover"
+                yield Plan(store, seed, OF_SEVERAL, calm, not ci, folder, options.mutant, several=True)
 
 
 def make(plan: Plan) -> dict[str, Any]:
@@ -89,7 +97,7 @@ def make(plan: Plan) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         failure = f"the run was not over after {GIVEN_UP_AFTER:g} s"
     verdict = {"outcome": "FAILED", "doubts": [failure]} if failure else judge(plan.folder)
-    verdict |= {"store": plan.store, "seed": plan.seed, "seconds": time.monotonic() - begun}
+    verdict |= {"name": plan.folder.name, "seconds": time.monotonic() - begun}
     print(line(verdict), flush=True)
     return verdict
 
@@ -112,7 +120,7 @@ def line(verdict: dict[str, Any]) -> str:
     """Return what is to be said of a run on one line."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in verdict.get("kinds", {}).items())
     doubts = "; ".join(str(doubt)[-300:] for doubt in verdict.get("doubts", ()))
-    return f"{verdict['store']:<11} {verdict['seed']:>4}  {verdict['outcome']:<12} {verdict['seconds']:4.0f} s  {kinds} {doubts}"
+    return f"{verdict['name']:<24} {verdict['outcome']:<12} {verdict['seconds']:4.0f} s  {kinds} {doubts}"
 
 
 def table(verdicts: list[dict[str, Any]]) -> str:

@@ -10,22 +10,22 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / folder) for folder in ("servers", "tools")]
-
+import paths  # noqa: F401 - before those that it makes importable
 import warm
 from places import SERVERS, WITH_DOCUMENTS, Documents, at_port
 from proxy import Proxy
 from server_process import Server, is_stopped
 from shared_servers import KINDS
+from topologies import failover
+from topology import Topology
 
+HERE = Path(__file__).parent
 NODES = 4
 PATIENCE = 60.0
 GLANCE = 0.02
@@ -91,7 +91,7 @@ class Node:
             self.process = warm.start(
                 HERE / "node.py", scene.url_of(self.name), "--store", scene.store, "--name", self.name,
                 "--life", str(self.life), "--ledger", self.ledger, "--clock", self._clock, "--lease", str(scene.lease),
-                "--resource", scene.folder / "resource", *mutant,
+                "--resource", scene.folder / "resource", *mutant, *(["--documents"] if scene.documents else []),
                 stdin=warm.DEVNULL, stdout=errors, stderr=errors, cwd=HERE,
             )  # fmt: skip
 
@@ -137,16 +137,20 @@ class Scene:
     """Everything that a run needs."""
 
     def __init__(
-        self, store: str, seed: int, folder: Path, lease: float, share: float, mutant: str | None, nodes: int = NODES
+        self, store: str, seed: int, folder: Path, lease: float, share: float, mutant: str | None, several: bool = False
     ) -> None:
+        """Describe it; ``several`` servers stand in for each other, and no link can be spoiled then."""
         self.store = store
         self.seed = seed
         self.folder = folder
         self.lease = lease
         self.share = share
         self.mutant = mutant
-        self.nodes = [Node(self, f"n{number}") for number in range(nodes)]
+        self.nodes = [Node(self, f"n{number}") for number in range(NODES)]
+        self.several = several
+        self.documents = store in WITH_DOCUMENTS and not several
         self.server: Server | None = None
+        self.topology: Topology | None = None
         self.proxy: Proxy | None = None
         self.disk: Disk | None = None
         self.client: warm.Process | None = None
@@ -175,13 +179,21 @@ class Scene:
             os.setpriority(os.PRIO_PROCESS, 0, URGENT)
             Path("/proc/self/autogroup").write_text(str(URGENT), encoding="ascii")
         self.disk = self._stack.enter_context(Disk(work / "disk"))
-        if self.store in SERVERS:
+        if self.several:
+            self._start_several(work / "servers")
+        elif self.store in SERVERS:
             self._start_server(work / "disk" / "server")
         else:
             self.url = f"sqlite:///{work / 'disk' / 'jobs.db'}"
         self._stack.callback(self._end_processes)
-        if self.store in WITH_DOCUMENTS:
+        if self.documents:
             Documents(self.store, self.url).make()
+
+    def _start_several(self, folder: Path) -> None:
+        self.topology = failover(self.store, folder)
+        self._stack.callback(self.topology.close)
+        self.topology.start()
+        self.url = self.topology.url
 
     def _start_server(self, folder: Path) -> None:
         server = self.server = KINDS[self.store](folder, *OPTIONS.get(self.store, ()))
@@ -211,6 +223,7 @@ class Scene:
             self.client = warm.start(
                 HERE / "client.py", self.url_of("client"), "--store", self.store, "--seed", str(self.seed),
                 "--record", self.folder / "client.jsonl", "--lease", str(self.lease), "--share", str(self.share),
+                *(["--documents"] if self.documents else []),
                 stdin=warm.DEVNULL, stdout=warm.PIPE, stderr=errors, cwd=HERE,
             )  # fmt: skip
         assert self.client.stdout is not None
@@ -243,7 +256,7 @@ class Disk:
     def __enter__(self) -> Disk:
         self.place.mkdir(mode=0o755)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK},mode=755", "tmpfs", str(self.place)]
-        self.mounted = sys.platform == "linux" and subprocess.run(mount, check=False, capture_output=True).returncode == 0
+        self.mounted = subprocess.run(mount, check=False, capture_output=True).returncode == 0
         return self
 
     def __exit__(self, *exc_info: object) -> None:

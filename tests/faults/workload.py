@@ -56,7 +56,8 @@ def standing(seed: int, lease: float, share: float = 1.0) -> dict[str, Spec]:
     for name, number, every, spec in groups:
         for index in range(max(1, round(number * share))):
             first = round(luck.uniform(0.2, 0.2 + every), 3)
-            jobs[f"{name}-{index}"] = {**PLAIN, "kind": "interval", "work": name, "every": every, "first": first, **spec}
+            times = {"kind": "interval", "every": every, "first": first}
+            jobs[f"{name}-{index}"] = {**PLAIN, **times, "work": name, **spec}
     return jobs
 
 
@@ -133,7 +134,8 @@ def documents(luck: random.Random, lease: float) -> Iterator[Step]:
     for number in count():
         after += luck.uniform(0.4, 1.2)
         seconds = 0.6 * lease if luck.random() < 0.2 else 0.05
-        yield Step(after, "add_document", f"document-{number}", {"in": round(luck.uniform(0, 2), 3), "seconds": seconds})
+        spec = {"in": round(luck.uniform(0, 2), 3), "seconds": seconds}
+        yield Step(after, "add_document", f"document-{number}", spec)
 
 
 def passing(luck: random.Random) -> Iterator[Step]:
@@ -143,7 +145,8 @@ def passing(luck: random.Random) -> Iterator[Step]:
         after += luck.uniform(2, 5)
         name = f"passing-{number}"
         spec = {**PLAIN, "kind": "interval", "work": "passing", "every": 0.5, "first": 0.3, "in": 0.3}
-        yield Step(after, "add_job", name, {**spec, "coalesce": luck.random() < 0.5, "seconds": luck.choice([0.01, 0.6])})
+        spec |= {"coalesce": luck.random() < 0.5, "seconds": luck.choice([0.01, 0.6])}
+        yield Step(after, "add_job", name, spec)
         moment = after + luck.uniform(2, 5)
         if luck.random() < 0.5:
             yield Step(moment, "pause_job", name, {})
