@@ -103,9 +103,12 @@ class Causes:
                 return max(call.t, min(until, fault.begin))
         return until
 
-    def stood_still(self, node: str, begin: float, end: float) -> bool:
-        """Tell whether a process was frozen, however shortly, at some moment of a window."""
-        return any(fault.kind.startswith("freeze") or fault.kind == "stall" for fault in self.during(node, begin, end))
+    def frozen_since(self, node: str, begin: float, end: float) -> float | None:
+        """Return since when a process stood still, however shortly, at some moment of a window; None if it did not."""
+        for fault in self.during(node, begin, end):
+            if fault.kind.startswith("freeze") or fault.kind == "stall":
+                return fault.begin
+        return None
 
     def excused_until(self, since: float, allowed: float) -> float:
         """Return when something must have happened that takes ``allowed`` seconds while nothing is disturbed."""

@@ -346,7 +346,7 @@ def crash_written_off() -> None:
     wrap(_housekeeping, "crashed", ended)
 
 
-@mutant("a removed job's queued runs are started", "redis", "freeze_short", late_start=True)
+@mutant("a removed job's queued runs are started", "redis", "freeze_short", "freeze_short", late_start=True)
 def removed_runs_started() -> None:
     from goscheduler.runs.transitions import JOB_REMOVED
     from goscheduler.schedulers import _tick

@@ -164,6 +164,22 @@ def a_start_on_waking(world: Synthetic) -> None:
     world.fault("freeze", 9, 16.9, "n0")
 
 
+def starts_on_waking(world: Synthetic) -> None:
+    """Three runs were queued, and none of them had come to its last look when the process was frozen."""
+    for job in "abc":
+        world.date(job, 10)
+        world.run(job, 10, t=15, fence=2, node="n1", seconds=0.1)
+        world.run(job, 10, t=17, fence=1, record="lost")
+    world.fault("freeze", 9, 16.9, "n0")
+
+
+def a_crash_of_what_must_not_be_repeated(world: Synthetic) -> None:
+    _one(world, on_crash="dead")
+    world.run("j", 10, seconds=None)
+    world.fault("kill", 10.2, 10.2, "n0")
+    world.run("j", 10, t=14, node="n1")
+
+
 def a_stale_success(world: Synthetic) -> None:
     _one(world)
     world.run("j", 10, seconds=8, fence=1)
@@ -498,7 +514,9 @@ VIOLATED: list[tuple[Case, str]] = [
     (with_fault("blackhole", 10.1, 10.5), "repeated"), (with_fault("freeze", 10.1, 17, "n2"), "repeated"),
     (with_fault("freeze", 2, 6), "repeated"), (with_fault("clock", 1, 100), "repeated"),
     (a_finished_run_again, "repeated"), (one_hand_out_twice, "repeated"),
-    (a_stale_start, "stale start"), (a_stale_success, "stale end"), (two_successes, "stale end"),
+    (a_stale_start, "stale start"), (starts_on_waking, "stale start"),
+    (a_crash_of_what_must_not_be_repeated, "repeated"),
+    (a_stale_success, "stale end"), (two_successes, "stale end"),
     (two_ends_of_one_hand_out, "ended twice"), (an_end_without_a_record, "unrecorded"),
     (a_success_that_was_an_error, "recorded otherwise"), (a_record_without_a_start, "recorded otherwise"),
     (a_start_after_removal, "started after removal"),
