@@ -58,9 +58,15 @@ def _had_to_fire(facts: Facts, job: str, target: Target, passed: tuple[list[int]
     """
     due, (times, seen) = max(facts.mono(target.at), target.since), passed
     place = bisect_right(times, target.at)
+    if _may_wait(target.spec) and any(change.t >= due for change in facts.schedules[job].removals()):
+        return False  # a run that waits is gone with its job
     if place < len(times) and facts.schedules[job].stays(due, max(due, seen[place])):
         return True
     return _is_over(facts, target, 1.0 if facts.setup.timed else PATIENCE)
+
+
+def _may_wait(spec: Row) -> bool:
+    return not spec.get("coalesce", True) or spec.get("overlap") == "queue" or bool(spec.get("limits"))
 
 
 def _is_over(facts: Facts, target: Target, patience: float) -> bool:
@@ -122,6 +128,8 @@ def phantom(facts: Facts) -> Iterator[Violation]:
             continue
         if _asked_for(facts, firing):
             continue
+        if target is not None and _fired_ahead(facts, firing):
+            continue
         if target is None:
             yield facts.about("phantom", firing, f"{_clock(facts, firing.at)} is no fire time of the job")
         else:
@@ -133,12 +141,18 @@ def _asked_for(facts: Facts, firing: Firing) -> bool:
     return any(call.t0 - epsilon <= at <= call.t1 + epsilon for call in facts.manual.get(firing.job, []))
 
 
+def _fired_ahead(facts: Facts, firing: Firing) -> bool:
+    """Tell whether some node, whose clock was ahead, may have fired for this time long before it came."""
+    t, lease = facts.mono(firing.at), facts.setup.lease
+    return any(facts.causes.ahead(moment) > 0 for moment in (t - 2 * lease, t - lease, t, *(c.t for c in firing.calls)))
+
+
 def early(facts: Facts) -> Iterator[Violation]:
     """Yield each start before its time."""
     for firing in facts.known:
         for call in firing.calls:
             ahead = facts.history.mono(call.at) - call.t
-            if ahead > facts.setup.epsilon:
+            if ahead > facts.setup.epsilon + facts.causes.ahead(call.t):
                 yield facts.about("early", firing, f"started {ahead:.3f} s before its time", [call])
 
 
@@ -148,7 +162,7 @@ def fired_twice(facts: Facts) -> Iterator[Violation]:
         runs = firing.runs
         if len(runs) > 1 and len(facts.schedules[firing.job].specs) < 2 and not _asked_for(facts, firing):
             times = [call.t for call in firing.calls] or [facts.mono(firing.at)]
-            if not any(facts.causes.forgetful(t) for t in times):
+            if not any(facts.causes.forgetful(t) for t in times) and not _fired_ahead(facts, firing):
                 yield facts.about("fired twice", firing, f"has {len(runs)} runs: {', '.join(sorted(runs))}")
 
 
