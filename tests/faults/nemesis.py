@@ -216,10 +216,9 @@ class LinkFault(Fault):
 
     def begin(self) -> None:
         assert self.scene.proxy is not None
-        living = self.scene.living()
-        others = self.luck.sample(living, min(self.most, len(living)) - 1) if self.most > 1 else []
-        nodes = {node.name: node for node in [*others, self.target()]}
-        self.hit: list[Node | str] = [*nodes.values()]
+        target = self.target()
+        others = [node for node in self.scene.living() if node is not target]
+        self.hit: list[Node | str] = [target, *self.luck.sample(others, min(self.most - 1, len(others)))]
         if self.most > 1:
             self.hit.append("client")
         for node in self.hit:
@@ -308,8 +307,7 @@ class ServerKill(Fault):
         self.scene.server.kill()
 
     def end(self) -> None:
-        assert self.scene.server is not None
-        self.scene.server.start()
+        self.scene.start_server()
         self.note("end")
 
 
@@ -373,8 +371,8 @@ class DiskFull(Fault):
         self.scene.disk.free()
         server = self.scene.server
         ended = server is not None and not server.running
-        if server is not None and ended:
-            server.start()
+        if ended:
+            self.scene.start_server()
         self.note("end", detail={"server_ended": ended})
 
 
@@ -397,8 +395,9 @@ class Connections(Fault):
         self.note("aimed", detail={"taken": len(self.taken)})
 
     def _take_all(self) -> None:
+        deadline = time.monotonic() + self.scene.lease
         with suppress(Exception):  # the one that is refused
-            for _ in range(500):
+            while time.monotonic() < deadline:
                 self.taken.append(_connect(self.scene.store, self.scene.url))
 
     def end(self) -> None:
@@ -503,9 +502,8 @@ def _connect(store: str, url: str) -> Any:
 
     found = re.search(r"127\.0\.0\.1:(\d+)", url)
     assert found is not None
-    connection = socket.create_connection(("127.0.0.1", int(found[1])), timeout=2)
-    if store == "redis":
-        connection.sendall(b"PING\r\n")
-        if b"PONG" not in connection.recv(100):
-            raise ConnectionRefusedError
+    connection = socket.create_connection(("127.0.0.1", int(found[1])), timeout=0.05)
+    with suppress(TimeoutError):  # who is refused is told so, or is closed
+        connection.recv(100)
+        raise ConnectionRefusedError
     return connection
