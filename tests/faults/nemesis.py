@@ -369,11 +369,22 @@ class DiskFull(Fault):
     def end(self) -> None:
         assert self.scene.disk is not None
         self.scene.disk.free()
-        server = self.scene.server
-        ended = server is not None and not server.running
+        ended = self.scene.server is not None and not self._serves()
         if ended:
             self.scene.start_server()
         self.note("end", detail={"server_ended": ended})
+
+
+    def _serves(self) -> bool:
+        """Tell whether the server goes on; one that gives up takes its time to do so."""
+        server = self.scene.server
+        assert server is not None
+        if until(lambda: not server.running, self.scene.lease / 2):
+            return False
+        with suppress(ChildProcessError):
+            server.until(server.ping)
+            return True
+        return False
 
 
 class Connections(Fault):

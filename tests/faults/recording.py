@@ -90,7 +90,9 @@ class Onlooker:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._scheduler = BackgroundScheduler(jobstores={"default": scene.url}, lease=scene.lease, timezone="UTC")
+        self._scheduler = BackgroundScheduler(
+            jobstores={"default": scene.url}, lease=scene.lease, timezone="UTC", start_timeout=PATIENCE
+        )
 
     def __enter__(self) -> Onlooker:
         self._scheduler.start(paused=True)
