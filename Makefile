@@ -4,6 +4,7 @@
 # make check   lint, types, architecture
 # make faults  every store under every fault, for about an hour, as root for the full disks; FAULTS=redis SEED=7 SEEDS=3
 # make faults-ci  the sharpest faults on every store, in a few minutes
+# make mutants  whether the faults find every deliberate defect, for about a quarter of an hour; MUTANTS=retry_lost
 # make bench   speed, side by side with APScheduler 3
 # make clean   remove what the others made
 #
@@ -24,7 +25,7 @@ SEEDS ?= 3
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers lint check faults faults-ci bench clean
+.PHONY: demo test servers lint check faults faults-ci mutants bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -48,6 +49,9 @@ faults: $(VENV)/.dev servers
 
 faults-ci: $(VENV)/.dev servers
 	$(BIN)/python tests/faults/run.py --selection ci --seed $(SEED)
+
+mutants: $(VENV)/.dev servers
+	$(BIN)/python tests/faults/run.py --mutants $(MUTANTS) --seed $(SEED)
 
 bench: $(VENV)/.dev
 	@$(BIN)/python tests/bench/run.py $(BENCH_ARGS)

@@ -48,6 +48,10 @@ class Plan(NamedTuple):
 
 def main() -> int:
     options = arguments()
+    if options.mutants is not None:
+        from hunt import hunt
+
+        return hunt(options)
     begun = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -66,6 +70,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="how many, from --seed on")
     parser.add_argument("--selection", choices=["ci", "all"], default="all")
     parser.add_argument("--mutant", help="a deliberate defect; see mutants.py")
+    parser.add_argument("--mutants", nargs="?", const="all", help="look whether these defects are found, or all")
     parser.add_argument("--out", type=Path, default=Path("build", "faults", time.strftime("%Y%m%d-%H%M%S")))
     parser.add_argument("--jobs", type=int, default=2, help="how many runs at once")
     return parser.parse_args()
@@ -96,13 +101,13 @@ def make(plan: Plan) -> dict[str, Any]:
         failure = None if made.returncode == 0 else made.stderr[-3000:]
     except subprocess.TimeoutExpired:
         failure = f"the run was not over after {GIVEN_UP_AFTER:g} s"
-    verdict = {"outcome": "FAILED", "doubts": [failure]} if failure else judge(plan.folder)
+    verdict = {"outcome": "FAILED", "doubts": [failure]} if failure else judge(plan.folder, plan.mutant is None)
     verdict |= {"name": plan.folder.name, "seconds": time.monotonic() - begun}
     print(line(verdict), flush=True)
     return verdict
 
 
-def judge(folder: Path) -> dict[str, Any]:
+def judge(folder: Path, aloud: bool = True) -> dict[str, Any]:
     """Have a record judged, and leave the verdict and a picture beside it."""
     from checker import check
     from timeline import write
@@ -110,7 +115,7 @@ def judge(folder: Path) -> dict[str, Any]:
     verdict = check(folder)
     verdict.write(folder)
     write(folder)
-    if verdict.outcome != VALID:
+    if aloud and verdict.outcome != VALID:
         print(f"--- {folder.name}\n{verdict.text()}", flush=True)
     told: dict[str, Any] = verdict.to_json()
     return told
