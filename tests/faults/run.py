@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from measures import lines, measure
 from nemesis import FAULTS
 from places import STORES
 
@@ -72,8 +73,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mutant", help="a deliberate defect; see mutants.py")
     parser.add_argument("--mutants", nargs="?", const="all", help="look whether these defects are found, or all")
     parser.add_argument("--out", type=Path, default=Path("build", "faults", time.strftime("%Y%m%d-%H%M%S")))
-    parser.add_argument("--jobs", type=int, default=2, help="how many runs at once")
-    return parser.parse_args()
+    parser.add_argument("--jobs", type=int, help="how many runs at once; 2 by default, 3 of the selection for CI")
+    options = parser.parse_args()
+    options.jobs = options.jobs or (3 if options.selection == "ci" else 2)
+    return options
 
 
 def plans(options: argparse.Namespace) -> Iterable[Plan]:
@@ -103,7 +106,8 @@ def make(plan: Plan) -> dict[str, Any]:
         failure = f"the run was not over after {GIVEN_UP_AFTER:g} s"
     verdict = {"outcome": "FAILED", "doubts": [failure]} if failure else judge(plan.folder, plan.mutant is None)
     verdict |= {"name": plan.folder.name, "seconds": time.monotonic() - begun}
-    print(line(verdict), flush=True)
+    after = [] if failure or plan.mutant else lines(measure(plan.folder))
+    print("\n".join([line(verdict), *after]), flush=True)
     return verdict
 
 
