@@ -91,20 +91,29 @@ class DiskFull(Fault):
         self.scene.disk.free()
         ended = self.scene.server is not None and not self._serves()
         if ended:
-            self.scene.start_server()
+            self._begin_anew()
         self.note("end", detail={"server_ended": ended})
 
-
     def _serves(self) -> bool:
-        """Tell whether the server goes on; one that gives up takes its time to do so."""
+        """Tell whether the server goes on; one that gives up takes its time to do so, or stays without serving."""
         server = self.scene.server
         assert server is not None
         if until(lambda: not server.running, self.scene.lease / 2):
             return False
-        with suppress(ChildProcessError):
-            server.until(server.ping)
+        return until(self._answers, 3 * self.scene.lease)
+
+    def _answers(self) -> bool:
+        with suppress(Exception):  # whatever a driver raises, it is no answer
+            assert self.scene.server is not None
+            self.scene.server.ping()
             return True
         return False
+
+    def _begin_anew(self) -> None:
+        assert self.scene.server is not None
+        if self.scene.server.running:
+            self.scene.server.kill()
+        self.scene.start_server()
 
 
 class Connections(Fault):

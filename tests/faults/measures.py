@@ -57,7 +57,8 @@ def lines(measures: list[Measure]) -> Iterator[str]:
         resume = "never resumed" if never else f"resumed after {max(measure.resume or 0.0 for measure in of_it):.2f} s"
         taken = max((measure.taken_up for measure in of_it if measure.taken_up is not None), default=None)
         lost = sum(measure.lost for measure in of_it)
-        yield f"  {fault:<21} {resume}" + ("" if taken is None else f"; of {lost} runs the last taken up after {taken:.2f} s")
+        lost_runs = "" if taken is None else f"; of {lost} runs the last taken up after {taken:.2f} s"
+        yield f"  {fault:<21} {resume}{lost_runs}"
 
 
 def _open_runs(starts: list[Any], ends: dict[Any, float], begin: Any) -> list[Any]:

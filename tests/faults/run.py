@@ -30,6 +30,8 @@ OF_SEVERAL = ("failover", "kill", "freeze", "freeze_short", "restart")
 #: Seconds after which a run is given up, beside what its faults take.
 GIVEN_UP_AFTER = 900.0
 CALM, CALM_CI = 4.0, 1.5
+#: From a seed to the one that is tried in its place.
+ANOTHER = 1000
 VALID, INCONCLUSIVE = "VALID", "INCONCLUSIVE"
 
 
@@ -56,7 +58,7 @@ def main() -> int:
     begun = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        verdicts = list(pool.map(make, plans(options)))
+        verdicts = list(pool.map(make if options.selection == "all" else make_until_it_bites, plans(options)))
     print(table(verdicts))
     print(f"{len(verdicts)} runs in {time.monotonic() - begun:.0f} s; {options.out}")
     outcomes = {verdict["outcome"] for verdict in verdicts}
@@ -109,6 +111,15 @@ def make(plan: Plan) -> dict[str, Any]:
     after = [] if failure or plan.mutant else lines(measure(plan.folder))
     print("\n".join([line(verdict), *after]), flush=True)
     return verdict
+
+
+def make_until_it_bites(plan: Plan) -> dict[str, Any]:
+    """Make a run; once more with another seed if it proved nothing, which few faults in a short time may do."""
+    verdict = make(plan)
+    if verdict["outcome"] != INCONCLUSIVE:
+        return verdict
+    other = plan.seed + ANOTHER
+    return make(plan._replace(seed=other, folder=plan.folder.with_name(f"{plan.store}-{other}")))
 
 
 def judge(folder: Path, aloud: bool = True) -> dict[str, Any]:
