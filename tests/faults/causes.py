@@ -33,11 +33,13 @@ TOTAL = frozenset({"blackhole", "cut-off", "server-away", "server-freeze"})
 #: A run with one of these should have seen at least one end that was refused.
 BITING = frozenset({"freeze", "freeze-in-call", "blackhole"})
 
+#: Stores whose server tells no time, so that the clocks of the nodes decide what is due.
+CLOCKLESS = frozenset({"sqlite", "etcd", "zookeeper"})
 #: What the link of the client is called; no node has that name.
 CLIENT = "client"
 #: Share of a lease from which a standstill may be noticed.
 NOTICED = 0.5
-#: Seconds within which the end of a run is written when nothing is in the way.
+#: Share of a lease within which the end of a run is written when nothing but other work is in the way.
 WRITING = 1.0
 #: Seconds before a failover of which the new server may know nothing.
 FORGOTTEN = 5.0
@@ -52,8 +54,10 @@ class Causes:
         self._of: dict[str, list[Fault]] = defaultdict(list)
         nodes = {life.node for life in history.lives} | {call.node for call in history.executions}
         for fault in history.faults:
+            # Who stands still may have a file locked for writing, and then nobody can write.
+            for_all = history.setup.store == "sqlite" and fault.kind in FREEZES
             for node in nodes:
-                if fault.hits(node):
+                if for_all or fault.hits(node):
                     self._of[node].append(fault)
         self._begins = {node: [fault.begin for fault in faults] for node, faults in self._of.items()}
         self._longest = max((fault.end - fault.begin for fault in history.faults), default=0.0)
@@ -77,7 +81,7 @@ class Causes:
     def of_loss(self, node: str, life: int, begin: float, end: float | None, again: float) -> str | None:
         """Return why what a process had from ``begin`` to ``end`` may have been given to others by ``again``."""
         known = self._history.life_of.get((node, life))
-        written = again if end is None else min(again, end + WRITING)
+        written = again if end is None else min(again, end + WRITING * self._lease)
         if known is not None and known.killed is not None and known.killed <= written:
             return "kill"
         for fault in self.during(node, begin - self._lease, min(again, written + FORGOTTEN)):
@@ -103,9 +107,12 @@ class Causes:
                 return max(call.t, min(until, fault.begin))
         return until
 
-    def stood_still(self, node: str, begin: float, end: float) -> bool:
-        """Tell whether a process was frozen, however shortly, at some moment of a window."""
-        return any(fault.kind.startswith("freeze") or fault.kind == "stall" for fault in self.during(node, begin, end))
+    def frozen_since(self, node: str, begin: float, end: float) -> float | None:
+        """Return since when a process stood still, however shortly, at some moment of a window; None if it did not."""
+        for fault in self.during(node, begin, end):
+            if fault.kind.startswith("freeze") or fault.kind == "stall":
+                return fault.begin
+        return None
 
     def excused_until(self, since: float, allowed: float) -> float:
         """Return when something must have happened that takes ``allowed`` seconds while nothing is disturbed."""
@@ -120,6 +127,20 @@ class Causes:
             else:
                 until = max(until, fault.end + allowed)
         return until
+
+    def ahead(self, t: float) -> float:
+        """Return by how many seconds a firing may be too early at ``t``, because the clock of some node is ahead.
+
+        What is due is judged by the clock of the server, where it has one.
+        """
+        if self._history.setup.store not in CLOCKLESS:
+            return 0.0
+        offsets = [
+            float((fault.detail or {}).get("seconds", 0.0))
+            for fault in self._history.faults
+            if fault.kind == "clock" and fault.begin <= t <= fault.end + self._lease
+        ]
+        return max([0.0, *offsets])
 
     def forgetful(self, t: float) -> bool:
         """Tell whether a server may have forgotten something that was confirmed about ``t``."""

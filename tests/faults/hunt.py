@@ -7,11 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from mutants import LATE_START, MUTANTS
 from run import CALM_CI, Plan, make
 
-VIOLATED = "VIOLATED"
+VIOLATED, FAILED = "VIOLATED", "FAILED"
 
 
 def hunt(options: argparse.Namespace) -> int:
@@ -21,17 +22,24 @@ def hunt(options: argparse.Namespace) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     controls, hunted = list(_controls(names, options)), list(_hunted(names, options))
     with ThreadPoolExecutor(options.jobs) as pool:
-        verdicts = list(pool.map(make, controls + hunted))
-    broken = [verdict for verdict in verdicts[: len(controls)] if verdict["outcome"] in (VIOLATED, "FAILED")]
-    survivors = [verdict["name"] for verdict in verdicts[len(controls) :] if verdict["outcome"] != VIOLATED]
+        verdicts = list(pool.map(_made, controls + hunted))
+    broken = [verdict for verdict in verdicts[: len(controls)] if verdict["outcome"] in (VIOLATED, FAILED)]
+    found = dict(zip(names, verdicts[len(controls) :], strict=True))
+    survivors = [name for name, verdict in found.items() if verdict["outcome"] != VIOLATED]
     print(f"\n{'defect':<28} {'seconds':>7}  found as")
-    for verdict in verdicts[len(controls) :]:
+    for name, verdict in found.items():
         kinds = ", ".join(f"{count} {kind}" for kind, count in verdict.get("kinds", {}).items())
-        print(f"{verdict['name']:<28} {verdict['seconds']:7.0f}  {kinds or '-- SURVIVES: ' + verdict['outcome']}")
+        print(f"{name:<28} {verdict['seconds']:7.0f}  {kinds or '-- SURVIVES: ' + verdict['outcome']}")
     print(f"{len(hunted) - len(survivors)} of {len(hunted)} found in {time.monotonic() - begun:.0f} s; {options.out}")
     for verdict in broken:
         print(f"without a defect, and yet {verdict['outcome']}: {verdict['name']}")
     return 1 if survivors or broken else 0
+
+
+def _made(plan: Plan) -> dict[str, Any]:
+    """Make a run, and once more if it could not be made: a server may not come up on a busy machine."""
+    verdict = make(plan)
+    return make(plan._replace(folder=plan.folder / "again")) if verdict["outcome"] == FAILED else verdict
 
 
 def _hunted(names: list[str], options: argparse.Namespace) -> Iterator[Plan]:

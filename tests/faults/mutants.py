@@ -93,22 +93,26 @@ def store_class(kind: str) -> Any:
 # Leases
 
 
-@mutant("a lease is never renewed in the store, and its owner does not know", "redis", "freeze_short")
-def no_renewal() -> None:
+@mutant("a lease is renewed when it is over, and its owner does not know", "redis", "freeze_short")
+def renewed_too_late() -> None:
     from goscheduler.schedulers._lease import Leases
 
-    def pretend(renew: Callable[..., bool]) -> Callable[..., bool]:
+    renewed_at: dict[str, float] = {}
+
+    def seldom(renew: Callable[..., bool]) -> Callable[..., bool]:
         def renewed(self: Any, alias: str, store: Any, first: bool) -> bool:
-            lease = self._leases.get(alias)
-            if first or lease is None or not lease.held:
-                return renew(self, alias, store, first)
-            lease.tried = self._engine.clock.monotonic()
-            self._renewed(alias, lease, lease.tried)
+            lease, now = self._leases.get(alias), self._engine.clock.monotonic()
+            if lease is None or not lease.held or now - renewed_at.get(lease.owner, 0.0) > 1.2 * self.length:
+                answer = renew(self, alias, store, first)
+                renewed_at[self._leases[alias].owner] = now
+                return answer
+            lease.tried = now
+            self._renewed(alias, lease, now)
             return True
 
         return renewed
 
-    wrap(Leases, "_try_to_renew", pretend)
+    wrap(Leases, "_try_to_renew", seldom)
 
 
 def _shorten(lease_of: Callable[[Any, timedelta], timedelta]) -> None:
@@ -346,7 +350,7 @@ def crash_written_off() -> None:
     wrap(_housekeeping, "crashed", ended)
 
 
-@mutant("a removed job's queued runs are started", "redis", "freeze_short", late_start=True)
+@mutant("a removed job's queued runs are started", "redis", "freeze_short", "freeze_short", late_start=True)
 def removed_runs_started() -> None:
     from goscheduler.runs.transitions import JOB_REMOVED
     from goscheduler.schedulers import _tick

@@ -16,6 +16,8 @@ from oracle import OFF, ON, Target
 PATIENCE = 5.0
 #: Seconds from the moment at which the scheduler looks for the last time to the one that it notes as the start.
 STARTING = 0.05
+#: So many runs may be between the last look and their first line when their process is frozen.
+AT_THE_LAST_LOOK = 2
 #: Seconds by which a start line may come after the moment at which the scheduler looked for the last time.
 LAST_LOOK = 0.5
 
@@ -56,9 +58,15 @@ def _had_to_fire(facts: Facts, job: str, target: Target, passed: tuple[list[int]
     """
     due, (times, seen) = max(facts.mono(target.at), target.since), passed
     place = bisect_right(times, target.at)
+    if _may_wait(target.spec) and any(change.t >= due for change in facts.schedules[job].removals()):
+        return False  # a run that waits is gone with its job
     if place < len(times) and facts.schedules[job].stays(due, max(due, seen[place])):
         return True
     return _is_over(facts, target, 1.0 if facts.setup.timed else PATIENCE)
+
+
+def _may_wait(spec: Row) -> bool:
+    return not spec.get("coalesce", True) or spec.get("overlap") == "queue" or bool(spec.get("limits"))
 
 
 def _is_over(facts: Facts, target: Target, patience: float) -> bool:
@@ -120,6 +128,8 @@ def phantom(facts: Facts) -> Iterator[Violation]:
             continue
         if _asked_for(facts, firing):
             continue
+        if target is not None and _fired_ahead(facts, firing):
+            continue
         if target is None:
             yield facts.about("phantom", firing, f"{_clock(facts, firing.at)} is no fire time of the job")
         else:
@@ -131,12 +141,18 @@ def _asked_for(facts: Facts, firing: Firing) -> bool:
     return any(call.t0 - epsilon <= at <= call.t1 + epsilon for call in facts.manual.get(firing.job, []))
 
 
+def _fired_ahead(facts: Facts, firing: Firing) -> bool:
+    """Tell whether some node, whose clock was ahead, may have fired for this time long before it came."""
+    t, lease = facts.mono(firing.at), facts.setup.lease
+    return any(facts.causes.ahead(moment) > 0 for moment in (t - 2 * lease, t - lease, t, *(c.t for c in firing.calls)))
+
+
 def early(facts: Facts) -> Iterator[Violation]:
     """Yield each start before its time."""
     for firing in facts.known:
         for call in firing.calls:
             ahead = facts.history.mono(call.at) - call.t
-            if ahead > facts.setup.epsilon:
+            if ahead > facts.setup.epsilon + facts.causes.ahead(call.t):
                 yield facts.about("early", firing, f"started {ahead:.3f} s before its time", [call])
 
 
@@ -146,7 +162,7 @@ def fired_twice(facts: Facts) -> Iterator[Violation]:
         runs = firing.runs
         if len(runs) > 1 and len(facts.schedules[firing.job].specs) < 2 and not _asked_for(facts, firing):
             times = [call.t for call in firing.calls] or [facts.mono(firing.at)]
-            if not any(facts.causes.forgetful(t) for t in times):
+            if not any(facts.causes.forgetful(t) for t in times) and not _fired_ahead(facts, firing):
                 yield facts.about("fired twice", firing, f"has {len(runs)} runs: {', '.join(sorted(runs))}")
 
 
@@ -159,24 +175,41 @@ def repeated(facts: Facts) -> Iterator[Violation]:
                 if first.fence == again.fence:
                     text = f"the hand-out with fence {first.fence} was started twice"
                     yield facts.about("repeated", firing, text, [first, again])
+                elif facts.spec(firing).get("on_crash", "rerun") != "rerun" and _was_lost(firing, first):
+                    text = f"attempt {first.attempt} was lost, and started again although the job says otherwise"
+                    yield facts.about("repeated", firing, text, [first, again])
                 elif facts.causes.of_repeat(first, max(first.t, again.t)) is None:
                     text = f"attempt {first.attempt} was started again, and nothing had happened to {first.node}"
                     yield facts.about("repeated", firing, text, [first, again])
 
 
+def _was_lost(firing: Firing, call: Execution) -> bool:
+    key = (call.run, call.fence)
+    return any((record.run, record.fence) == key and record.outcome == "lost" for record in firing.records)
+
+
 def stale_start(facts: Facts) -> Iterator[Violation]:
-    """Yield each start of a run by a process that had lost it to another one before."""
+    """Yield each start of a run by a process that had lost it to another one before.
+
+    A process may be frozen between its last look and the first line of the job. That happens to one run, hardly to two.
+    """
+    frozen: dict[tuple[str, int, float], list[Violation]] = {}
     for firing in facts.known:
         for calls in by(firing.calls, "run"):
             highest = calls[0]
             for call in calls[1:]:
-                late = call.t - highest.t > LAST_LOOK
-                if call.fence < highest.fence and late and not facts.causes.stood_still(
-                    call.node, highest.t - LAST_LOOK, call.t
-                ):
+                if call.fence < highest.fence and call.t - highest.t > LAST_LOOK:
                     text = f"started with fence {call.fence} after fence {highest.fence} had been handed out"
-                    yield facts.about("stale start", firing, text, [highest, call])
+                    found = facts.about("stale start", firing, text, [highest, call])
+                    since = facts.causes.frozen_since(call.node, highest.t - LAST_LOOK, call.t)
+                    if since is None:
+                        yield found
+                    else:
+                        frozen.setdefault((call.node, call.life, since), []).append(found)
                 highest = max(highest, call, key=lambda each: each.fence)
+    for together in frozen.values():
+        if len(together) > AT_THE_LAST_LOOK:
+            yield from together
 
 
 def ended_wrongly(facts: Facts) -> Iterator[Violation]:
@@ -241,7 +274,7 @@ def removed(facts: Facts) -> Iterator[Violation]:
 
 def _was_begun(facts: Facts, firing: Firing, call: Execution, t: float) -> bool:
     """Tell whether a run was begun before ``t``, although the first line of the job came later."""
-    if facts.causes.stood_still(call.node, t - LAST_LOOK, call.t):
+    if facts.causes.frozen_since(call.node, t - LAST_LOOK, call.t) is not None:
         return True
     if not any(fault.kind.startswith("clock") and fault.hits(call.node) for fault in facts.history.faults):
         for record in firing.records:
@@ -261,7 +294,7 @@ def without_lease(facts: Facts) -> Iterator[Violation]:
             for cut in cuts:
                 since = call.t - cut.begin
                 if cut.hits(call.node) and since > trust + LAST_LOOK and call.t < cut.end:
-                    if facts.causes.stood_still(call.node, cut.begin, call.t):
+                    if facts.causes.frozen_since(call.node, cut.begin, call.t) is not None:
                         continue
                     text = f"started {since:.2f} s after {call.node} was cut off; its lease is {lease:g} s"
                     yield facts.about("started without a lease", firing, text, [call])

@@ -53,7 +53,7 @@ def _deliveries(
     facts: Facts, message: str, due: float, arrived: list[Delivery], cancel: Operation | None
 ) -> Iterator[Violation]:
     first = arrived[0]
-    if first.t < due - facts.setup.epsilon:
+    if first.t < due - facts.setup.epsilon - facts.causes.ahead(first.t):
         yield _about_delivery("message early", message, f"delivered {due - first.t:.3f} s too early", [first])
     if cancel is not None and cancel.result == "ok" and cancel.t1 <= due:
         yield _about_delivery("message cancelled", message, "delivered although it was cancelled in time", [first])

@@ -30,8 +30,11 @@ class Synthetic:
     """A history in the making. Times are seconds from the begin of the run."""
 
     def __init__(self, nodes: int = 3, read: float = 120.0, **setup: Any) -> None:
-        given = {"heal": read - 30, "recovery": LEASE + 5, "resume": 5.0, "epsilon": 0.02, "lease": LEASE, **setup}
-        self.history = History(Setup("postgresql", 1, wall_offset=OFFSET, read=read, **given))
+        given = {
+            "store": "postgresql", "heal": read - 30, "recovery": LEASE + 5, "resume": 5.0, "epsilon": 0.02,
+            "lease": LEASE, **setup,
+        }  # fmt: skip
+        self.history = History(Setup(seed=1, wall_offset=OFFSET, read=read, **given))
         for number in range(nodes):
             self.life(f"n{number}")
         self._fence = 0
@@ -95,9 +98,11 @@ class Synthetic:
             self.run(job, at, **fields)
             at += every
 
-    def fault(self, kind: str, begin: float, end: float, node: str | None = None, life: int | None = 1) -> Fault:
+    def fault(
+        self, kind: str, begin: float, end: float, node: str | None = None, life: int | None = 1, detail: Any = None
+    ) -> Fault:
         """Add a disturbance; a kill ends the process."""
-        fault = Fault(kind, node, life, begin, end)
+        fault = Fault(kind, node, life, begin, end, detail)
         self.history.faults.append(fault)
         if kind == "kill":
             next(each for each in self.history.lives if (each.node, each.life) == (node, life)).killed = begin

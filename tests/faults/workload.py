@@ -142,12 +142,12 @@ def passing(luck: random.Random) -> Iterator[Step]:
     """Add jobs that fire again and again; pause some, resume them, remove all."""
     after = 0.0
     for number in count():
-        after += luck.uniform(2, 5)
+        after += luck.uniform(1, 2.5)
         name = f"passing-{number}"
         spec = {**PLAIN, "kind": "interval", "work": "passing", "every": 0.5, "first": 0.3, "in": 0.3}
         spec |= {"coalesce": luck.random() < 0.5, "seconds": luck.choice([0.01, 0.6])}
         yield Step(after, "add_job", name, spec)
-        moment = after + luck.uniform(2, 5)
+        moment = after + luck.uniform(1, 4)
         if luck.random() < 0.5:
             yield Step(moment, "pause_job", name, {})
             moment += luck.uniform(1, 3)
