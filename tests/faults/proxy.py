@@ -104,6 +104,7 @@ class Proxy:
         self._server_port = port
         self._luck = luck
         self.links: dict[str, Link] = {}
+        self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
@@ -115,10 +116,10 @@ class Proxy:
         return link
 
     def close(self) -> None:
-        for name in self.links:
-            self.reset(name)
+        self._do(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE)
+        self._loop.close()
 
     def spoil(self, name: str, mode: str, delay: tuple[float, float] = (0.0, 0.0)) -> None:
         """Make a link bad."""
@@ -135,8 +136,19 @@ class Proxy:
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
+    async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
+        for link in self.links.values():
+            await self._reset(link)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     async def _listen(self, link: Link) -> int:
         server = await asyncio.start_server(lambda near, out: self._serve(link, near, out), HOST, 0)
+        self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
     async def _set(self, link: Link, mode: str, delay: tuple[float, float]) -> None:

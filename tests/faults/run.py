@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from measures import lines, measure
 from nemesis import FAULTS
 from places import STORES
 
@@ -29,6 +30,8 @@ OF_SEVERAL = ("failover", "kill", "freeze", "freeze_short", "restart")
 #: Seconds after which a run is given up, beside what its faults take.
 GIVEN_UP_AFTER = 900.0
 CALM, CALM_CI = 4.0, 1.5
+#: From a seed to the one that is tried in its place.
+ANOTHER = 1000
 VALID, INCONCLUSIVE = "VALID", "INCONCLUSIVE"
 
 
@@ -55,7 +58,7 @@ def main() -> int:
     begun = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        verdicts = list(pool.map(make, plans(options)))
+        verdicts = list(pool.map(make if options.selection == "all" else make_until_it_bites, plans(options)))
     print(table(verdicts))
     print(f"{len(verdicts)} runs in {time.monotonic() - begun:.0f} s; {options.out}")
     outcomes = {verdict["outcome"] for verdict in verdicts}
@@ -72,8 +75,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mutant", help="a deliberate defect; see mutants.py")
     parser.add_argument("--mutants", nargs="?", const="all", help="look whether these defects are found, or all")
     parser.add_argument("--out", type=Path, default=Path("build", "faults", time.strftime("%Y%m%d-%H%M%S")))
-    parser.add_argument("--jobs", type=int, default=2, help="how many runs at once")
-    return parser.parse_args()
+    parser.add_argument("--jobs", type=int, help="how many runs at once; 2 by default, 3 of the selection for CI")
+    options = parser.parse_args()
+    options.jobs = options.jobs or (3 if options.selection == "ci" else 2)
+    return options
 
 
 def plans(options: argparse.Namespace) -> Iterable[Plan]:
@@ -103,8 +108,18 @@ def make(plan: Plan) -> dict[str, Any]:
         failure = f"the run was not over after {GIVEN_UP_AFTER:g} s"
     verdict = {"outcome": "FAILED", "doubts": [failure]} if failure else judge(plan.folder, plan.mutant is None)
     verdict |= {"name": plan.folder.name, "seconds": time.monotonic() - begun}
-    print(line(verdict), flush=True)
+    after = [] if failure or plan.mutant else lines(measure(plan.folder))
+    print("\n".join([line(verdict), *after]), flush=True)
     return verdict
+
+
+def make_until_it_bites(plan: Plan) -> dict[str, Any]:
+    """Make a run; once more with another seed if it proved nothing, which few faults in a short time may do."""
+    verdict = make(plan)
+    if verdict["outcome"] != INCONCLUSIVE:
+        return verdict
+    other = plan.seed + ANOTHER
+    return make(plan._replace(seed=other, folder=plan.folder.with_name(f"{plan.store}-{other}")))
 
 
 def judge(folder: Path, aloud: bool = True) -> dict[str, Any]:

@@ -177,7 +177,7 @@ class Scene:
         # The server and the links stand for other machines, which have processors of their own.
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, URGENT)
-            Path("/proc/self/autogroup").write_text(str(URGENT), encoding="ascii")
+        prefer(os.getpid())
         self.disk = self._stack.enter_context(Disk(work / "disk"))
         if self.several:
             self._start_several(work / "servers")
@@ -198,7 +198,7 @@ class Scene:
     def _start_server(self, folder: Path) -> None:
         server = self.server = KINDS[self.store](folder, *OPTIONS.get(self.store, ()))
         self._stack.callback(server.close)
-        server.start()
+        self.start_server()
         name = "faults"
         self.url = server.make_space(name)
         if self.store in ("etcd", "zookeeper"):
@@ -207,6 +207,12 @@ class Scene:
         self._stack.callback(self.proxy.close)
         for link in [node.name for node in self.nodes] + ["client"]:
             self.proxy.open(link)
+
+    def start_server(self) -> None:
+        """Start the server, for the first time or again."""
+        assert self.server is not None
+        self.server.start()
+        prefer(self.server.pid)
 
     def url_of(self, name: str) -> str:
         """Return the URL of the store, as one process gets to it."""
@@ -272,6 +278,12 @@ class Disk:
 
     def free(self) -> None:
         (self.place / "ballast").unlink(missing_ok=True)
+
+
+def prefer(pid: int) -> None:
+    """Give the session of a process more of a processor that is busy with other things, where the system does so."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(URGENT), encoding="ascii")
 
 
 def until(done: Callable[[], object], seconds: float) -> bool:

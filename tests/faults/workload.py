@@ -43,7 +43,7 @@ def standing(seed: int, lease: float, share: float = 1.0) -> dict[str, Spec]:
         ("steady", 4, 1.0, {"coalesce": False, "seconds": 0.05}),
         ("long", 3, 1.0, {"seconds": 0.4 * lease}),
         ("beside", 2, 1.0, {"seconds": 0.3 * lease, "max_instances": 2, "coalesce": False}),
-        ("queue", 2, 1.0, {"seconds": 0.4, "overlap": "queue", "coalesce": False}),
+        ("queue", 2, 1.5, {"seconds": 0.3, "overlap": "queue", "coalesce": False}),
         ("narrow", 2, 1.0, {"seconds": 0.15, "limits": [NARROW], "overlap": "queue"}),
         ("wide", 3, 1.0, {"seconds": 0.3, "limits": [WIDE]}),
         ("both", 2, 2.0, {"seconds": 0.1, "limits": [NARROW, WIDE]}),
