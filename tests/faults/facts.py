@@ -9,7 +9,7 @@ from functools import cached_property
 
 from causes import Causes
 from history import Execution, History, Letter, Record, Row, Waiting, micros
-from oracle import Schedule, Target, manual_calls, schedules_of, targets_of
+from targets import Schedule, Target, manual_calls, schedules_of, targets_of
 
 #: Outcomes of an attempt that has failed; the retry policy decides.
 FAILURES = frozenset({"failed", "timed out"})

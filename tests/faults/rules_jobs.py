@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from facts import FAILURES, MAX_CRASHES, Facts, Firing, Violation
 from history import Execution, Row
-from oracle import ON
+from targets import ON
 
 
 def crowded(facts: Facts) -> Iterator[Violation]:

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import timeline
 from checker import check, judge
-from oracle import MAYBE, OFF, ON, schedules_of, targets_of
 from synthetic import OFFSET, Synthetic
+from targets import MAYBE, OFF, ON, schedules_of, targets_of
 
 Case = Callable[[Synthetic], object]
 
