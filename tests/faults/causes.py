@@ -9,6 +9,7 @@ a cut of a node or of all                   the same, from half a lease on
 reset, drop-replies, a fault of the server  the same, however short: an answer may have been lost
 failover                                    also what was confirmed a moment before it
 restart                                     a repeat of what had begun and did not end in time
+clock                                       on SQLite alone: leases go by the clock of the machine, which jumps for all
 ==========================================  ====================================================================
 """
 
@@ -72,6 +73,8 @@ class Causes:
         """Tell whether others may have been given what a node had when this fault began."""
         if fault.kind in SERVER or fault.kind in UNKNOWN:
             return True
+        if fault.kind == "clock" and self._history.setup.store == "sqlite":  # leases go by the clock of the machine
+            return abs(_offset(fault)) >= NOTICED * self._lease
         return fault.kind in FREEZES | CUTS and fault.end - fault.begin >= NOTICED * self._lease
 
     def of_repeat(self, first: Execution, again: float) -> str | None:
@@ -136,7 +139,7 @@ class Causes:
         if self._history.setup.store not in CLOCKLESS:
             return 0.0
         offsets = [
-            float((fault.detail or {}).get("seconds", 0.0))
+            _offset(fault)
             for fault in self._history.faults
             if fault.kind == "clock" and fault.begin <= t <= fault.end + self._lease
         ]
@@ -148,3 +151,8 @@ class Causes:
             fault.kind == "failover" and fault.begin - FORGOTTEN <= t <= fault.end + FORGOTTEN
             for fault in self._history.faults
         )
+
+
+def _offset(fault: Fault) -> float:
+    """Return by how many seconds a clock is ahead."""
+    return float((fault.detail or {}).get("seconds", 0.0))

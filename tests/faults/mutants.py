@@ -20,7 +20,7 @@ Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 #: Share of the occasions on which a defect shows that would otherwise end everything at once.
 SOMETIMES = 0.1
 #: Seconds by which starts are delayed where a defect is about runs that are claimed and not started.
-DELAY = 0.6
+DELAY = 1.5
 MESSAGE_DELAY = 3.0
 
 

@@ -198,14 +198,14 @@ def stale_start(facts: Facts) -> Iterator[Violation]:
         for calls in by(firing.calls, "run"):
             highest = calls[0]
             for call in calls[1:]:
-                if call.fence < highest.fence and call.t - highest.t > LAST_LOOK:
+                if call.fence < highest.fence:
                     text = f"started with fence {call.fence} after fence {highest.fence} had been handed out"
                     found = facts.about("stale start", firing, text, [highest, call])
                     since = facts.causes.frozen_since(call.node, highest.t - LAST_LOOK, call.t)
-                    if since is None:
-                        yield found
-                    else:
+                    if since is not None:
                         frozen.setdefault((call.node, call.life, since), []).append(found)
+                    elif call.t - highest.t > LAST_LOOK:
+                        yield found
                 highest = max(highest, call, key=lambda each: each.fence)
     for together in frozen.values():
         if len(together) > AT_THE_LAST_LOOK:

@@ -588,7 +588,13 @@ def frozen_with_the_file(world: Synthetic) -> None:
     world.fault("freeze-in-call", 10.2, 15, "n2")
 
 
+def a_jump_of_the_clock(world: Synthetic) -> None:
+    repeat(world)
+    world.fault("clock", 10.2, 15, "n0", detail={"seconds": 4.0})
+
+
 @pytest.mark.parametrize(("case", "store", "other"), [
+    (a_jump_of_the_clock, "sqlite", "etcd"),
     (ahead, "sqlite", "postgresql"), (ahead, "etcd", "redis"), (frozen_with_the_file, "sqlite", "mariadb"),
 ])  # fmt: skip
 def test_some_causes_count_on_some_stores_only(case: Case, store: str, other: str) -> None:
