@@ -9,7 +9,7 @@ from functools import cached_property
 
 from causes import Causes
 from history import Execution, History, Letter, Record, Row, Waiting, micros
-from oracle import Schedule, Target, manual_calls, schedules_of, targets_of
+from targets import Schedule, Target, manual_calls, schedules_of, targets_of
 
 #: Outcomes of an attempt that has failed; the retry policy decides.
 FAILURES = frozenset({"failed", "timed out"})
@@ -114,6 +114,23 @@ class Facts:
     def known(self) -> list[Firing]:
         """The firings of jobs that the client has added: those of messages and the like are judged otherwise."""
         return [firing for firing in self.firings.values() if firing.job in self.schedules]
+
+    @cached_property
+    def _last_starts(self) -> dict[str, float]:
+        """Job, or limit with a mark before it → when a run of it was started for the last time."""
+        last: dict[str, float] = {}
+        for call in self.history.executions:
+            schedule = self.schedules.get(call.job)
+            limits = [] if schedule is None else schedule.spec.get("limits") or []
+            for key in [call.job, *(f"limit {name}" for name, _ in limits)]:
+                last[key] = max(call.t, last.get(key, 0.0))
+        return last
+
+    def last_start(self, job: str) -> float:
+        """Return when a run of a job, or of one that shares a limit with it, was started for the last time."""
+        schedule = self.schedules.get(job)
+        limits = [] if schedule is None else schedule.spec.get("limits") or []
+        return max(self._last_starts.get(key, 0.0) for key in [job, *(f"limit {name}" for name, _ in limits)])
 
     def spec(self, firing: Firing) -> Row:
         """Return the specification that a firing follows."""

@@ -10,7 +10,7 @@ from itertools import pairwise
 from causes import TOTAL
 from facts import FAILURES, Facts, Firing, Violation
 from history import Execution, Record, Row
-from oracle import OFF, ON, Target
+from targets import OFF, ON, Target
 
 #: How much longer everything may take where the machine may be busy with other things.
 PATIENCE = 5.0

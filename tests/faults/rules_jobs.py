@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from facts import FAILURES, MAX_CRASHES, Facts, Firing, Violation
 from history import Execution, Row
-from oracle import ON
+from targets import ON
 
 
 def crowded(facts: Facts) -> Iterator[Violation]:
@@ -170,7 +170,8 @@ def stuck(facts: Facts) -> Iterator[Violation]:
         due = facts.history.mono(waiting.due_at if waiting.due_at is not None else waiting.at)
         firing = next((each for each in facts.by_job.get(waiting.job, []) if waiting in each.waiting), None)
         calls = [] if firing is None else [call for call in firing.calls if call.run == waiting.id]
-        since = max([due, facts.setup.heal, *(call.t for call in calls)])
+        # A backlog is worked off one by one.
+        since = max([due, facts.setup.heal, *(call.t for call in calls), facts.last_start(waiting.job)])
         if since + facts.slack(spec) < read:
             state = waiting.state or ("pending" if waiting.owner is None else "claimed")
             text = f"run {waiting.id} is {state} (owner {waiting.owner}), due {read - due:.1f} s before the read"

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import timeline
 from checker import check, judge
-from oracle import MAYBE, OFF, ON, schedules_of, targets_of
 from synthetic import OFFSET, Synthetic
+from targets import MAYBE, OFF, ON, schedules_of, targets_of
 
 Case = Callable[[Synthetic], object]
 
@@ -386,6 +386,13 @@ def a_pending_run_left(world: Synthetic) -> None:
     world.waiting("j", 10)
 
 
+def a_backlog(world: Synthetic) -> None:
+    _one(world, limits=[["l", 1]])
+    world.waiting("j", 10)
+    world.date("k", 100, limits=[["l", 1]])
+    world.run("k", 100, t=119)
+
+
 def a_pending_retry(world: Synthetic) -> None:
     _one(world, fails=1, attempts=2, retry_delay=200)
     world.run("j", 10, outcome="error")
@@ -554,7 +561,7 @@ JUSTIFIED: list[Case] = [
     a_start_on_waking, a_refused_success, an_end_just_before_the_read, a_run_begun_before_removal,
     a_firing_after_a_removal_without_answer, a_pause, a_start_at_the_begin_of_a_cut,
     enough_instances, instances_of_a_frozen_process, a_full_limit,
-    tried(1, 2, 3), tried(1, fails=0), used_up(1), a_letter_after_crashes, a_run_on_its_way, a_pending_retry,
+    tried(1, 2, 3), tried(1, fails=0), used_up(1), a_letter_after_crashes, a_run_on_its_way, a_pending_retry, a_backlog,
     a_job_due_soon, a_job_there,
     message(10.1), message(cancel=5), message(10.1, cancel=12), message(result="unknown"),
     a_message_again_after_a_kill, documents(12.5), documents(13, fault=True), locks(12.5), a_refused_write,
