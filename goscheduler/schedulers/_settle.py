@@ -49,6 +49,8 @@ class Settler:
         self._retry_after = RETRY_UNWRITTEN
         self._in_doubt: set[int] = set()
         """Which of them may have been written all the same, by identity."""
+        self._portions: dict[str, int] = {}
+        """Store → how many outcomes it gets at once, where it could not take more the last time."""
         self._thread: threading.Thread | None = None
         self._hangs = False
         self._hurry = threading.Event()
@@ -153,7 +155,7 @@ class Settler:
             self._wake()  # the executors have room by now: more can be fired while this is written
         brings_work = False
         for alias, settlements in by_store.items():
-            self._write(alias, settlements)
+            self._write_in_portions(alias, settlements)
             brings_work = brings_work or any(map(_brings_work, settlements))
         engine.ends_written += 1  # first: a round that goes on meanwhile looks at that when it ends
         if revoked:
@@ -174,27 +176,39 @@ class Settler:
             engine.logger.exception("An executor reported %s of %s; that is ignored", shown(reported), shown(run))
             return None
 
-    def _write(self, alias: str, settlements: list[Settlement]) -> None:
+    def _write_in_portions(self, alias: str, settlements: list[Settlement]) -> None:
+        """Write everything at once; after a failure half as much, because a call may have taken too long for all."""
+        size = self._portions.get(alias, max(1, len(settlements)))
+        for begin in range(0, len(settlements), size):
+            if not self._write(alias, settlements[begin : begin + size]):
+                self._unwritten.setdefault(alias, []).extend(settlements[begin + size :])
+                self._portions[alias] = max(1, min(size, len(settlements)) // 2)
+                return
+        self._portions.pop(alias, None)
+
+    def _write(self, alias: str, settlements: list[Settlement]) -> bool:
+        """Write ends with one call of their store; false if it has raised, and they are kept for another try."""
         engine = self._engine
         store = engine.stores.get(alias)
         if store is None:
             log_ends(engine, self._certain(settlements))
             engine.logger.error('Job store "%s" is gone; %d outcomes are not recorded', alias, len(settlements))
-            return
+            return True
         try:
             refused = store.settle(settlements)
         except SettledInPart as part:
-            self._unwritten[alias], self._retry_after = list(part.left), RETRY_PUT_OFF
+            self._unwritten.setdefault(alias, []).extend(part.left)
+            self._retry_after = RETRY_PUT_OFF
             refused, settlements = part.refused, _without(settlements, part.left)
         except BaseException as error:
             engine.logger.warning(
                 'Job store "%s" could not record %d outcomes (%s); they are kept and written later',
                 alias, len(settlements), error, exc_info=error,
             )
-            self._unwritten[alias] = settlements
+            self._unwritten.setdefault(alias, []).extend(settlements)
             log_ends(engine, self._certain(settlements))  # now: nobody knows when it can be written
             self._in_doubt.update(map(id, settlements))
-            return
+            return False
         if store.shared:
             engine.doubts.let_go(alias, settlements)
         untold = self._certain(settlements)
@@ -206,6 +220,7 @@ class Settler:
         if self._in_doubt:
             self._in_doubt.difference_update(map(id, settlements))
         announce_settlements(engine, alias, settlements)
+        return True
 
     def _certain(self, settlements: list[Settlement]) -> list[Settlement]:
         """Return what no attempt to write was made of before; the log has told of the rest."""

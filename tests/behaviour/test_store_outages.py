@@ -29,6 +29,7 @@ from goscheduler.events import (
     EVENT_SCHEDULER_SHUTDOWN,
 )
 from goscheduler.jobstores.base import SettledInPart
+from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.schedulers._outages import Outages
@@ -258,6 +259,25 @@ def test_outcomes_are_kept_while_the_store_is_away_and_written_when_it_is_back(s
     assert record.outcome is OutcomeKind.SUCCEEDED
     assert len(recorder.of(EVENT_JOB_EXECUTED, "shaky")) == 1
     assert jobcalls.count("shaky") == 1
+
+
+def test_outcomes_that_are_too_many_for_one_call_are_written_in_smaller_and_smaller_portions(schedulers, jobcalls):
+    store, most = MemoryJobStore(), 3
+
+    def settle(settlements, written=store.settle):
+        if len(settlements) > most:
+            raise GONE  # a call that took too long: all of it has to be written again
+        return written(settlements)
+
+    store.settle = settle
+    scheduler = schedulers(ManualScheduler, jobstores={"default": store})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_jobs([{"func": note, "trigger": "date", "id": f"job-{n}", "args": [str(n)]} for n in range(20)])
+    pass_time(scheduler, 10)
+    assert sorted(record.job_id for record in scheduler.runs()) == sorted(f"job-{n}" for n in range(20))
+    assert len(recorder.of(EVENT_JOB_EXECUTED)) == 20
+    assert len(jobcalls) == 20
 
 
 def test_a_second_outcome_does_not_push_out_one_that_waits_to_be_written(schedulers):

@@ -109,6 +109,7 @@ def serve(options: argparse.Namespace, ended: threading.Event) -> None:
     )
     scheduler.add_listener(tell, EVENTS)
     outbox = MessageScheduler(scheduler=scheduler, transport=publish, max_retries=4, backoff=fixed(0.5), workers=4)
+    outbox.start()
     # A start waits for its server, and has to end when it is told to.
     starting = threading.Thread(target=scheduler.start, name="start")
     starting.start()
@@ -116,7 +117,6 @@ def serve(options: argparse.Namespace, ended: threading.Event) -> None:
         starting.join(BEAT)
     documents = None
     if not ended.is_set():
-        outbox.start()
         documents = start_documents(options)
         LEDGER.write("ready", owner=scheduler._engine.leases.owner_of("default"), pid=os.getpid())
         ended.wait()

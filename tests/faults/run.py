@@ -103,7 +103,8 @@ def make(plan: Plan) -> dict[str, Any]:
     command = [sys.executable, str(HERE / "recording.py"), json.dumps(plan._replace(folder=str(plan.folder)))]  # type: ignore[arg-type]
     try:
         made = subprocess.run(command, capture_output=True, text=True, timeout=GIVEN_UP_AFTER, check=False)
-        failure = None if made.returncode == 0 else made.stderr[-3000:]
+        failure = None if made.returncode == 0 else made.stderr.strip().rpartition("\n")[2]
+        plan.folder.with_name(f"{plan.folder.name}.log").write_text(made.stderr, encoding="utf-8")
     except subprocess.TimeoutExpired:
         failure = f"the run was not over after {GIVEN_UP_AFTER:g} s"
     verdict = {"outcome": "FAILED", "doubts": [failure]} if failure else judge(plan.folder, plan.mutant is None)
