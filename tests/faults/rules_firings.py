@@ -12,6 +12,8 @@ from facts import FAILURES, Facts, Firing, Violation
 from history import Execution, Record, Row
 from targets import OFF, ON, Target
 
+#: Ends of which a hand-out has one; a run that is put back may be called off in the same moment.
+FINAL = FAILURES | {"succeeded", "lost"}
 #: How much longer everything may take where the machine may be busy with other things.
 PATIENCE = 5.0
 #: Seconds from the moment at which the scheduler looks for the last time to the one that it notes as the start.
@@ -215,7 +217,7 @@ def stale_start(facts: Facts) -> Iterator[Violation]:
 def ended_wrongly(facts: Facts) -> Iterator[Violation]:
     """Yield where the product's history has an end that cannot be: a stale one, or two of one hand-out."""
     for firing in facts.known:
-        counted = Counter((record.run, record.fence) for record in firing.records if record.started_at is not None)
+        counted = Counter((record.run, record.fence) for record in firing.records if record.outcome in FINAL)
         for (run, fence), count in counted.items():
             if count > 1:
                 yield facts.about("ended twice", firing, f"{count} records of run {run} with fence {fence}")

@@ -155,7 +155,7 @@ def _drawing(history: History, verdict: dict[str, Any]) -> Iterator[str]:
         yield f"<line class='grid' x1='{x}' x2='{x}' y1='{TOP - 8}' y2='{bottom}'/>"
         yield f"<text x='{x}' y='{bottom + 16}'>{second} s</text>"
     labelled: list[float] = []
-    for fault in history.faults:
+    for fault in (each for each in history.faults if each.end >= origin):
         yield from _band(fault, history, tops, lanes, origin, bottom, labelled)
     for node, top in tops.items():
         yield f"<text class='node' x='8' y='{top + 10}'>{escape(node)}</text>"
@@ -199,7 +199,8 @@ def _band(
     fault: Fault, history: History, tops: dict[str, int], lanes: dict[str, Any], origin: float, bottom: int,
     labelled: list[float],
 ) -> Iterator[str]:  # fmt: skip
-    x, width = LEFT + (fault.begin - origin) * SECOND, max(2.0, (fault.end - fault.begin) * SECOND)
+    begin = max(fault.begin, origin)
+    x, width = LEFT + (begin - origin) * SECOND, max(2.0, (fault.end - begin) * SECOND)
     top, height = TOP - 8, bottom - TOP + 8
     if fault.node is not None:
         if fault.node not in tops:
