@@ -9,6 +9,7 @@ a cut of a node or of all                   the same, from half a lease on
 reset, drop-replies, a fault of the server  the same, however short: an answer may have been lost
 failover                                    also what was confirmed a moment before it
 restart                                     a repeat of what had begun and did not end in time
+many short stalls                           the same, where the machine may be busy with other things
 clock                                       on SQLite alone: leases go by the clock of the machine, which jumps for all
 ==========================================  ====================================================================
 """
@@ -42,6 +43,9 @@ CLIENT = "client"
 NOTICED = 0.5
 #: Share of a lease within which the end of a run is written when nothing but other work is in the way.
 WRITING = 1.0
+#: How much longer that may take, and from what share of a lease on stalls count together, on a busy machine.
+PATIENCE = 3
+BUSY = 0.25
 #: Seconds before a failover of which the new server may know nothing.
 FORGOTTEN = 5.0
 
@@ -52,6 +56,7 @@ class Causes:
     def __init__(self, history: History) -> None:
         self._history = history
         self._lease = history.setup.lease
+        self._writing = WRITING * self._lease * (1 if history.setup.timed else PATIENCE)
         self._of: dict[str, list[Fault]] = defaultdict(list)
         nodes = {life.node for life in history.lives} | {call.node for call in history.executions}
         for fault in history.faults:
@@ -84,7 +89,7 @@ class Causes:
     def of_loss(self, node: str, life: int, begin: float, end: float | None, again: float) -> str | None:
         """Return why what a process had from ``begin`` to ``end`` may have been given to others by ``again``."""
         known = self._history.life_of.get((node, life))
-        written = again if end is None else min(again, end + WRITING * self._lease)
+        written = again if end is None else min(again, end + self._writing)
         if known is not None and known.killed is not None and known.killed <= written:
             return "kill"
         for fault in self.during(node, begin - self._lease, min(again, written + FORGOTTEN)):
@@ -93,7 +98,20 @@ class Causes:
         stopping = None if known is None else known.stopping
         if stopping is not None and stopping <= again and (end is None or end > stopping):
             return "restart"
+        if not self._history.setup.timed and self.stood_still(node, begin - self._lease, written) >= BUSY * self._lease:
+            return "busy"
         return None
+
+    def stood_still(self, node: str, begin: float, end: float) -> float:
+        """Return for how many seconds of a window the machine kept a process from working, faults aside."""
+        during = self.during(node, begin, end)
+        planned = [fault for fault in during if fault.kind.startswith("freeze")]
+        seconds, until = 0.0, begin
+        for fault in during:
+            if fault.kind == "stall" and not any(each.overlap(fault.begin, fault.end) > 0 for each in planned):
+                seconds += max(0.0, min(fault.end, end) - max(fault.begin, until))
+                until = max(until, fault.end)
+        return seconds
 
     def gone_by(self, node: str, life: int) -> float:
         """Return until when a process was there at most."""

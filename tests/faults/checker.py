@@ -131,7 +131,7 @@ def figures(facts: Facts) -> dict[str, Any]:
         for group in rules_firings.by(firing.calls, "run", "attempt"):
             group.sort(key=lambda call: (call.fence, call.t))
             for first, again in pairwise(group):
-                repeats[facts.causes.of_repeat(first, max(first.t, again.t)) or "no cause"] += 1
+                repeats[rules_firings.cause_of_repeat(facts, firing, first, again) or "no cause"] += 1
     taken = [took for took, _ in rules_rest.taken_up(facts) if took is not None]
     waits = [took for _, _, took in rules_rest.resumed(facts) if took is not None]
     return {

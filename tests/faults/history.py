@@ -134,6 +134,7 @@ class Record:
     """How many earlier fire times it stands for; None if the reader did not say."""
     fire_times: int = 1
     source: str = "schedule"
+    reason: str = ""
 
 
 @dataclass(slots=True)

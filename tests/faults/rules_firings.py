@@ -14,6 +14,8 @@ from targets import OFF, ON, Target
 
 #: Ends of which a hand-out has one; a run that is put back may be called off in the same moment.
 FINAL = FAILURES | {"succeeded", "lost"}
+#: What the record of a run says whose owner has let it go by itself.
+GIVEN_UP_BY_ITSELF = "could not be renewed"
 #: How much longer everything may take where the machine may be busy with other things.
 PATIENCE = 5.0
 #: Seconds from the moment at which the scheduler looks for the last time to the one that it notes as the start.
@@ -180,9 +182,23 @@ def repeated(facts: Facts) -> Iterator[Violation]:
                 elif facts.spec(firing).get("on_crash", "rerun") != "rerun" and _was_lost(firing, first):
                     text = f"attempt {first.attempt} was lost, and started again although the job says otherwise"
                     yield facts.about("repeated", firing, text, [first, again])
-                elif facts.causes.of_repeat(first, max(first.t, again.t)) is None:
+                elif cause_of_repeat(facts, firing, first, again) is None:
                     text = f"attempt {first.attempt} was started again, and nothing had happened to {first.node}"
                     yield facts.about("repeated", firing, text, [first, again])
+
+
+def cause_of_repeat(facts: Facts, firing: Firing, first: Execution, again: Execution) -> str | None:
+    """Return why an attempt may have been started again; None if nothing excuses it.
+
+    On a machine that is busy with other things, a process may find by itself that it could not renew in time.
+    """
+    cause = facts.causes.of_repeat(first, max(first.t, again.t))
+    if cause is None and not facts.setup.timed:
+        key = (first.run, first.fence)
+        lost = [each for each in firing.records if (each.run, each.fence) == key and each.outcome == "lost"]
+        if any(GIVEN_UP_BY_ITSELF in each.reason for each in lost):
+            return "busy"
+    return cause
 
 
 def _was_lost(firing: Firing, call: Execution) -> bool:

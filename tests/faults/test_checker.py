@@ -658,6 +658,36 @@ def test_a_run_with_the_wrong_faults_proves_nothing(given_faults: tuple[str, ...
     assert why in " ".join(judge(world.build()).doubts)
 
 
+def given_up_by_itself(world: Synthetic) -> None:
+    repeat(world)
+    world.history.records[0].reason = "its lease could not be renewed"
+
+
+def short_stalls(world: Synthetic) -> None:
+    repeat(world)
+    world.fault("stall", 9, 9.5, "n0")
+    world.fault("stall", 9.2, 9.6, None)
+    world.fault("stall", 11, 11.4, "n0")
+
+
+def a_stall_that_is_a_planned_pause(world: Synthetic) -> None:
+    repeat(world)
+    world.fault("freeze-short", 10.1, 11.2, "n0")
+    world.fault("stall", 10, 11.3, "n0")
+
+
+def test_stalls_count_together_where_the_machine_may_be_busy_but_not_those_that_are_faults() -> None:
+    assert _kinds(short_stalls, timed=False) == {}
+    assert _kinds(short_stalls) == {"repeated": 1}
+    assert _kinds(a_stall_that_is_a_planned_pause, timed=False) == {"repeated": 1}
+
+
+def test_a_lease_that_its_owner_gives_up_excuses_a_repeat_where_the_machine_may_be_busy() -> None:
+    assert _kinds(given_up_by_itself, timed=False) == {}
+    assert _kinds(given_up_by_itself) == {"repeated": 1}
+    assert _kinds(repeat, timed=False) == {"repeated": 1}
+
+
 def test_times_are_no_violations_where_the_machine_may_be_busy() -> None:
     assert _kinds(a_lost_firing, timed=False) == {"missing": 1}
     assert _kinds(a_job_that_stands_still)["missing"] > _kinds(a_job_that_stands_still, timed=False)["missing"] > 0
