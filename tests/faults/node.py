@@ -22,6 +22,7 @@ from typing import Any
 
 from jobs import LEDGER, process, publish
 from places import Documents
+from pulse import feel
 
 from goscheduler import BackgroundScheduler, ThreadPoolExecutor, fixed
 from goscheduler.clock import SystemClock
@@ -68,6 +69,9 @@ def main() -> None:
         LEDGER.open(options.ledger, options.name, options.life)
         LEDGER.place, LEDGER.resource = options.url, options.resource
         threading.Thread(target=beat, name="heart", daemon=True).start()
+        if options.pulse:
+            pulse = (options.store, options.url, options.lease)
+            threading.Thread(target=feel, args=pulse, name="pulse", daemon=True).start()
         if options.mutant:
             from mutants import apply
 
@@ -94,6 +98,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clock", required=True)
     parser.add_argument("--lease", type=float, default=3.0)
     parser.add_argument("--documents", action="store_true")
+    parser.add_argument("--pulse", action="store_true")
     parser.add_argument("--mutant")
     return parser.parse_args()
 

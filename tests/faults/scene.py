@@ -95,6 +95,7 @@ class Node:
                 HERE / "node.py", scene.url_of(self.name), "--store", scene.store, "--name", self.name,
                 "--life", str(self.life), "--ledger", self.ledger, "--clock", self._clock, "--lease", str(scene.lease),
                 "--resource", scene.folder / "resource", *mutant, *(["--documents"] if scene.documents else []),
+                *([] if scene.several else ["--pulse"]),  # one driver alone does not find the server that leads
                 stdin=warm.DEVNULL, stdout=errors, stderr=errors, cwd=HERE,
             )  # fmt: skip
 
