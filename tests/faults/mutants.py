@@ -371,7 +371,7 @@ def removed_runs_started() -> None:
 # Messages, documents, locks
 
 
-@mutant("a message counts as delivered before it is", "redis", "freeze_short")
+@mutant("a message counts as delivered before it is", "redis", "kill", "kill", "kill")
 def message_acknowledged_first() -> None:
     from goscheduler.messages._executor import DeliveryExecutor
 
