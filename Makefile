@@ -4,7 +4,7 @@
 # make check   lint, types, architecture
 # make faults  every store under every fault, for about an hour, as root for the full disks; FAULTS=redis SEED=7 SEEDS=3
 # make faults-ci  the sharpest faults on every store, in a few minutes
-# make mutants  whether the faults find every deliberate defect, for about a quarter of an hour; MUTANTS=retry_lost
+# make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
 # make bench   speed, side by side with APScheduler 3
 # make clean   remove what the others made
 #

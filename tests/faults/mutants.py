@@ -127,7 +127,9 @@ def _shorten(lease_of: Callable[[Any, timedelta], timedelta]) -> None:
 @mutant("whether a lease is over is judged by the clock of its owner", "redis", "clock")
 def lease_by_local_clock() -> None:
     def by_own_clock(now: Any, lease: timedelta) -> timedelta:
-        return max(timedelta(milliseconds=1), lease + timedelta(seconds=now.timestamp() - time.time()))
+        # Of two clocks that differ, one takes the lease of the other for over, whichever is ahead.
+        wrong = abs(now.timestamp() - time.time())
+        return max(timedelta(milliseconds=1), lease - timedelta(seconds=wrong))
 
     _shorten(by_own_clock)
 
@@ -295,7 +297,7 @@ def end_without_fence() -> None:
             setattr(sqlalchemy, name, _sql_settling.settle)
 
 
-@mutant("an outcome that cannot be written now is dropped", "redis", "server_kill")
+@mutant("an outcome that cannot be written now is dropped", "redis", "reset", "reset", "reset")
 def outcome_dropped() -> None:
     from goscheduler.schedulers._settle import RETRY_UNWRITTEN, Settler
 
