@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from nemesis import Record, play
 from places import Documents
-from scene import PATIENCE, Scene
+from scene import PATIENCE, Scene, pause
 
 from goscheduler import BackgroundScheduler
 from goscheduler.errors import JobLookupError
@@ -78,7 +78,7 @@ def record(
         facts["heal"] = play(scene, faults, Record(folder / "nemesis.jsonl"), calm)
         late = [node.name for node in scene.nodes if not node.until_ready(LEASE + RECOVERY)]
         facts["not_ready"] = late
-        time.sleep(LEASE + RECOVERY)
+        pause(LEASE + RECOVERY)
         scene.stop_client()
         with Onlooker(scene) as onlooker:
             facts["quiet"] = onlooker.quiesce()
@@ -119,7 +119,7 @@ class Onlooker:
         begun = last = time.monotonic()
         started = -1
         while not (quiet := _patiently(self._is_quiet)) and time.monotonic() - last < STANDSTILL:
-            time.sleep(GLANCE)
+            pause(GLANCE)
             now = sum(node.tail.look().started for node in self._scene.nodes)
             if now != started and time.monotonic() - begun < LONGEST:
                 started, last = now, time.monotonic()
@@ -185,7 +185,7 @@ def end_in_good_order(scene: Scene) -> list[str]:
     hanging = [node for node in scene.nodes if not node.until_ended(PATIENCE / 2)]
     for node in hanging:
         node.signal(10)  # SIGUSR1: its log gets the stacks of its threads
-        time.sleep(0.5)
+        pause(0.5)
     return [node.name for node in hanging]
 
 
@@ -196,7 +196,7 @@ def _patiently(ask: Callable[[], T]) -> T:
             return ask()
         except Exception as error:
             failure = error
-            time.sleep(GLANCE)
+            pause(GLANCE)
     raise failure
 
 
