@@ -2,6 +2,9 @@
 
 A hold knows which tokens may be the right one: a renewal that was not answered may have been written or not, so until
 the next answer there are two. Losing is a normal return: somebody has set ``sleepUntil``, and what he wrote stays.
+
+The end of a lock is computed before the store is asked for it. So a process trusts a lock from the moment before the
+request: a late answer shortens the trust, and a process that stood still has lost it when it wakes.
 """
 
 from __future__ import annotations
@@ -22,15 +25,19 @@ _logger = GuardedLogger(logging.getLogger("goscheduler.documents"))
 
 #: A renewal that failed is tried again after this part of the time between two of them.
 SOONER = 4
+#: For which share of its time a lock is trusted. Other processes compare its end with their own clocks, and those may
+#: be ahead of ours by the rest.
+TRUSTED = 0.5
 
 
 class Hold:
     """One document in hand."""
 
-    __slots__ = ("document", "mutex", "over", "renew_at", "tokens")
+    __slots__ = ("asked_at", "document", "mutex", "over", "renew_at", "tokens")
 
-    def __init__(self, document: Document, renew_at: float) -> None:
+    def __init__(self, document: Document, asked_at: float, renew_at: float) -> None:
         self.document = document
+        self.asked_at = asked_at
         self.renew_at = renew_at
         self.tokens = [document.locked_until]
         self.over = False
@@ -54,6 +61,7 @@ class Holds:
         self._clock = clock
         self._lock_duration = lock_duration
         self._tell = tell
+        self._trusted = lock_duration.total_seconds() * TRUSTED
         self._period = lock_duration.total_seconds() / 3
         self._changed = threading.Condition()
         self._holds: set[Hold] = set()
@@ -71,17 +79,30 @@ class Holds:
         if self._thread.is_alive():
             self._thread.join()
 
-    def lock_end(self) -> datetime:
-        """Return until when a lock lasts that is taken now."""
-        return round_up(self._clock.now() + self._lock_duration, self._store.resolution)
-
-    def add(self, document: Document) -> Hold:
-        """Begin to renew the lock of a document."""
-        hold = Hold(document, self._clock.monotonic() + self._period)
+    def take(self) -> Hold | None:
+        """Lock the document that has been due longest, and begin to renew its lock; None if none is due."""
+        asked_at = self._clock.monotonic()
+        document = self._store.lock_next(self._clock.now(), self._lock_end())
+        if document is None:
+            return None
+        hold = Hold(document, asked_at, asked_at + self._period)
         with self._changed:
             self._holds.add(hold)
             self._changed.notify()
         return hold
+
+    def ensure(self, hold: Hold) -> bool:
+        """Tell whether a lock is ours at this moment; it is renewed first if it was asked for too long ago."""
+        with hold.mutex:
+            if hold.over:
+                return False
+            return self._is_trusted(hold) or (self._renewed(hold) and self._is_trusted(hold))
+
+    def _is_trusted(self, hold: Hold) -> bool:
+        return self._clock.monotonic() < hold.asked_at + self._trusted
+
+    def _lock_end(self) -> datetime:
+        return round_up(self._clock.now() + self._lock_duration, self._store.resolution)
 
     def drop(self, hold: Hold) -> None:
         """Renew a lock no more."""
@@ -114,12 +135,12 @@ class Holds:
 
     def _renew(self, hold: Hold) -> None:
         try:
-            kept = self._renewed(hold)
+            with hold.mutex:
+                kept = not hold.over and self._renewed(hold)
         except Exception as error:
             hold.renew_at = self._clock.monotonic() + self._period / SOONER
             self._tell_aside(error, hold.document)
             return
-        hold.renew_at = self._clock.monotonic() + self._period
         if not kept:
             self.drop(hold)
 
@@ -132,16 +153,17 @@ class Holds:
             self._teller.start()
 
     def _renewed(self, hold: Hold) -> bool:
-        with hold.mutex:
-            if hold.over:
-                return False
-            until = self.lock_end()
-            old, hold.tokens = hold.tokens, list(dict.fromkeys([*hold.tokens, until]))
-            for token in old:
-                if self._store.update(hold.document._replace(locked_until=token), until):
-                    hold.tokens = [until]
-                    return True
-            return False
+        """Renew a lock; false if it was taken from us. The caller has the mutex of the hold."""
+        asked_at = self._clock.monotonic()
+        until = self._lock_end()
+        old, hold.tokens = hold.tokens, list(dict.fromkeys([*hold.tokens, until]))
+        for token in old:
+            if self._store.update(hold.document._replace(locked_until=token), until):
+                hold.tokens = [until]
+                hold.asked_at, hold.renew_at = asked_at, asked_at + self._period
+                return True
+        hold.over = True
+        return False
 
     def _renew_for_ever(self) -> None:
         while True:

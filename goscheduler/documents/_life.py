@@ -120,11 +120,11 @@ class Life:
         if not self._opened:
             self._open()
         self._tell_of_malformed()
-        document = self._store.lock_next(self._clock.now(), self._holds.lock_end())
-        if document is None:
+        hold = self._holds.take()
+        if hold is None:
             self._found_nothing()
         else:
-            self._hand_out(document)
+            self._hand_out(hold)
 
     def _has_room(self) -> bool:
         """Wait until one more document may be processed; false if it is time to stop."""
@@ -138,9 +138,8 @@ class Life:
             self._call_hook(self._hooks.on_idle)
         self.stopping.wait(max(self._settings.idle_delay, SHORTEST_IDLE))
 
-    def _hand_out(self, document: Document) -> None:
+    def _hand_out(self, hold: Hold) -> None:
         self.idle = False
-        hold = self._holds.add(document)
         with self._changed:
             self.in_hand += 1
         try:
@@ -148,11 +147,16 @@ class Life:
         except RuntimeError:  # the interpreter is ending, and starts nothing any more
             self._put_down()
             self.stop()
-            self._holds.settle(hold, Ending(round_up(document.sleep_until, self._store.resolution)))
+            self._holds.settle(hold, Ending(round_up(hold.document.sleep_until, self._store.resolution)))
 
     def _process(self, hold: Hold) -> None:
-        """Process one document; on a thread of the pool."""
+        """Process one document, if its lock still is ours; on a thread of the pool."""
         try:
+            if not self._holds.ensure(hold):
+                self._holds.drop(hold)
+                self._logger.warning("Lock of document %s was lost or ran out before processing began; "
+                                     "the document is left to the next look", _name(hold.document))  # fmt: skip
+                return
             self.caller.call(self._hooks.on_document, hold.document.content)
         except BaseException as error:
             self._holds.drop(hold)  # the lock runs out, and the document is processed again

@@ -10,8 +10,8 @@ from goscheduler.codec import CodecError
 from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._kv_groups import Groups, Part, Work, Written, write, write_all
 from goscheduler.jobstores._kv_history import history_entry
-from goscheduler.jobstores._kv_looking import Entry, Looking
-from goscheduler.jobstores._kv_port import Found, Key, Span, unique
+from goscheduler.jobstores._kv_looking import Entry, Looking, Seen
+from goscheduler.jobstores._kv_port import Found, Key, Span, Step, unique
 from goscheduler.jobstores._kv_rows import JobRow, RunRow, group_of, lane_of
 from goscheduler.jobstores._kv_settling import free_next, put_aside, rows_named
 from goscheduler.jobstores._records import zone_text
@@ -45,12 +45,14 @@ class _Told(NamedTuple):
 class Firing:
     """One call of ``fire_due``."""
 
-    def __init__(self, work: Work, looking: Looking, request: FireRequest) -> None:
+    def __init__(self, work: Work, looking: Looking, request: FireRequest, seen: Seen) -> None:
         self._work = work
         self._looking = looking
         self._request = request
+        self._seen = seen
         self.room = dict(request.room)
         self._told: list[_Told] = []
+        self._steps: list[Step] = []
         self._error: Exception | None = None
 
     def fire(self, ours: Sequence[Run] = ()) -> Fired:
@@ -58,7 +60,7 @@ class Firing:
         self._told.append(_Told(ours))
         try:
             for number in range(ROUNDS):
-                entries = self._looking.pick("due", self._request, self.room, luck=self._looking.contended)
+                entries = self._due(number)
                 if not entries:
                     break
                 self._looking.contended = self._fire(entries, number)
@@ -73,6 +75,16 @@ class Firing:
             [told.suspended for told in self._told if told.suspended is not None],
             error=self._error,
         )
+
+    def left(self) -> Seen | None:
+        """Return what there still is to do; None if that has to be looked for."""
+        return None if self._looking.contended or self._error is not None else self._seen.after(self._steps)
+
+    def _due(self, number: int) -> list[Entry]:
+        """Return what is due: as it was seen a moment ago, unless others take it at the same time."""
+        luck = self._looking.contended
+        at_hand = None if number or luck else self._seen.at_hand(self.room)
+        return self._looking.pick("due", self._request, self.room, luck) if at_hand is None else at_hand
 
     def _fire(self, entries: Sequence[Entry], number: int) -> bool:
         """Fire these; true if another look is worth while, because others were quicker."""
@@ -109,6 +121,7 @@ class Firing:
         for part in written.parts:
             told: _Told = part.told
             self._told.append(told)
+            self._steps.append(part.step)
             for run in told.runs:
                 self.room[run.job.executor] -= 1
         if written.error is not None:

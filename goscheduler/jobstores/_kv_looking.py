@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from goscheduler.jobstores._kv_port import KeyValue, Span, name_of, time_of, time_word, word
+from goscheduler.jobstores._kv_port import Key, KeyValue, Span, Step, name_of, time_of, time_word, word
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.runs.plan import AGEING
 from goscheduler.times import instant
 
 #: Who has lost a race takes his pick among so many times what he has room for.
 SPREAD = 8
+#: How many due jobs of a lane a look brings: where there are no more of them, they fire without being looked for again.
+AT_HAND = 16
+#: Entries that call for another look when we have written them.
+_NEWS = frozenset({"ready", "held", "freed", "ending"})
 
 
 class Lane(NamedTuple):
@@ -31,6 +35,10 @@ class Lane(NamedTuple):
     def of(cls, name: str) -> Lane:
         executor, priority, task = name.split(".")
         return cls(name, executor, int(priority), task)
+
+    def has(self, room: Mapping[str, int]) -> bool:
+        """Tell whether its executor has room."""
+        return room.get(name_of(self.executor), 0) > 0
 
 
 class Entry(NamedTuple):
@@ -51,19 +59,90 @@ class Entry(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What there is to do."""
+    """What there is to do, in the lanes of who has asked."""
 
-    job_due: int | None
-    """When the first job is due for which there is room."""
-    run_due: int | None
-    crowded: bool
-    """Whether something is due for which there is no room."""
-    to_end: list[str]
+    end: str
+    """Names of what is due come before this."""
+    due: Mapping[Lane, Sequence[str]]
+    """Lane → the first names of jobs that are due, at most ``AT_HAND``."""
+    later: Mapping[Lane, Sequence[str]]
+    """Lane → the name of the first job that is not due yet, if there is one."""
+    ready: Mapping[Lane, Sequence[str]]
+    """The same of the first pending run, whether it is due or not."""
+    to_end: Sequence[str]
     """Words of the runs that are to be ended."""
     held: bool
     """Whether runs wait for others to end."""
-    stuck: bool
-    """Whether some of them could try, but for others that were let try and have no room."""
+    freed: bool
+    """Whether runs were let try again, and have not been claimed yet."""
+
+    def job_due(self, room: Mapping[str, int]) -> int | None:
+        """Return when the first job is due for which there is room."""
+        return min((time_of(name) for lane, name in self._jobs() if lane.has(room)), default=None)
+
+    def run_due(self, room: Mapping[str, int]) -> int | None:
+        """Return when the first pending run is due for which there is room."""
+        return min((time_of(name) for lane, name in self._runs() if lane.has(room)), default=None)
+
+    def has_due_jobs(self, room: Mapping[str, int]) -> bool:
+        """Tell whether a job is due for which there is room."""
+        return any(name < self.end for lane, name in self._jobs() if lane.has(room))
+
+    def has_due_runs(self, room: Mapping[str, int]) -> bool:
+        """Tell whether a pending run is due for which there is room."""
+        return any(name < self.end for lane, name in self._runs() if lane.has(room))
+
+    def crowded(self, room: Mapping[str, int]) -> bool:
+        """Tell whether something is due for which there is no room."""
+        return any(name < self.end for lane, name in (*self._jobs(), *self._runs()) if not lane.has(room))
+
+    def stuck(self, room: Mapping[str, int]) -> bool:
+        """Tell whether runs that wait could try, but for others that were let try and have no room."""
+        crowded = any(name < self.end for lane, name in self._runs() if not lane.has(room))
+        return self.held and self.freed and crowded
+
+    def at_hand(self, room: Mapping[str, int]) -> list[Entry] | None:
+        """Return the jobs that are due, as ``pick`` would; None if not enough of them were seen."""
+        found: list[Entry] = []
+        for executor, count in room.items():
+            lanes = [lane for lane in self.due if lane.executor == word(executor)]
+            names = [self.due[lane] for lane in lanes]
+            if any(AT_HAND <= len(some) < count for some in names):
+                return None
+            found += sorted(_entries(lanes, names), key=lambda entry: entry.rank)[: max(0, count)]
+        return sorted(found, key=lambda entry: entry.rank)
+
+    def after(self, steps: Iterable[Step]) -> Seen | None:
+        """Return what there is to do when steps of ours are written; None if that has to be looked for."""
+        deleted: set[Key] = set()
+        created: dict[str, list[str]] = {lane.name: [] for lane in self.due}
+        for step in steps:
+            deleted.update(step.deleted)
+            for kind, *place in step.created:
+                if kind in _NEWS or (kind == "due" and place[0] not in created):
+                    return None
+                if kind == "due":
+                    created[place[0]].append(place[1])
+        if any(len(names) >= AT_HAND for names in self.due.values()):
+            return None
+        due, later = {}, {}
+        for lane in self.due:
+            names = sorted([*self.due[lane], *self.later[lane], *created[lane.name]])
+            names = [name for name in names if ("due", lane.name, name) not in deleted]
+            due[lane] = [name for name in names if name < self.end]
+            later[lane] = names[len(due[lane]) :][:1]
+        return self._replace(due=due, later=later)
+
+    def _jobs(self) -> Iterator[tuple[Lane, str]]:
+        """Yield the first job of each lane."""
+        for lane, names in self.due.items():
+            for name in (*names, *self.later[lane])[:1]:
+                yield lane, name
+
+    def _runs(self) -> Iterator[tuple[Lane, str]]:
+        for lane, names in self.ready.items():
+            for name in names:
+                yield lane, name
 
 
 class Looking:
@@ -86,23 +165,24 @@ class Looking:
         """Know nothing any more."""
         self._lanes, self._ensured = [], set()
 
-    def look(self, request: FireRequest, room: Mapping[str, int]) -> Seen:
+    def look(self, request: FireRequest) -> Seen:
         """Return what there is to do: one call, unless there are lanes that are not known yet."""
         owner = word(request.owner)
+        end = time_word(instant(request.now) + 1)
         while True:
             lanes = [lane for lane in self._lanes if _concerns(lane, request)]
             spans = [Span(("lanes",)), Span.of_prefix(("ending",), owner), Span(("held",), 1), Span(("freed",), 1)]
-            spans += [Span((kind, lane.name), 1) for kind in ("due", "ready") for lane in lanes]
+            spans += [Span(("due", lane.name), AT_HAND, "", end) for lane in lanes]
+            spans += [Span(("due", lane.name), 1, end) for lane in lanes]
+            spans += [Span(("ready", lane.name), 1) for lane in lanes]
             known, ending, held, freed, *heads = self._server.names(spans)
             if known == [lane.name for lane in self._lanes]:
                 break
             self._lanes = [Lane.of(name) for name in known]
-        free = {word(executor): count for executor, count in room.items()}
-        now = instant(request.now)
-        jobs, jobs_crowded = _first(lanes, heads[: len(lanes)], free, now)
-        runs, runs_crowded = _first(lanes, heads[len(lanes) :], free, now)
+        count = len(lanes)
+        due, later, ready = (dict(zip(lanes, heads[at : at + count], strict=True)) for at in (0, count, 2 * count))
         to_end = [name.partition(".")[2] for name in ending]
-        return Seen(jobs, runs, jobs_crowded or runs_crowded, to_end, bool(held), bool(held and freed and runs_crowded))
+        return Seen(end, due, later, ready, to_end, bool(held), bool(freed))
 
     def pick(self, kind: str, request: FireRequest, room: Mapping[str, int], luck: bool) -> list[Entry]:
         """Return what is due, the lowest rank first, no more than there is room for.
@@ -140,15 +220,6 @@ def _concerns(lane: Lane, request: FireRequest) -> bool:
     """Tell whether who asks can run what is in a lane."""
     known = not lane.task or lane.task in map(word, request.tasks)
     return known and any(lane.executor == word(executor) for executor in request.room)
-
-
-def _first(
-    lanes: Sequence[Lane], heads: Sequence[Sequence[str]], free: Mapping[str, int], now: int
-) -> tuple[int | None, bool]:
-    """Return when the first is due for which there is room, and whether one is due for which there is none."""
-    times = [(lane, time_of(names[0])) for lane, names in zip(lanes, heads, strict=True) if names]
-    first = min((time for lane, time in times if free[lane.executor] > 0), default=None)
-    return first, any(time <= now for lane, time in times if free[lane.executor] <= 0)
 
 
 def _entries(lanes: Sequence[Lane], names: Sequence[Iterable[str]]) -> list[Entry]:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.codec import CodecError
-from goscheduler.errors import StoreUnavailable
+from goscheduler.errors import JobLookupError, StoreUnavailable
 from goscheduler.jobstores._kv_firing import Claiming, Firing, tell_to_end
 from goscheduler.jobstores._kv_groups import Doubts, Groups, Part, Work, attempts, commit, overtaken, write, write_all
 from goscheduler.jobstores._kv_history import dead_letters, history, history_entry, prune
@@ -29,7 +29,7 @@ from goscheduler.jobstores._records import Records
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
 from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import UTC, from_instant
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -128,41 +128,42 @@ class KeyValueJobStore(BaseJobStore):
         fired = Fired(self._work.doubts.resolve(self._server, request.now))
         room: Mapping[str, int] = request.room
         try:
-            seen = self._looking.look(request, room)
-            if seen.job_due is not None and seen.job_due <= instant(request.now):
-                firing = Firing(self._work, self._looking, request)
+            seen = self._looking.look(request)
+            if seen.has_due_jobs(room):
+                firing = Firing(self._work, self._looking, request, seen)
                 fired, room = firing.fire(fired.runs), firing.room
-                seen = self._looking.look(request, room)
+                seen = firing.left() or self._looking.look(request)
         except StoreUnavailable as error:
             if not any(fired):
                 raise
             return fired._replace(error=error)  # what is ours already has to be handed over
         self._poll.found(bool(fired.runs))
         self._seen = request._replace(room=room), seen
-        return fired._replace(next_due=_time(seen.job_due), more=seen.crowded)
+        return fired._replace(next_due=_time(seen.job_due(room)), more=seen.crowded(room))
 
     def claim_runs(self, request: FireRequest) -> Claimed:
-        seen = self._seen_just_now(request)
+        seen, room = self._seen_just_now(request), request.room
         to_end = self._to_end(seen.to_end)
-        if not seen.stuck and (seen.run_due is None or seen.run_due > instant(request.now)):
-            return Claimed((), _time(seen.run_due), seen.crowded or seen.held, to_end)
+        if not seen.stuck(room) and not seen.has_due_runs(room):
+            return Claimed((), _time(seen.run_due(room)), seen.crowded(room) or seen.held, to_end)
         claiming = Claiming(self._work, self._looking, request)
+        room = claiming.room
         try:
             claiming.claim()
-            seen = self._looking.look(request, claiming.room)
-            if seen.stuck and claiming.pass_on():
+            seen = self._looking.look(request)
+            if seen.stuck(room) and claiming.pass_on():
                 claiming.claim()
-                seen = self._looking.look(request, claiming.room)
+                seen = self._looking.look(request)
             to_end = self._to_end(seen.to_end)
         except StoreUnavailable as error:
             return Claimed(claiming.claimed, to_end=to_end, error=error)
-        return Claimed(claiming.claimed, _time(seen.run_due), seen.crowded or seen.held, to_end)
+        return Claimed(claiming.claimed, _time(seen.run_due(room)), seen.crowded(room) or seen.held, to_end)
 
     def _seen_just_now(self, request: FireRequest) -> Seen:
         """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
         seen, self._seen = self._seen, None
         same = seen is not None and seen[0]._replace(plan=request.plan) == request
-        return seen[1] if seen is not None and same else self._looking.look(request, request.room)
+        return seen[1] if seen is not None and same else self._looking.look(request)
 
     def _to_end(self, names: Sequence[str]) -> list[tuple[Run, str]]:
         rows = rows_named(self._work, names) if names else []
@@ -178,8 +179,16 @@ class KeyValueJobStore(BaseJobStore):
             self._ring()
         return [by_run[run.id, run.fence] for run in settling.refused]
 
-    def add_run(self, run: Run) -> None:
-        self._add_run(run, Part)
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        def begin() -> Part:
+            part = Part()
+            if must_exist:
+                if not self._jobs.existing({run.job.id}):
+                    raise JobLookupError(run.job.id)
+                part.step.check(("jobs", word(run.job.id)))
+            return part
+
+        self._add_run(run, begin)
 
     def _add_run(self, run: Run, begin: Callable[[], Part | None]) -> bool:
         """Write a pending run together with what ``begin`` returns; false if that is nothing."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
-from goscheduler.errors import InvalidArgument
+from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores._mongodb_documents import (
     FLIGHT,
     LIVE,
@@ -107,10 +107,15 @@ class Runs:
             self._logger.error("Run %s is kept and cannot be run: %s", entry.get("id"), error)
             return None
 
-    def add(self, run: Run) -> None:
-        """Add a pending run to the document of its job; there need not be such a job."""
+    def add(self, run: Run, must_exist: bool = False) -> None:
+        """Add a pending run to the document of its job; there need not be such a job unless it ``must_exist``.
+
+        :raises JobLookupError: if there is none and it must exist
+        """
 
         def edit(document: Document | None) -> Document:
+            if must_exist and (document is None or not document["here"]):
+                raise JobLookupError(run.job.id)
             before: Document = {"_id": run.job.id, "here": False} if document is None else document
             runs: Sequence[Document] = before.get("runs", ())
             if len(runs) >= MOST_RUNS:

@@ -103,10 +103,11 @@ function steps.settle()
   return encode({refused = refused, touched = touched_runs})
 end
 
--- Single runs: add_run id job text lane due fence firing limits
+-- Single runs: add_run id job text lane due fence firing limits must_exist
 
 function steps.add_run()
   local run_id = ARGV[5]
+  if ARGV[13] == '1' and call('HEXISTS', P .. 'jobs', ARGV[6]) == 0 then return 'gone' end
   call('HSET', P .. 'runs', run_id, ARGV[7])
   become_pending(run_id, {ARGV[6], ARGV[8], ARGV[9], '', ARGV[10], '', '', '', ARGV[11], '', ARGV[12]})
   finish()

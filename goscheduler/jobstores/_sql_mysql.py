@@ -45,7 +45,7 @@ from goscheduler.jobstores._sql_dialects import CALL_SECONDS, CONNECT_SECONDS, D
 from goscheduler.jobstores._sql_listening import Hearing
 from goscheduler.jobstores._sql_rows import HEAD, with_heads
 from goscheduler.jobstores._sql_tables import Tables
-from goscheduler.jobstores._sql_watching import View, Watcher
+from goscheduler.jobstores._sql_watching import PackedView, Watcher
 
 if TYPE_CHECKING:
     from goscheduler.jobstores._sql_looking import Looking
@@ -112,7 +112,7 @@ class MySQL(Dialect):
     def listen(
         self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
     ) -> Hearing | None:
-        watcher = Watcher(engine, View, WATCH_EVERY, looking, wake, warn)
+        watcher = Watcher(engine, PackedView, WATCH_EVERY, looking, wake, warn)
         watcher.start()
         return watcher
 

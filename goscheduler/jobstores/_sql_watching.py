@@ -8,12 +8,13 @@ and seen itself, wakes anybody.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection, Engine
 
 from goscheduler.jobstores._sql_listening import Hearing
+from goscheduler.jobstores._sql_looking import unpacked
 
 if TYPE_CHECKING:
     from goscheduler.jobstores._sql_looking import Answer, Looking
@@ -23,35 +24,54 @@ END_WITHIN = 10.0
 
 
 class View:
-    """What is to be seen on one connection."""
+    """What is to be seen on one connection.
+
+    The driver is asked, and not SQLAlchemy, which takes as long as the driver for it.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._dialect = connection.dialect
         driver: Any = connection.connection
-        self._driver = driver.dbapi_connection
-        self._dialect.set_isolation_level(self._driver, "AUTOCOMMIT")  # or it would see what it saw at first, for ever
+        # Or it would see what it saw at first, for ever.
+        self._dialect.set_isolation_level(driver.dbapi_connection, "AUTOCOMMIT")
+        self._cursor = driver.dbapi_connection.cursor()
         self._last: Answer | None = None
         self._statement: tuple[str, Any] = ("", ())
 
     def look(self, seen: Answer) -> Answer:
         """Return what is answered now to the question that had the answer ``seen``."""
         if not self._is_about(seen):
-            self._statement = seen.question.as_statement(self._dialect, seen.owner)
-        self._last = seen._replace(row=self._row(*self._statement))
+            self._statement = self._put(seen)
+        self._last = seen._replace(row=self._answered(self._row(*self._statement)))
         return self._last
+
+    def _put(self, seen: Answer) -> tuple[str, Any]:
+        """Return the question as the driver takes it."""
+        return seen.question.as_statement(self._dialect, seen.owner)
+
+    def _answered(self, row: Sequence[Any]) -> Sequence[Any]:
+        """Return the answer to it."""
+        return row
 
     def _is_about(self, seen: Answer) -> bool:
         """Tell whether the same was asked here last."""
         return self._last is not None and self._last.question is seen.question and self._last.owner == seen.owner
 
     def _row(self, statement: str, parameters: Any = ()) -> Any:
-        # Not by SQLAlchemy, which takes as long as the driver for it.
-        cursor = self._driver.cursor()
-        try:
-            cursor.execute(statement, parameters)
-            return cursor.fetchone()
-        finally:
-            cursor.close()
+        self._cursor.execute(statement, parameters)
+        return self._cursor.fetchone()
+
+
+class PackedView(View):
+    """The same of a server whose driver is written in Python, and takes long for every parameter and every column."""
+
+    def _put(self, seen: Answer) -> tuple[str, Any]:
+        statement, parameters = seen.question.packed().as_statement(self._dialect, seen.owner)
+        fill_in = getattr(self._cursor, "mogrify", None)  # by the driver, which knows how this connection quotes
+        return (statement, parameters) if fill_in is None else (fill_in(statement, parameters), None)
+
+    def _answered(self, row: Sequence[Any]) -> Sequence[Any]:
+        return unpacked(row[0])
 
 
 class FileView(View):
@@ -83,8 +103,11 @@ class Watcher(Hearing):
         self._outdated: Answer | None = None
         """The answer that the loop was woken for: it will ask again before it rests."""
         self._watching = False
+        self._rest = threading.Lock()
+        """Held until the thread is to end: to wait for it takes less than for an event, and is most of the work."""
 
     def start(self) -> bool:
+        self._rest.acquire()
         self._thread.start()
         return True
 
@@ -93,7 +116,9 @@ class Watcher(Hearing):
 
     def stop(self) -> None:
         """End the thread, and wait for it: SQLite tidies up when the last connection to a file is closed."""
-        super().stop()
+        if not self._stopped.is_set():
+            super().stop()
+            self._rest.release()
         if self._thread is not threading.current_thread():
             self._thread.join(END_WITHIN)
 
@@ -104,7 +129,7 @@ class Watcher(Hearing):
             view = self._view(connection)
             self._watching, self._silent = True, False
             try:
-                while not self._stopped.wait(self._pause):
+                while not self._rest.acquire(timeout=self._pause):
                     self._compare(view)
             finally:
                 self._watching = False

@@ -17,6 +17,7 @@ method             what it writes                                               
 ``claim_runs``     owner and fence of pending runs                                       the same
 ``settle``         the end of a run, its record, its follow-up; refused if fenced out    the record is the truth
 ``edit_job``       a job as a pure function has changed it                               nothing
+``add_run``        a pending run, if its job is there                                    nothing
 ``take_dead_...``  a pending run in place of a dead letter, or its end                   nothing
 ``cancel_run``     the end of a pending run, or a wish to the owner of a live one        nothing
 ``take_back_...``  such a wish, forgotten                                                nothing
@@ -195,9 +196,15 @@ class BaseJobStore(ABC):
         """Write how runs ended, and return the ends that are refused because the run was handed out again since."""
         return self._runs.settle(settlements)
 
-    def add_run(self, run: Run) -> None:
-        """Add a pending run that did not come from a firing."""
-        self._runs.ask_for(run)
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        """Add a pending run that did not come from a firing.
+
+        :raises JobLookupError: if its job ``must_exist``, and is gone when the run is written
+        """
+        with self._runs.lock:
+            if must_exist and self.lookup_job(run.job.id) is None:
+                raise JobLookupError(run.job.id)
+            self._runs.ask_for(run)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         """Remove the pending runs of one job or of all; false if there were none."""

@@ -297,10 +297,10 @@ class MongoDBJobStore(BaseJobStore):
             self._seen = None
         return refused
 
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
         self._seen = None
         with deadline():
-            self._runs_at_hand.add(run)
+            self._runs_at_hand.add(run, must_exist)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         with deadline():

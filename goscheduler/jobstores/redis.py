@@ -256,8 +256,9 @@ class RedisJobStore(BaseJobStore):
         self._desk.forget_what_was_seen()
         return refused
 
-    def add_run(self, run: Run) -> None:
-        self._write("add_run", run.id, *self._rows.pending(run))
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        if self._write("add_run", run.id, *self._rows.pending(run), int(must_exist)) == "gone":
+            raise JobLookupError(run.job.id)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         return int(self._link.step("discard", None, job_id or "", "0")) > 0

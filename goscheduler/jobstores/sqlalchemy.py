@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from goscheduler.codec import CodecError
-from goscheduler.errors import InvalidArgument, StoreUnavailable
+from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable
 from goscheduler.jobstores import _sql_history
 from goscheduler.jobstores._answers import SettledInPart
 from goscheduler.jobstores._polling import Poll
@@ -253,8 +253,12 @@ class SQLAlchemyJobStore(StoredJobs):
         except (NotAsExpectedError, RowsHeldError):
             return self._database.write(end)
 
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        there = self._locking(select(self._tables.jobs.c.id).where(self._tables.jobs.c.id == run.job.id))
+
         def add(work: Work) -> None:
+            if must_exist and work.connection.execute(there).first() is None:
+                raise JobLookupError(run.job.id)
             self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
             self._dialect.notify(work.connection, self._tables)
 

@@ -1,8 +1,7 @@
 """A job store in ZooKeeper 3.5 or later, through kazoo.
 
-ZooKeeper lists all children of a node or none, so no node has many: what is kept by time stands two levels deep, under
-the day and the quarter of an hour, and what is kept by name, under the first digit of a digest of it. Nodes that only
-hold others are made when they are needed, and those for times that have passed are taken away again.
+What stands where is told in ``_zookeeper_places``. Nodes that only hold others are made when they are needed, and those
+for times other than the present are taken away when they are empty.
 
 Every call has a deadline and is made once. An owner is lost when the server has not seen him renew his lease for its
 length, by the server's own clock. Ephemeral nodes would not do: they vanish with a session, which may end long before
@@ -11,14 +10,13 @@ the lease, while the process and its runs go on.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kazoo.client import KazooClient, KazooState  # type: ignore[import-untyped]
+from kazoo.client import KazooClient  # type: ignore[import-untyped]
 from kazoo.exceptions import (  # type: ignore[import-untyped]
     AuthFailedError,
     BadVersionError,
@@ -34,10 +32,13 @@ from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-un
 from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 from kazoo.security import make_digest_acl  # type: ignore[import-untyped]
 
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step
 from goscheduler.jobstores._kv_store import KeyValueJobStore
 from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path, read_url
+from goscheduler.jobstores._zookeeper_bell import BellWatch
+from goscheduler.jobstores._zookeeper_places import BY_DIGEST, BY_FIRST_WORD, BY_TIME, Places, is_of_now, may_hold
 from goscheduler.refs import maybe_ref
 
 if TYPE_CHECKING:
@@ -50,15 +51,12 @@ ANSWER_WITHIN = 7.0
 SESSION = 4.0
 EXAMPLE = "zookeeper://localhost:2181/goscheduler"
 
-#: Folders by how their names are spread over nodes; all others are one node each.
-BY_TIME = frozenset({"due", "ready", "finished", "history"})
-BY_DIGEST = frozenset({"jobs", "lives", "runs", "dead", "groups", "paused"})
-BY_FIRST_WORD = frozenset({"owned"})
-#: How many digits of a time name the upper node (28 hours), and how many both nodes (17 minutes).
-UPPER, LOWER = 7, 9
+#: How many nodes are listed along with a folder, because the last walk led to them.
+AHEAD = 4
 #: How often a step is tried again because a node that should hold others was taken away meanwhile.
 PATIENCE = 8
 _CLOCK: Key = ("clock",)
+_NOT_LET_IN = "ZooKeeper does not let this user in; check user and password"
 _LOST = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError)
 
 
@@ -113,17 +111,20 @@ class _ZooKeeper:
 
     def __init__(self, client: Any, root: str, closes: bool, connect_args: dict[str, Any]) -> None:
         self._given = client
-        self._root = root
+        self._places = Places(root)
+        self.path = self._places.path
         self._closes = closes
         self._connect_args = connect_args
         self._client: Any = None
         self._holders: set[str] = set()
         """Nodes that hold others and are there, as far as we know."""
-        self._listening: list[_BellWatch] = []
+        self._walks: dict[str, Sequence[str]] = {}
+        """Folder of what is kept by time → the nodes below it that were listed first the last time."""
+        self._listening: list[BellWatch] = []
 
     def open(self) -> None:
         self._client = self._given if self._given is not None else self._new_client()
-        self._holders = set()
+        self._holders, self._walks = set(), {}
         if not self._client.connected:
             try:
                 self._client.start(timeout=CONNECT_WITHIN)
@@ -132,6 +133,7 @@ class _ZooKeeper:
                 hosts = ", ".join(f"{host}:{port}" for host, port in self._client.hosts)
                 raise StoreUnavailable(f"no ZooKeeper answers at {hosts}") from error
         try:
+            self._answer(self._client.ensure_path_async(self._places.root))
             for key in (BELL, _CLOCK):
                 self.ensure(key)
         except GoSchedulerError:
@@ -173,15 +175,23 @@ class _ZooKeeper:
         return self._answers([self._connected.get_async(path) for path in paths])
 
     def names(self, spans: Sequence[Span]) -> list[list[str]]:
-        tops = self._answers([self._connected.get_children_async(self._folder(span.folder)) for span in spans])
-        return [self._names(span, sorted(top or ())) for span, top in zip(spans, tops, strict=True)]
+        # Most walks lead where the last one led: all nodes on the way are listed at once, not one after another.
+        folders = [self._places.folder(span.folder) for span in spans]
+        paths = dict.fromkeys([*folders, *(path for folder in folders for path in self._walks.get(folder, ()))])
+        listed = dict(zip(paths, self._children(list(paths)), strict=True))
+        walks: dict[str, dict[str, None]] = {}
+        names = [
+            self._by_time(span, folder, listed, walks.setdefault(folder, {}))
+            if span.folder[0] in BY_TIME
+            else self._by_name(span, folder, sorted(listed[folder]))
+            for span, folder in zip(spans, folders, strict=True)
+        ]
+        self._walks.update({folder: list(walk)[:AHEAD] for folder, walk in walks.items()})
+        return names
 
-    def _names(self, span: Span, top: list[str]) -> list[str]:
+    def _by_name(self, span: Span, folder: str, top: list[str]) -> list[str]:
         """Return the names of a span, whose folder holds ``top``."""
-        folder = self._folder(span.folder)
         kind = span.folder[0]
-        if kind in BY_TIME:
-            return self._by_time(span, folder, top)
         if kind in BY_DIGEST or kind in BY_FIRST_WORD:
             if kind in BY_FIRST_WORD and span.first.endswith("."):
                 top = [name for name in top if name == span.first[:-1]]
@@ -191,17 +201,23 @@ class _ZooKeeper:
             top = sorted(name for names in held for name in names)
         return [name for name in top if span.has(name)][: span.limit]
 
-    def _by_time(self, span: Span, folder: str, uppers: list[str]) -> list[str]:
+    def _by_time(
+        self, span: Span, folder: str, listed: dict[str, list[str]], walk: dict[str, None]
+    ) -> list[str]:
+        """Return the names of a span; ``listed`` nodes are not asked for, and the ``walk`` gets those that were met."""
         found: list[str] = []
-        for upper in [name for name in uppers if _may_hold(name, span)]:
-            (lowers,) = self._children([f"{folder}/{upper}"])
-            if not lowers:
-                self._sweep(f"{folder}/{upper}")
-            for lower in [name for name in sorted(lowers) if _may_hold(upper + name, span)]:
-                (names,) = self._children([f"{folder}/{upper}/{lower}"])
-                if not names:
-                    self._sweep(f"{folder}/{upper}/{lower}")
-                found += sorted(filter(span.has, names))
+
+        def held_by(bucket: str, path: str) -> list[str]:
+            walk[path] = None
+            if path not in listed:
+                (listed[path],) = self._children([path])
+            if not listed[path] and not is_of_now(bucket, SYSTEM_CLOCK.now()):
+                self._sweep(path)
+            return sorted(listed[path])
+
+        for upper in [name for name in sorted(listed[folder]) if may_hold(name, span)]:
+            for lower in [name for name in held_by(upper, f"{folder}/{upper}") if may_hold(upper + name, span)]:
+                found += filter(span.has, held_by(upper + lower, f"{folder}/{upper}/{lower}"))
                 if span.limit is not None and len(found) >= span.limit:
                     return found[: span.limit]
         return found
@@ -220,13 +236,36 @@ class _ZooKeeper:
     # Writing
 
     def commit(self, step: Step) -> bool:
+        lacking = ""
         for _ in range(PATIENCE):
-            self._need_holders(step.created)
-            lacking = self._commit(step)
-            if not isinstance(lacking, str):
-                return lacking
-            self._holders.discard(lacking)
-        return False
+            made = self._make_holders(step.created)
+            done = self._commit(step)
+            if done is True:
+                self._holders.update(made)
+            if not isinstance(done, str):
+                return done
+            lacking = done
+            self._prepare_again(lacking, made.values())
+        raise StoreUnavailable(f"{lacking} is swept away by others all the time")
+
+    def _make_holders(self, keys: Iterable[Key]) -> dict[str, Any]:
+        """Ask for nodes to hold some keys; return them with promises.
+
+        Nobody waits for these: the server does what one client asks in the order in which it is asked.
+        """
+        needed: set[str] = set()
+        for key in keys:
+            if key[0] != "members":  # which their group holds
+                needed.update(self._places.above(self.path(key)))
+        return {holder: self._connected.create_async(holder) for holder in sorted(needed - self._holders)}
+
+    def _prepare_again(self, lacking: str, promises: Iterable[Any]) -> None:
+        """Forget that a node is there, and all above it, which may be gone too."""
+        self._holders.difference_update([lacking, *self._places.above(lacking)])
+        for promise in promises:
+            with suppress(NodeExistsError, NoNodeError):
+                self._answer(promise)  # or nobody would hear that it was refused
+        self._answer(self._connected.ensure_path_async(self._places.root))
 
     def _commit(self, step: Step) -> bool | str:
         """Return whether it was done; or the node that should hold another and does not exist."""
@@ -254,27 +293,15 @@ class _ZooKeeper:
                     return created[index].rpartition("/")[0]
                 if isinstance(result, _LOST):
                     return False
+                if isinstance(result, NoAuthError):
+                    raise GoSchedulerError(_NOT_LET_IN) from result
                 raise GoSchedulerError(f"ZooKeeper refused: {type(result).__name__}") from result
         return True
 
     def ensure(self, key: Key) -> None:
-        self._need_holders([key])
-        with suppress(NodeExistsError):
-            self._answer(self._connected.create_async(self.path(key), b""))
-
-    def _need_holders(self, keys: Iterable[Key]) -> None:
-        """See to it that there are nodes to hold some keys; all are asked for before the first is waited for."""
-        needed = {self.path(key).rpartition("/")[0] for key in keys if key[0] != "members"} - self._holders
-        for _ in range(PATIENCE):
-            promises = {holder: self._connected.ensure_path_async(holder) for holder in needed}
-            for holder, promise in promises.items():
-                with suppress(NoNodeError):  # somebody has swept away a node above it after it was made
-                    self._answer(promise)
-                    self._holders.add(holder)
-            needed -= self._holders
-            if not needed:
-                return
-        raise StoreUnavailable(f"{min(needed)} is swept away by others all the time")
+        step = Step()
+        step.create(key)
+        self.commit(step)  # which is refused if it is there
 
     def set(self, key: Key, value: str) -> int:
         """Overwrite a value, and return the server's time of that in milliseconds."""
@@ -283,7 +310,7 @@ class _ZooKeeper:
     # Others
 
     def listen(self, heard: Callable[[str], None]) -> None:
-        watch = _BellWatch(self._connected, self.path(BELL), heard)
+        watch = BellWatch(self._connected, self.path(BELL), heard)
         self._listening.append(watch)
         try:
             self._answer(watch.begin())
@@ -291,22 +318,6 @@ class _ZooKeeper:
             self._listening.remove(watch)
             watch.end()
             raise
-
-    def path(self, key: Key) -> str:
-        """Return where a key stands."""
-        kind, name = key[0], key[-1]
-        if kind == "members":
-            return f"{self.path(('groups', key[1]))}/{name}"
-        folder = self._folder(key[:-1]) if len(key) > 1 else self._root
-        if kind in BY_TIME:
-            return f"{folder}/{name[:UPPER]}/{name[UPPER:LOWER]}/{name}"
-        first = name.partition(".")[0] if kind != "groups" else name
-        if kind in BY_DIGEST:
-            return f"{folder}/{hashlib.sha256(first.encode()).hexdigest()[:1]}/{name}"
-        return f"{folder}/{first}/{name}" if kind in BY_FIRST_WORD else f"{folder}/{name}"
-
-    def _folder(self, folder: Key) -> str:
-        return self.path(("groups", folder[1])) if folder[0] == "members" else "/".join((self._root, *folder))
 
     @property
     def _connected(self) -> Any:
@@ -320,12 +331,12 @@ class _ZooKeeper:
     def _answers(self, promises: Sequence[Any]) -> list[Any]:
         """Return all answers; None for a node that does not exist."""
         answers = []
-        for promise in promises:
+        for promise in reversed(promises):  # who waits for the last of them is woken once
             try:
                 answers.append(self._answer(promise))
             except NoNodeError:
                 answers.append(None)
-        return answers
+        return answers[::-1]
 
     def _answer(self, promise: Any) -> Any:
         try:
@@ -333,45 +344,9 @@ class _ZooKeeper:
         except _LOST:
             raise
         except (NoAuthError, AuthFailedError) as error:
-            raise GoSchedulerError("ZooKeeper does not let this user in; check user and password") from error
+            raise GoSchedulerError(_NOT_LET_IN) from error
         except (KazooException, KazooTimeoutError) as error:
             raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
-
-
-class _BellWatch:
-    """Watches a node, across lost connections. kazoo's own watch waits for its first answer without a deadline."""
-
-    def __init__(self, client: Any, path: str, heard: Callable[[str], None]) -> None:
-        self._client, self._path, self._heard = client, path, heard
-        self._going_on = True
-
-    def begin(self) -> Any:
-        """Watch from now on; return the promise of the first answer."""
-        self._client.add_listener(self._connection_changed)
-        promise = self._ask()
-        promise.rawlink(self._answered)
-        return promise
-
-    def end(self) -> None:
-        self._going_on = False
-        self._client.remove_listener(self._connection_changed)
-
-    def _ask(self) -> Any:
-        return self._client.get_async(self._path, watch=self._changed)  # which the server calls once
-
-    def _connection_changed(self, state: str) -> None:
-        if state == KazooState.CONNECTED:  # the server may have forgotten the watch
-            self._changed()
-
-    def _changed(self, _event: Any = None) -> None:
-        if self._going_on:
-            self._ask().rawlink(self._answered)
-
-    def _answered(self, promise: Any) -> None:
-        if self._going_on and promise.successful():
-            self._heard(promise.value[0].decode("utf-8", "replace"))
-        elif self._going_on and isinstance(promise.exception, NoNodeError):
-            self._client.exists_async(self._path, watch=self._changed)
 
 
 class _ServerClock:
@@ -420,11 +395,6 @@ class _ServerClock:
         step = Step()
         step.delete(("owners", name))
         self._server.commit(step)
-
-
-def _may_hold(bucket: str, span: Span) -> bool:
-    """Tell whether names that begin so can be in a span."""
-    return f"{bucket}~" >= span.first and (span.last is None or bucket < span.last)
 
 
 def _found(value: bytes, status: Any) -> Found:

@@ -105,6 +105,8 @@ class Engine:
         self._clocks: tuple[datetime, float] | None = None
         self._tasks_at_start = self.tasks.edition
         self._tasks_seen: dict[str, tuple[object, ...]] = {}
+        self.new_executors: dict[str, set[str]] = {}
+        """Store → executors that came while it did not answer: its suspended jobs that name them can be released."""
         self.revoked = set()
         self.hungry = False
         self._lock = threading.Lock()
@@ -178,12 +180,16 @@ class Engine:
                 self.tell([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
 
     def release_known_tasks(self, alias: str, store: BaseJobStore) -> None:
-        """Let the jobs of a store fire again whose function can be found since this was called for the last time."""
+        """Let the jobs of a store fire again whose function or executor has come since the store last answered."""
         # Read before looking and noted after it: neither a task that comes meanwhile nor a store that raises is missed.
         edition = self.tasks.edition
         if self._tasks_seen.get(alias, self._tasks_at_start) != edition:
             self.release_suspended(alias, store, self._is_known_by_now)
             self._tasks_seen[alias] = edition
+        if alias in self.new_executors:
+            executors = self.new_executors[alias]
+            self.release_suspended(alias, store, lambda job, _: job.executor in executors)
+            del self.new_executors[alias]
 
     def _is_known_by_now(self, job: Job, reason: str) -> bool:
         temporary = reason.startswith((FOREIGN, IMPORTING)) if job.task is None else reason == unknown_task(job.task)

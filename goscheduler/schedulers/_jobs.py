@@ -14,7 +14,15 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, TransientJobError, shown
+from goscheduler.errors import (
+    ConflictingIdError,
+    JobLookupError,
+    NeverFires,
+    TransientJobError,
+    described,
+    shown,
+    survivable,
+)
 from goscheduler.events import EventCode, JobEvent, SchedulerEvent
 from goscheduler.options import DEFAULTS, JobOptions, check_name_of, filled_in
 from goscheduler.schedulers._pending import Addition, WaitingRoom, add_waiting
@@ -209,9 +217,18 @@ class Jobs:
         self._engine.tell([SchedulerEvent(EventCode.ALL_JOBS_REMOVED, jobstore)])
 
     def release_suspended(self, executor: str) -> None:
-        """Let suspended jobs fire again whose executor has come."""
+        """Let suspended jobs fire again whose executor has come; in a store that does not answer, when it does."""
         for alias, store in self._engine.stores.items():
-            self._engine.release_suspended(alias, store, lambda job, _: executor == job.executor)
+            try:
+                self._engine.release_suspended(alias, store, lambda job, _: executor == job.executor)
+            except BaseException as error:
+                if not survivable(error):
+                    raise
+                self._engine.new_executors.setdefault(alias, set()).add(executor)
+                self._engine.logger.warning(
+                    'Job store "%s" does not answer: %s; its jobs for executor "%s" are looked for when it does',
+                    alias, described(error), executor,
+                )
 
     def release_all_suspended(self, patience: Patience) -> None:
         """Let all suspended jobs fire again, at the start."""

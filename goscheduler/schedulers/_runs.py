@@ -39,7 +39,7 @@ class Runs:
         if job is None or job._jobstore_alias is None:
             raise JobLookupError(job_id)
         run = asked_for(job, self._engine.new_run_id(), self._engine.clock.now())
-        self._engine.stores[job._jobstore_alias].add_run(run)
+        self._engine.stores[job._jobstore_alias].add_run(run, must_exist=True)
         self._wake()
         return run.id
 

@@ -388,6 +388,19 @@ class StoreContract(HistoryContract, OwnerContract):
         assert (run.id, run.owner, run.source) == ("run-1", "owner-1", Source.MANUAL)
         assert run.fence > 0
 
+    def test_a_run_that_is_asked_for_when_its_job_is_gone_is_refused(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        job = make_job("a")
+        store.add_job(job)
+        store.add_run(asked_for(job, "run-1", NOW), must_exist=True)
+        store.remove_job("a")
+        store.forget_job("a")
+        with pytest.raises(JobLookupError):
+            store.add_run(asked_for(job, "run-2", NOW), must_exist=True)
+        assert not requests.claim(store).runs
+        assert not store.pending_runs()
+
     def test_pending_runs_respect_room_and_admission(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:

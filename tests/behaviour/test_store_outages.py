@@ -261,6 +261,23 @@ def test_outcomes_are_kept_while_the_store_is_away_and_written_when_it_is_back(s
     assert jobcalls.count("shaky") == 1
 
 
+def test_an_executor_that_comes_while_the_store_is_away_is_there_and_its_jobs_fire_when_the_store_is_back(
+    schedulers, faulty, jobcalls
+):
+    scheduler = schedulers(ManualScheduler, jobstores={"default": faulty})
+    scheduler.start()
+    scheduler.add_job(note, "interval", seconds=10, id="late", args=["late"], executor="late")
+    pass_time(scheduler, 11)
+    assert scheduler.get_job("late").suspended
+    faulty.faults["suspensions"] = GONE
+    scheduler.add_executor("debug", "late")
+    pass_time(scheduler, 11)
+    assert jobcalls == []
+    del faulty.faults["suspensions"]
+    pass_time(scheduler, 70)
+    assert "late" in jobcalls
+
+
 def test_outcomes_that_are_too_many_for_one_call_are_written_in_smaller_and_smaller_portions(schedulers, jobcalls):
     store, most = MemoryJobStore(), 3
 

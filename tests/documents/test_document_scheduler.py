@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from queue import SimpleQueue
@@ -585,7 +586,7 @@ def holds(clock):
 def test_a_lock_is_renewed_after_a_third_of_its_time(clock, holds):
     store = MemoryDocumentStore([{"sleepUntil": NOW}])
     books, errors = holds(store)
-    books.add(store.lock_next(NOW, NOW + LOCK))
+    books.take()
     assert books.renew_due() == LOCK.total_seconds() / 3
     assert sleep_untils(store) == [NOW + LOCK]
     clock.advance(LOCK / 3)
@@ -597,7 +598,7 @@ def test_a_lock_is_renewed_after_a_third_of_its_time(clock, holds):
 def test_a_lock_that_somebody_else_has_changed_is_renewed_no_more(clock, holds):
     store = MemoryDocumentStore([{"sleepUntil": NOW}])
     books, errors = holds(store)
-    hold = books.add(store.lock_next(NOW, NOW + LOCK))
+    hold = books.take()
     store.documents[0]["sleepUntil"] = None
     clock.advance(LOCK / 3)
     assert books.renew_due() is None
@@ -610,7 +611,7 @@ def test_a_lock_that_somebody_else_has_changed_is_renewed_no_more(clock, holds):
 def test_a_renewal_whose_answer_was_lost_costs_neither_the_lock_nor_the_end(clock, holds, when):
     store = ShakyStore([{"sleepUntil": NOW}], update=[when])
     books, errors = holds(store)
-    hold = books.add(store.lock_next(NOW, NOW + LOCK))
+    hold = books.take()
     clock.advance(LOCK / 3)
     assert books.renew_due() == LOCK.total_seconds() / 12, "it is tried again soon"
     assert isinstance(errors.get(timeout=PATIENCE), ConnectionError)
@@ -631,7 +632,7 @@ def test_an_on_error_that_takes_long_does_not_keep_other_locks_from_being_renewe
 
     books = Holds(store, clock, LOCK, slow)
     for _ in range(3):
-        books.add(store.lock_next(NOW, NOW + LOCK))
+        books.take()
     clock.advance(LOCK / 3)
     books.renew_due()
     assert begun.wait(PATIENCE)
@@ -642,10 +643,135 @@ def test_an_on_error_that_takes_long_does_not_keep_other_locks_from_being_renewe
 def test_a_document_that_was_put_down_is_not_renewed(clock, holds):
     store = MemoryDocumentStore([{"sleepUntil": NOW}])
     books, _ = holds(store)
-    books.drop(books.add(store.lock_next(NOW, NOW + LOCK)))
+    books.drop(books.take())
     clock.advance(LOCK / 2)
     assert books.renew_due() is None
     assert sleep_untils(store) == [NOW + LOCK]
+
+
+class LateStore(CountingStore):
+    """Does at once what it is asked for; until the look ``on_time``, the answer takes as long as a test says."""
+
+    def __init__(self, clock, lock_next=None, update=None, on_time=2):
+        super().__init__([{"sleepUntil": NOW}])
+        self.clock = clock
+        self.lateness = {"lock_next": lock_next, "update": update}
+        self.on_time = on_time
+
+    def lock_next(self, now, until):
+        document = super().lock_next(now, until)
+        self._pass_time("lock_next")
+        return document
+
+    def update(self, document, sleep_until):
+        updated = super().update(document, sleep_until)
+        self._pass_time("update")
+        return updated
+
+    def _pass_time(self, name):
+        late = self.lateness[name]
+        if late is not None and self.looks < self.on_time:
+            self.clock.advance(late)
+
+    def taken_by_another_process(self):
+        """Lock the document as another process does when our lock has run out, and let that time pass."""
+        assert MemoryDocumentStore.lock_next(self, NOW + LOCK, NOW + 2 * LOCK) is not None
+        self.clock.advance(LOCK)
+
+
+@pytest.mark.parametrize("late", [LOCK / 2, LOCK, 3 * LOCK])
+def test_a_lock_whose_answer_came_late_is_renewed_before_the_document_is_processed(clock, late):
+    store, locks, idle = LateStore(clock, lock_next=late), Seen(), Seen()
+    with running(store, lambda document: locks(sleep_untils(store)), on_idle=idle, clock=clock):
+        idle.wait()
+    assert locks.things == [[NOW + late + LOCK]]
+    assert sleep_untils(store) == [None]
+
+
+def test_a_lock_whose_answer_came_in_time_is_not_renewed_first(clock):
+    store, locks, idle = LateStore(clock, lock_next=LOCK / 4), Seen(), Seen()
+    with running(store, lambda document: locks(sleep_untils(store)), on_idle=idle, clock=clock):
+        idle.wait()
+    assert locks.things == [[NOW + LOCK]]
+
+
+def test_a_document_that_another_process_took_before_the_answer_came_is_not_processed(clock, caplog):
+    class Overtaken(LateStore):
+        def lock_next(self, now, until):
+            document = super().lock_next(now, until)
+            if self.looks == 1:
+                self.taken_by_another_process()
+            return document
+
+    store, seen, idle = Overtaken(clock), Seen(), Seen()
+    with running(store, seen, on_idle=idle, clock=clock):
+        idle.wait()
+    assert seen.things == []
+    assert sleep_untils(store) == [NOW + 2 * LOCK]
+    assert "the document is left to the next look" in caplog.text
+
+
+def test_a_document_that_another_process_took_while_this_one_stood_still_is_not_processed(clock, monkeypatch):
+    store, seen, idle = LateStore(clock), Seen(), Seen()
+
+    class Stopped(ThreadPoolExecutor):
+        def submit(self, function, *arguments):
+            def thawed():
+                store.taken_by_another_process()
+                function(*arguments)
+
+            return super().submit(thawed)
+
+    monkeypatch.setattr(_life, "ThreadPoolExecutor", Stopped)
+    with running(store, seen, on_idle=idle, clock=clock):
+        idle.wait()
+    assert seen.things == []
+    assert sleep_untils(store) == [NOW + 2 * LOCK]
+
+
+def test_a_document_waits_until_the_store_answers_within_its_lock(clock):
+    store, looks, idle = LateStore(clock, lock_next=LOCK, update=LOCK, on_time=3), Seen(), Seen()
+    with running(store, lambda document: looks(store.looks), on_idle=idle, clock=clock):
+        idle.wait()
+    assert looks.things == [3]
+    assert sleep_untils(store) == [None]
+
+
+def test_a_document_whose_late_lock_cannot_be_renewed_is_left_to_the_next_look(clock):
+    class Unreachable(LateStore):
+        def update(self, document, sleep_until):
+            if self.looks < self.on_time:
+                raise ConnectionError("gone")
+            return super().update(document, sleep_until)
+
+    store, looks, errors, idle = Unreachable(clock, lock_next=LOCK), Seen(), Seen(), Seen()
+    with running(store, lambda document: looks(store.looks), on_error=errors, on_idle=idle, clock=clock):
+        idle.wait()
+    assert looks.things == [2]
+    assert {type(error) for error in errors.things} == {ConnectionError}
+    assert sleep_untils(store) == [None]
+
+
+def test_a_lock_is_renewed_a_third_of_its_time_after_it_was_asked_for(clock, holds):
+    store = LateStore(clock, lock_next=LOCK / 6, update=LOCK / 4)
+    books, _ = holds(store)
+    books.take()
+    assert books.renew_due() == pytest.approx(LOCK.total_seconds() / 6)
+    clock.advance(LOCK / 6)
+    assert books.renew_due() == pytest.approx(LOCK.total_seconds() / 12)
+    assert sleep_untils(store) == [NOW + LOCK / 3 + LOCK]
+
+
+def test_a_lock_that_was_lost_before_the_document_is_processed_is_not_trusted_for_the_rest_of_its_time(clock, holds):
+    store = MemoryDocumentStore([{"sleepUntil": NOW}])
+    books, _ = holds(store)
+    hold = books.take()
+    assert books.ensure(hold)
+    store.documents[0]["sleepUntil"] = None
+    clock.advance(LOCK / 3)
+    books.renew_due()
+    assert not books.ensure(hold)
+    assert sleep_untils(store) == [None]
 
 
 # What it is given

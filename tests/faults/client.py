@@ -49,6 +49,7 @@ class Client:
         self._outbox = MessageScheduler(scheduler=self._scheduler)
         self._documents = Documents(options.store, options.url)
         self._warnings = threading.local()
+        self._never = threading.Event()
         self._does: dict[str, Callable[[str, Spec], Any]] = {
             "add_job": self._add_job, "add_jobs": self._add_jobs, "schedule_message": self._schedule,
             "cancel_message": self._cancel, "add_document": self._add_document, "sync_periodic": self._sync,
@@ -72,7 +73,7 @@ class Client:
         jobs = standing(self._options.seed, self._options.lease, share)
         for name, spec in jobs.items():
             while self.perform(Step(0, "add_job", name, dict(spec))) == "unknown":
-                time.sleep(TRY_AGAIN_AFTER)
+                self._never.wait(TRY_AGAIN_AFTER)
 
     def perform(self, step: Step) -> str:
         """Do it, write what came of it, and return that: "ok", "fail" (it was not done) or "unknown"."""

@@ -18,7 +18,7 @@ from faults_of_servers import (
     ServerKill,
     StartWithoutServer,
 )
-from scene import Scene
+from scene import Scene, pause
 
 FAULTS: dict[str, type[Fault]] = {
     fault.name: fault
@@ -37,12 +37,12 @@ def play(scene: Scene, faults: list[str], record: Record, calm: float) -> float:
     luck.shuffle(order)
     healed = time.monotonic()
     for fault in order:
-        time.sleep(calm * luck.uniform(0.8, 1.2))
+        pause(calm * luck.uniform(0.8, 1.2))
         if not fault.possible():
             record.write(fault.name, "impossible")
             continue
         fault.begin()
-        time.sleep(fault.seconds)
+        pause(fault.seconds)
         fault.end()
         healed = time.monotonic()
     return healed

@@ -7,13 +7,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nemesis import Record, play
 from places import Documents
-from scene import PATIENCE, Scene
+from scene import PATIENCE, Scene, pause
 
 from goscheduler import BackgroundScheduler
 from goscheduler.errors import JobLookupError
@@ -29,6 +30,9 @@ PAGE = 1000
 #: Seconds without any start after which what is left is stuck, and after which nothing is waited for any more.
 STANDSTILL, LONGEST = 20.0, 180.0
 GLANCE = 0.5
+TRIES = 20
+
+T = TypeVar("T")
 BEAT, STALL = 0.1, 0.3
 
 
@@ -74,12 +78,12 @@ def record(
         facts["heal"] = play(scene, faults, Record(folder / "nemesis.jsonl"), calm)
         late = [node.name for node in scene.nodes if not node.until_ready(LEASE + RECOVERY)]
         facts["not_ready"] = late
-        time.sleep(LEASE + RECOVERY)
+        pause(LEASE + RECOVERY)
         scene.stop_client()
         with Onlooker(scene) as onlooker:
             facts["quiet"] = onlooker.quiesce()
             facts["read"] = time.monotonic()
-            (folder / "final.json").write_text(json.dumps(onlooker.read(), indent=1))
+            (folder / "final.json").write_text(json.dumps(_patiently(onlooker.read), indent=1))
         facts["hanging"] = end_in_good_order(scene)
     machine.stop()
     (folder / "run.json").write_text(json.dumps(facts, indent=1))
@@ -104,9 +108,9 @@ class Onlooker:
     def quiesce(self) -> bool:
         """Pause all jobs and wait until nothing is left to do; False if something is left all the same."""
         with (self._scene.folder / "client.jsonl").open("a", encoding="utf-8") as client:
-            for job in self._scheduler.get_jobs():
+            for job in _patiently(self._scheduler.get_jobs):
                 if job.next_run_time is not None and job.trigger.__class__.__name__ != "DateTrigger":
-                    client.write(json.dumps(self._pause(job.id)) + "\n")
+                    client.write(json.dumps(_patiently(partial(self._pause, job.id))) + "\n")
         return self._until_quiet()
 
     def _until_quiet(self) -> bool:
@@ -114,8 +118,8 @@ class Onlooker:
         quiet = False
         begun = last = time.monotonic()
         started = -1
-        while not (quiet := self._is_quiet()) and time.monotonic() - last < STANDSTILL:
-            time.sleep(GLANCE)
+        while not (quiet := _patiently(self._is_quiet)) and time.monotonic() - last < STANDSTILL:
+            pause(GLANCE)
             now = sum(node.tail.look().started for node in self._scene.nodes)
             if now != started and time.monotonic() - begun < LONGEST:
                 started, last = now, time.monotonic()
@@ -181,8 +185,19 @@ def end_in_good_order(scene: Scene) -> list[str]:
     hanging = [node for node in scene.nodes if not node.until_ended(PATIENCE / 2)]
     for node in hanging:
         node.signal(10)  # SIGUSR1: its log gets the stacks of its threads
-        time.sleep(0.5)
+        pause(0.5)
     return [node.name for node in hanging]
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Return what a store answers, also if servers choose another leader just now because the machine is busy."""
+    for _ in range(TRIES):
+        try:
+            return ask()
+        except Exception as error:
+            failure = error
+            pause(GLANCE)
+    raise failure
 
 
 def _told(record: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -34,6 +35,8 @@ GLANCE = 0.02
 DISK = "1000m"
 URGENT = -10
 STARTS = 3
+
+_never = threading.Event()
 #: Few enough to be used up, and enough for all processes of a run.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "postgresql": ("-c", "max_connections=120"),
@@ -298,13 +301,18 @@ def prefer(pid: int) -> None:
         Path(f"/proc/{pid}/autogroup").write_text(str(URGENT), encoding="ascii")
 
 
+def pause(seconds: float) -> None:
+    """Let time pass: a fault lasts, and what follows it takes its time."""
+    _never.wait(seconds)
+
+
 def until(done: Callable[[], object], seconds: float) -> bool:
     """Wait until something is so; False if it takes too long."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
             return False
-        time.sleep(GLANCE)
+        pause(GLANCE)
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,15 +11,19 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
 
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores import zookeeper
+from goscheduler.jobstores._kv_port import Span, Step, time_word
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.runs.model import Owner
 from goscheduler.runs.transitions import asked_for, crashed
 from goscheduler.testing import ManualScheduler
 from goscheduler.testing.contract import Requests, succeeded
+from goscheduler.times import instant
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
@@ -238,9 +243,9 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
 @pytest.mark.serial
 @pytest.mark.parametrize("kind", ["zookeeper"])
 def test_who_subscribes_does_not_wait_for_ever_for_a_server_that_hangs(kind, private_server, opened, monkeypatch):
-    monkeypatch.setattr(zookeeper, "ANSWER_WITHIN", 0.1)
     server = private_server(kind)
     store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
+    monkeypatch.setattr(zookeeper, "ANSWER_WITHIN", 0.1)
     server.freeze()
     with pytest.raises(StoreUnavailable):
         store.subscribe(lambda: None)
@@ -348,30 +353,119 @@ def test_nodes_of_a_user_of_zookeeper_are_closed_to_others(zookeeper, fresh, ope
     store._server._client.create(f"/{space.name}", acl=OPEN_ACL_UNSAFE)  # for who clears the space away
 
 
+@pytest.fixture
+def keeper(zookeeper, fresh, opened):
+    space = fresh(zookeeper)
+    return opened(ZooKeeperJobStore(url=f"{space.url}/{space.name}", server_time=False))
+
+
+class Sweeper:
+    """Takes away, before a transaction is sent, the nodes that were made to hold what it creates."""
+
+    def __init__(self, store: ZooKeeperJobStore, times: float, whole: bool = False) -> None:
+        self._server: Any = store._server
+        self._client = self._server._client
+        self._transaction = self._client.transaction
+        self._whole = whole
+        self.left = times
+
+    def transaction(self) -> Any:
+        if self.left > 0:
+            self.left -= 1
+            root = self._server._places.root
+            kept = {"bell", "clock"}
+            found = [f"/{name}" for name in self._client.get_children(root) if name not in kept]
+            folders = [""] if self._whole else found
+            for folder in folders:
+                self._client.delete(f"{root}{folder}", recursive=True)
+        return self._transaction()
+
+
+@pytest.mark.parametrize("whole", [False, True])
 def test_a_node_of_zookeeper_that_is_swept_away_while_another_is_put_into_it_is_made_again(
-    zookeeper, fresh, opened, make_job, monkeypatch
+    keeper, make_job, monkeypatch, whole
 ):
-    space = fresh(zookeeper)
-    store = opened(ZooKeeperJobStore(url=f"{space.url}/{space.name}", server_time=False))
-    client = store._server._client
-    made, promises = client.ensure_path_async, []
-
-    def swept(path, **options):
-        promises.append(client.create_async(f"{path}/nowhere/at/all") if len(promises) < 3 else made(path, **options))
-        return promises[-1]
-
-    monkeypatch.setattr(client, "ensure_path_async", swept)
-    store.add_job(make_job("a", due=NOW))
-    assert store.lookup_job("a").next_run_time == NOW
-    assert len(promises) > 3
+    keeper.add_job(make_job("before", due=NOW))
+    sweeper = Sweeper(keeper, 3, whole)
+    monkeypatch.setattr(keeper._server._client, "transaction", sweeper.transaction)
+    step = Step()
+    step.create(("jobs", "a"), "text")
+    step.create(("due", "default.5.", f"{time_word(1)}.a.b"))
+    assert keeper._server.commit(step)
+    assert sweeper.left == 0
+    assert keeper._server.read([("jobs", "a")])[0].value == "text"
 
 
-def test_nodes_of_zookeeper_that_are_swept_away_all_the_time_are_an_outage(
-    zookeeper, fresh, opened, make_job, monkeypatch
-):
-    space = fresh(zookeeper)
-    store = opened(ZooKeeperJobStore(url=f"{space.url}/{space.name}", server_time=False))
-    client = store._server._client
-    monkeypatch.setattr(client, "ensure_path_async", lambda path, **_: client.create_async(f"{path}/nowhere/at/all"))
+def test_nodes_of_zookeeper_that_are_swept_away_all_the_time_are_an_outage(keeper, make_job, monkeypatch):
+    sweeper = Sweeper(keeper, math.inf)
+    monkeypatch.setattr(keeper._server._client, "transaction", sweeper.transaction)
     with pytest.raises(StoreUnavailable, match="all the time"):
-        store.add_job(make_job("a", due=NOW))
+        keeper.add_job(make_job("a", due=NOW))
+    sweeper.left = 0
+    keeper.add_job(make_job("a", due=NOW))
+
+
+def test_a_node_of_zookeeper_that_refuses_to_hold_others_is_told_as_that(keeper, make_job):
+    from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+
+    client, root = keeper._server._client, keeper._server._places.root
+    client.set_acls(root, [make_acl("world", "anyone", read=True, write=True, delete=True, admin=True)])
+    with pytest.raises(GoSchedulerError, match="check user and password"):
+        keeper.add_job(make_job("a", due=NOW))
+    client.set_acls(root, OPEN_ACL_UNSAFE)
+
+
+def sent_by(keeper, monkeypatch) -> list[str]:
+    """Return a list to which all that is asked of ZooKeeper is added."""
+    sent: list[str] = []
+    call = KazooClient._call
+
+    def noted(client, request, promise):
+        sent.append(type(request).__name__)
+        return call(client, request, promise)
+
+    monkeypatch.setattr(KazooClient, "_call", noted)
+    return sent
+
+
+def test_nodes_of_zookeeper_are_asked_for_along_with_what_is_put_into_them(keeper, make_job, monkeypatch):
+    sent = sent_by(keeper, monkeypatch)
+    step = Step()
+    step.create(("due", "default.5.", f"{time_word(1)}.a.b"))
+    assert keeper._server.commit(step)
+    assert sent == ["Create"] * 4 + ["Transaction"], "due, the lane, the day and the quarter of an hour"
+    sent.clear()
+    step = Step()
+    step.create(("due", "default.5.", f"{time_word(2)}.a.b"))
+    assert keeper._server.commit(step)
+    assert sent == ["Transaction"]
+
+
+def test_zookeeper_is_asked_in_one_go_for_what_is_due_where_the_last_look_has_found_something(
+    keeper, make_job, requests, monkeypatch
+):
+    keeper.add_job(make_job("a", due=NOW + HOUR))
+    requests.fire(keeper, now=NOW)
+    waits: list[int] = []
+    answers = keeper._server._answers
+    monkeypatch.setattr(keeper._server, "_answers", lambda asked: (waits.append(len(asked)), answers(asked))[1])
+    assert requests.fire(keeper, now=NOW).next_due == NOW + HOUR
+    assert len(waits) == 1
+
+
+def test_an_empty_node_of_zookeeper_is_swept_away_unless_it_is_for_the_present(keeper, requests):
+    server, now = keeper._server, instant(SYSTEM_CLOCK.now())
+    words = {time: time_word(time) for time in (1, now, now + 10**12)}
+    for folder in ("due", "ready"):
+        for word in words.values():
+            step = Step()
+            step.create((folder, "default.5.", f"{word}.a.b"))
+            assert server.commit(step)
+            step = Step()
+            step.delete((folder, "default.5.", f"{word}.a.b"))
+            assert server.commit(step)
+        for _ in range(2):  # first the lower nodes, then those above them
+            assert server.names([Span((folder, "default.5."))]) == [[]]
+        top = server._places.folder((folder, "default.5."))
+        eventually(lambda top=top: server._client.get_children(top) == [words[now][:7]])
+        assert server._client.get_children(f"{top}/{words[now][:7]}") == [words[now][7:9]]

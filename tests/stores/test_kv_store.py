@@ -35,6 +35,7 @@ from goscheduler.testing import ManualScheduler
 from goscheduler.testing.contract import JobMaker, Requests, StoreContract, in_threads, succeeded
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
+from goscheduler.times import instant
 from goscheduler.triggers.date import DateTrigger
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
@@ -306,6 +307,41 @@ def test_a_round_in_which_nothing_is_due_costs_one_call(server, store, requests)
     assert server.calls == before + 2, "what was seen is believed once"
 
 
+def test_a_job_that_is_due_is_handed_over_after_a_look_two_reads_and_a_write(server, store, make_job, requests):
+    requests.fire(store)
+    store.add_job(make_job("a"))
+    store.add_job(make_job("later", due=NOW + 30 * SECOND))
+    requests.fire(store, now=NOW - SECOND)  # by now the lane is known
+    before = server.calls
+    fired = requests.fire(store, room={"default": 10})
+    assert [run.job.id for run in fired.runs] == ["a"]
+    assert (fired.next_due, fired.more) == (NOW + 30 * SECOND, False)
+    requests.claim(store, room={"default": 9})
+    assert server.calls == before + 4
+
+
+@pytest.mark.parametrize("room", [0, 1, 2, 15, 16, 17, 40])
+@pytest.mark.parametrize("jobs", [1, 15, 16, 17, 30])
+def test_what_is_left_after_a_firing_is_told_as_by_one_who_looks_then(started, make_job, requests, room, jobs):
+    store, other = started(), started()
+    store.add_jobs([make_job(f"job-{number:02d}", due=NOW - number * SECOND) for number in range(jobs)])
+    store.add_job(make_job("other", due=NOW - SECOND, priority=9, trigger=DateTrigger(NOW - SECOND)))
+    store.add_job(make_job("later", due=NOW + SECOND))
+    fired = requests.fire(store, room={"default": room})
+    assert len(fired.runs) == min(room, jobs + 1)
+    left = {"default": room - len(fired.runs)}
+    seen = other._looking.look(requests._request(NOW, room=left))
+    assert (None if fired.next_due is None else instant(fired.next_due)) == seen.job_due(left)
+    assert fired.more == seen.crowded(left)
+
+
+def test_a_firing_that_leaves_runs_to_wait_says_when_they_are_due(store, make_job, requests):
+    store.add_job(make_job("a", due=NOW - 60 * SECOND, start=NOW - 60 * SECOND, coalesce=False, max_instances=1))
+    fired = requests.fire(store)
+    assert len(fired.runs) == 1
+    assert requests.claim(store).more, "one fire time waits for the run to end"
+
+
 def test_the_calls_of_a_firing_do_not_grow_with_the_number_of_jobs(started, make_job):
     costs = []
     for count in (1, 8):
@@ -442,8 +478,8 @@ def test_an_end_that_nobody_has_answered_for_is_not_refused_when_it_is_written_a
 
 
 def test_what_was_fired_or_claimed_before_the_server_went_silent_is_handed_over(server, store, make_job, requests):
-    store.add_job(make_job("a"))
-    store.add_run(asked_for(make_job("b"), "asked", NOW))
+    store.add_job(make_job("a", due=NOW - 60 * SECOND, start=NOW - 60 * SECOND, coalesce=False))
+    store.add_run(asked_for(make_job("b"), "asked", NOW - 120 * SECOND))
     server.before_commit = lambda: server.silent.append("names")
     fired = store.fire_due(requests._request(NOW))
     assert [run.job.id for run in fired.runs] == ["a"]
