@@ -2,6 +2,9 @@
 # make test    every test, on real servers
 # make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd, ZooKeeper, RabbitMQ and NATS; make test does it too
 # make check   lint, types, architecture
+# make faults  every store under every fault, for about an hour, as root for the full disks; FAULTS=redis SEED=7 SEEDS=3
+# make faults-ci  the sharpest faults on every store, in a few minutes
+# make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
 # make bench   speed, side by side with APScheduler 3
 # make clean   remove what the others made
 #
@@ -14,11 +17,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Many tests wait for servers and processes, so there are more workers than processors.
 JOBS ?= 4
 PYTEST_ARGS ?=
+# The stores, the first seed and the number of seeds of the fault suite.
+FAULTS ?= sqlite,postgresql,mariadb,redis,mongodb,etcd,zookeeper
+SEED ?= 1
+SEEDS ?= 3
 
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers lint check bench clean
+.PHONY: demo test servers lint check faults faults-ci mutants bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -35,6 +42,16 @@ lint: $(VENV)/.dev
 
 check: lint
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_project.py
+
+faults: $(VENV)/.dev servers
+	$(BIN)/python tests/faults/run.py --stores $(FAULTS) --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/python -m pytest -m faults tests/faults $(PYTEST_ARGS)
+
+faults-ci: $(VENV)/.dev servers
+	$(BIN)/python tests/faults/run.py --selection ci --seed $(SEED)
+
+mutants: $(VENV)/.dev servers
+	$(BIN)/python tests/faults/run.py --mutants $(MUTANTS) --seed $(SEED)
 
 bench: $(VENV)/.dev
 	@$(BIN)/python tests/bench/run.py $(BENCH_ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from goscheduler.jobstores._etcd_wire import Wire
@@ -10,11 +11,13 @@ Login = tuple[str, str]
 """A user name and a password."""
 
 
-def connect(login: Login | None, **options: Any) -> Wire:
-    """Return a new client of etcd3gw, with options for it."""
+def connect(login: Login | None, members: Sequence[tuple[str, int]] = (), **options: Any) -> Wire:
+    """Return a new client of etcd3gw, with options for it, that asks each of the members in turn until one answers."""
     from goscheduler.jobstores._etcd_gateway import Gateway, new_client
 
-    return Gateway(new_client(**options), login)
+    places = [{"host": host, "port": port, **options} for host, port in members] or [options]
+    first = new_client(**places[0])
+    return Gateway(first, login, [new_client(**place).base_url for place in places])
 
 
 def wire_of(client: Any, login: Login | None = None) -> Wire:

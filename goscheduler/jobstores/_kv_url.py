@@ -65,14 +65,16 @@ def check_path(path: Any) -> str:
     return f"/{'/'.join(segments)}"
 
 
-def one_address(hosts: str, port: int) -> tuple[str, int]:
-    """Return host and port of a single ``host:port``.
+def addresses(hosts: str, port: int) -> list[tuple[str, int]]:
+    """Return host and port of each ``host:port``; ``port`` is that of a host without one.
 
     :raises InvalidArgument: if it is anything else
     """
-    if not hosts:
-        return "localhost", port
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:,\[\]]+)(?::([0-9]{1,5}))?", hosts)
+    return [_address(each, port) for each in hosts.split(",")] if hosts else [("localhost", port)]
+
+
+def _address(text: str, port: int) -> tuple[str, int]:
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:,\[\]]+)(?::([0-9]{1,5}))?", text)
     if found is None:
-        raise InvalidArgument(f"url must name one host:port, got {shown(hosts)}", field="url", value=hosts)
+        raise InvalidArgument(f"url must name host:port,host:port, got {shown(text)}", field="url", value=text)
     return found[1].strip("[]"), int(found[2] or port)

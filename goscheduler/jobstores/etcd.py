@@ -19,7 +19,7 @@ from goscheduler.jobstores._etcd_clients import connect, wire_of
 from goscheduler.jobstores._etcd_wire import CONNECT_WITHIN, Watch, Wire
 from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step, read_all
 from goscheduler.jobstores._kv_store import KeyValueJobStore
-from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path, one_address, read_url
+from goscheduler.jobstores._kv_url import DEFAULT_PATH, addresses, check_path, read_url
 from goscheduler.refs import maybe_ref
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ class EtcdJobStore(KeyValueJobStore):
         if url is not None:
             place = read_url(url, ("etcd", "etcds"), EXAMPLE)
             login, path = (place.user, place.password) if place.user else None, place.path or path
-            host, port = one_address(place.hosts, PORT)
             protocol = "https" if place.scheme == "etcds" else "http"
-            connect_args = {"host": host, "port": port, "protocol": protocol, **connect_args}
+            connect_args = {"members": addresses(place.hosts, PORT), "protocol": protocol, **connect_args}
         self._path = check_path(path)
         if client is None:
             wire, closes = connect(login, **{"timeout": ANSWER_WITHIN, **connect_args}), True
@@ -73,7 +72,7 @@ class EtcdJobStore(KeyValueJobStore):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> EtcdJobStore:
-        """Return the store that a URL names: ``etcd://user:password@host:port/path``, or ``etcds`` for TLS."""
+        """Return the store that a URL names: ``etcd://user:password@host:port,host:port/path``, ``etcds`` for TLS."""
         return cls(url=url, **options)
 
     def __repr__(self) -> str:

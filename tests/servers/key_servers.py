@@ -243,7 +243,11 @@ class ZooKeeper(Server):
         return f"zookeeper://{HOST}:{self.port}"
 
     def prepare(self) -> None:
-        settings = {
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in self.settings().items()))
+
+    def settings(self) -> dict[str, object]:
+        """Return what its configuration file says."""
+        return {
             "dataDir": self.folder / "data",
             "clientPort": self.port,
             "clientPortAddress": HOST,
@@ -253,7 +257,6 @@ class ZooKeeper(Server):
             "minSessionTimeout": 400,
             "maxSessionTimeout": 60_000,
         }
-        self._config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
     def command(self) -> list[str]:
         properties = {
@@ -272,10 +275,15 @@ class ZooKeeper(Server):
         ]
 
     def ping(self) -> None:
+        self.mode()
+
+    def mode(self) -> str:
+        """Return whether it is ``standalone``, or the ``leader`` or a ``follower`` in an ensemble."""
         with socket.create_connection((HOST, self.port), timeout=2) as connection:
             connection.sendall(b"srvr")
-            answer = connection.makefile("rb").read()
-        _require(b"Mode: standalone" in answer, "not serving yet")
+            _, found, rest = connection.makefile("rb").read().partition(b"Mode: ")
+        _require(found, "not serving yet")
+        return rest.split()[0].decode()
 
     def make_space(self, name: str) -> str:
         return self.url

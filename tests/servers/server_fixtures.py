@@ -8,6 +8,8 @@
     The URL of an empty job store: on such a space, or in a file for ``sqlite``.
 ``private_server(kind, *options, durable=False)``
     A running ``Server`` of one's own, to stop, kill, freeze and restart; ended after the test.
+``server_folder``
+    The path of a folder, to be made, for servers that a test starts by itself.
 
 A test that asks for a server that is not installed is skipped, and the summary says so; it fails when CI is set.
 """
@@ -54,6 +56,11 @@ def private_server(pytestconfig: pytest.Config) -> Iterator[Callable[..., Server
             return server
 
         yield start
+
+
+@pytest.fixture
+def server_folder(pytestconfig: pytest.Config) -> Path:
+    return _session_folder(pytestconfig) / f"own-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture

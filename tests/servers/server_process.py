@@ -252,7 +252,10 @@ class Server:
 
     def _end_what_is_left(self) -> None:
         if self.running:
-            self.kill()
+            with suppress(psutil.NoSuchProcess):  # it has just ended by itself, and its keeper is about to
+                return self.kill()
+            self._await_end()
+        return None
 
     def _refuse_if_shared(self) -> None:
         assert not self._shared, f"other tests use this {self.kind} too; ask for a private_server"

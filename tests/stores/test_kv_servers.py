@@ -282,6 +282,36 @@ def test_a_server_that_is_not_there_is_named_without_the_password(kind, schedule
     assert "canary" not in repr(store)
 
 
+@pytest.mark.serial
+@pytest.mark.parametrize("kind", ["etcd"])
+def test_a_member_that_is_gone_is_left_for_one_that_answers(kind, private_server, opened, make_job):
+    """One server under two addresses stands for two members; the first one is dead from the start, or dies later."""
+    server, dead = private_server(kind), "127.0.0.1:1"
+    place = server.url.partition("://")[2]
+    rings: SimpleQueue[None] = SimpleQueue()
+    store = opened(EtcdJobStore.from_url(f"etcd://{dead},{place}/jobs"))
+    store.subscribe(lambda: rings.put(None))
+    store.add_job(make_job("a"))
+    wire = store._server.wire
+    wire.address = f"http://{dead}"
+    with pytest.raises(StoreUnavailable, match=dead):
+        store.get_all_jobs()
+    assert [job.id for job in store.get_all_jobs()] == ["a"]
+    server.restart()  # which ends the watch
+    peer = opened(EtcdJobStore.from_url(f"etcd://{place},{dead}/jobs"))
+    while not rings.empty():
+        rings.get()
+    peer.add_job(make_job("b"))
+    rings.get(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("kind", ["etcd"])
+def test_when_no_member_answers_the_start_says_so(kind, scheduler):
+    store = EtcdJobStore.from_url("etcd://127.0.0.1:1,127.0.0.1:2/jobs")
+    with pytest.raises(StoreUnavailable, match="no etcd answers at"):
+        store.start(scheduler, "default")
+
+
 # Who gets in
 
 

@@ -26,7 +26,7 @@ from goscheduler.jobstores._kv_port import (
     word,
 )
 from goscheduler.jobstores._kv_store import KeyValueJobStore
-from goscheduler.jobstores._kv_url import check_path, one_address, read_url
+from goscheduler.jobstores._kv_url import addresses, check_path, read_url
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
@@ -655,12 +655,20 @@ def test_a_url_that_says_something_else_is_refused_without_its_password(url):
 
 
 @pytest.mark.parametrize(
-    ("hosts", "expected"), [("", ("localhost", 7)), ("h", ("h", 7)), ("h:8", ("h", 8)), ("[::1]:8", ("::1", 8))]
+    ("hosts", "expected"),
+    [
+        ("", [("localhost", 7)]),
+        ("h", [("h", 7)]),
+        ("h:8", [("h", 8)]),
+        ("[::1]:8", [("::1", 8)]),
+        ("h:8,g,[::1]:9", [("h", 8), ("g", 7), ("::1", 9)]),
+    ],
 )
-def test_an_address_is_a_host_and_a_port(hosts, expected):
-    assert one_address(hosts, 7) == expected
+def test_addresses_are_hosts_and_ports(hosts, expected):
+    assert addresses(hosts, 7) == expected
 
 
-def test_several_addresses_are_refused_where_one_is_needed():
-    with pytest.raises(InvalidArgument, match="one host:port"):
-        one_address("h:1,g:2", 7)
+@pytest.mark.parametrize("hosts", ["h:port", "h:1,", ",h:1", "h:1;g:2", "::1"])
+def test_what_is_no_address_is_refused(hosts):
+    with pytest.raises(InvalidArgument, match="host:port"):
+        addresses(hosts, 7)
