@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sim_workload import LEASE
-
-from goscheduler.runs.model import OutcomeKind, Source
+from goscheduler.runs.model import OutcomeKind
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -56,6 +54,8 @@ class Chain:
     over: str = ""
     """Why nothing more comes of it."""
     redriven: int = 0
+    extra: int = 0
+    """Attempts that somebody gave it after an end that does not count as one."""
     removed: bool = False
     """Whether its job was removed while it was live."""
 
@@ -83,6 +83,8 @@ class Book:
         """Job and generation → its first fire time, as it was added."""
         self.removed: dict[tuple[str, int], float] = {}
         """Job and generation → when ``remove_job`` returned."""
+        self.rewound: set[str] = set()
+        """Jobs that were resumed by a process whose clock is behind: they may get times again that they had."""
         self.starts = 0
         self.refusals = 0
         self.repeats: Counter[str] = Counter()
@@ -106,7 +108,7 @@ class Book:
     def _account(self, run: Run, count: int) -> None:
         key = generation(run)
         self.times[key][run.scheduled_at] += 1
-        if self.times[key][run.scheduled_at] > 1:
+        if self.times[key][run.scheduled_at] > 1 and run.job.id not in self.rewound:
             raise Violation("fired twice", f"{run.job.id} at {run.scheduled_at}")
         self.accounted[key] += count
 
@@ -115,8 +117,6 @@ class Book:
             raise Violation("handed out twice", f"{_name(run)} is live with {self.live[run.id].run.owner}")
         if run.fence <= self.fence.get(run.id, 0):
             raise Violation("fence does not grow", _name(run))
-        if self.leases.get(run.owner or "", self._store_now()) <= self._store_now() or run.owner in self.given_up:
-            raise Violation("handed to somebody without a lease", _name(run))
         self.fence[run.id] = run.fence
         self._check_room(run)
         out = self.live[run.id] = HandOut(run, self._now())
@@ -137,9 +137,7 @@ class Book:
 
     def _check_attempt(self, chain: Chain, run: Run) -> None:
         """The number of an attempt is one more than the failures that came before."""
-        expected = 1 + chain.redriven + sum(map(counts_as_attempt, chain.ends)) - (chain.redriven and 0)
-        if chain.redriven:
-            return
+        expected = 1 + chain.extra + sum(map(counts_as_attempt, chain.ends))
         if run.attempt != expected:
             raise Violation("attempts counted wrongly", f"{_name(run)}: {expected} were to be expected")
 
@@ -197,8 +195,10 @@ class Book:
                 raise Violation("retired without the end of a run", f"{_name(run)}: {out.body}")
 
     def redriven(self, run_id: str) -> None:
-        self.chains[run_id].redriven += 1
-        self.chains[run_id].over = ""
+        chain = self.chains[run_id]
+        chain.redriven += 1
+        chain.extra += not counts_as_attempt(chain.ends[-1])
+        chain.over = ""
 
     def told_to_end(self, run: Run, reason: str) -> None:
         chain = self.chains[run.id]
@@ -224,7 +224,7 @@ class Book:
         if self.leases[out.run.owner or ""] <= self._store_now():
             raise Violation("started without a lease", name)
         returned = self.removed.get(generation(out.run))
-        if returned is not None:
+        if returned is not None and not self.chains[run_id].redriven:  # whoever redrives a dead letter wants it run
             raise Violation("started after its removal", f"{name}: remove_job returned at {returned:.3f}")
         before = [other for other in self.chains[run_id].outs if other is not out and other.started is not None]
         for other in before:
@@ -261,6 +261,3 @@ def _name(run: Run) -> str:
     return f"{run.job.id} {run.id[-3:]}/{run.fence} try {run.attempt}"
 
 
-#: How long after the world has healed everything has to be over.
-PATIENCE = timedelta(seconds=6 * LEASE)
-__all__ = ["Book", "Chain", "HandOut", "Source", "Violation", "counts_as_attempt", "generation"]

@@ -67,6 +67,9 @@ class Process(Life):
         self.clock = clock
         self.begun = False
         self.stopping = False
+        """Whether it fires nothing any more."""
+        self.reports_end = self.lease_ends = False
+        """Whether the settler, and the renewal of the lease, are to end."""
         self.woken = False
         self.last_round = -1.0
         self._runs_told: tuple[dict[Any, Any], ...] = ({}, {}, {}, {})
@@ -105,7 +108,7 @@ class Process(Life):
     def settle(self) -> None:
         """The part of the settling thread."""
         kernel, settler = self.world.kernel, self.scheduler._settler
-        while not self.stopping:
+        while not self.reports_end:
             if settler._queue.empty():
                 kernel.park(settler._retry_after if settler._unwritten else math.inf)
             settler.settle_reported()
@@ -113,9 +116,9 @@ class Process(Life):
     def renew(self) -> None:
         """The part of the thread that renews the lease."""
         leases = self.scheduler._engine.leases
-        while not self.stopping:
+        while not self.lease_ends:
             self.world.kernel.sleep(leases._pause("default"))
-            if not self.stopping:
+            if not self.lease_ends:
                 leases.renew_all()
 
     def shut_down(self) -> None:
@@ -189,7 +192,7 @@ class SimScheduler(BaseScheduler):
         process.spawn("endings", watch)
         self._components.stop_executors(wait, deadline)
         ended.append(True)
-        process.stopping = True
+        process.reports_end = True
         kernel.wake(process.settler)
         while process.settler is not None and not process.settler.over:
             kernel.sleep(0.01)
@@ -200,6 +203,7 @@ class SimScheduler(BaseScheduler):
             kernel.sleep(LAST_PAUSE)
         settler.stop()
         self._jobs.end()
+        process.lease_ends = True
         self._engine.leases.stop(settler.untold())
         self._components.stop_stores()
 

@@ -21,7 +21,7 @@ from goscheduler.times import instant
 if TYPE_CHECKING:
     from sim_book import Book
 
-    from goscheduler.runs.model import Attempt, Owner, Run, Settlement
+    from goscheduler.runs.model import Owner, Run, Settlement
 
 
 class Lost(StoreUnavailable):
@@ -169,9 +169,15 @@ WRITES = frozenset({
     "settle", "add_run", "discard_pending", "cancel_run", "take_back_ends", "prune_history", "take_dead_letter",
     "renew_owner", "retire_owner", "recover_runs", "put_back_strays", "forget_job", "prune_finished_jobs", "release",
 })  # fmt: skip
-#: After these there may be work for others.
-TELLS = frozenset({"add_job", "add_jobs", "edit_job", "settle", "add_run", "cancel_run", "take_dead_letter",
-                   "recover_runs", "retire_owner", "release"})  # fmt: skip
+
+
+def tells(name: str, args: tuple[Any, ...], answer: Any) -> bool:
+    """Tell whether there may be work for others after a call."""
+    if name == "settle":
+        return any(settlement.follow_up is not None for settlement in args[0])
+    if name in ("recover_runs", "release", "take_dead_letter", "cancel_run"):
+        return bool(answer)
+    return name in ("add_job", "add_jobs", "edit_job", "add_run", "retire_owner")
 
 
 #: ``ask(method, arguments, convert)`` returns what the server answers, converted there.
@@ -256,33 +262,4 @@ def _passed_on(name: str) -> Callable[..., Any]:
 for _name in sorted((READS | WRITES) - vars(Connection).keys()):
     setattr(Connection, _name, _passed_on(_name))
 Connection.__abstractmethods__ = frozenset()
-
-
-def told(name: str, args: tuple[Any, ...], answer: Any) -> str:
-    """Return what a call was about, for the time line."""
-    if name == "settle":
-        return ", ".join(_end(settlement.attempt) for settlement in args[0])
-    if name == "recover_runs":
-        return ", ".join(_end(settlement.attempt) for settlement in answer or ())
-    if name in ("fire_due", "claim_runs"):
-        parts = [f"{run.job.id} {_short(run)}" for run in getattr(answer, "runs", ())]
-        parts += [f"{run.job.id} {_short(run)} is to end" for run, _ in getattr(answer, "to_end", ())]
-        parts += [f"{each.run.job.id} {each.outcome.kind.value}" for each in getattr(answer, "records", ())]
-        return ", ".join(parts)
-    if name == "renew_owner":
-        return f"{args[0].id[-4:]}{'' if answer else ' was given up'}"
-    if name == "add_run":
-        return f"{args[0].job.id} {_short(args[0])}"
-    if name in ("add_job", "update_job"):
-        return str(args[0].id)
-    return ", ".join(str(arg)[-12:] for arg in args if isinstance(arg, str))
-
-
-def _short(run: Run) -> str:
-    return f"{run.id.replace('-', '')[-5:]}/{run.fence} try {run.attempt}"
-
-
-def _end(attempt: Attempt) -> str:
-    return f"{attempt.run.job.id} {_short(attempt.run)} {attempt.outcome.kind.value}"
-
 

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 #: Seconds of a lease.
-LEASE = 6.0
+LEASE = 4.0
 #: Until when jobs fire and faults happen; then the world heals.
-UNTIL = 16.0
+UNTIL = 11.0
 
 CRASHES = ("crash before", "crash after")
 #: What can happen at a call of a store.
@@ -83,6 +83,8 @@ class Plan:
     hears: bool = True
     """Whether processes hear of what others have changed, or have to look."""
     workers: int = 2
+    density: float = 0.4
+    """At which share of the calls of the store others go on first."""
 
 
 def plan_of(seed: int) -> Plan:
@@ -98,12 +100,12 @@ def plan_of(seed: int) -> Plan:
     skews = tuple(round(rng.choice((0.0, 0.0, rng.uniform(-4, 4))), 2) for _ in range(nodes))
     return Plan(
         seed, nodes, jobs, tuple(sorted(ops, key=lambda op: op.at)), tuple(faults), skews, rng.random() < 0.6,
-        rng.randint(1, 3),
+        rng.randint(1, 3), rng.choice((0.2, 0.3, 0.9)),
     )  # fmt: skip
 
 
 def _job(rng: Random, number: int) -> JobPlan:
-    every = rng.choice((None, round(rng.uniform(1.0, 6.0), 1), round(rng.uniform(1.0, 6.0), 1)))
+    every = rng.choice((None, round(rng.uniform(1.0, 5.0), 1), round(rng.uniform(1.0, 5.0), 1)))
     options: dict[str, Any] = {}
     if rng.random() < 0.5:
         options["max_instances"] = rng.randint(1, 2)
@@ -121,8 +123,8 @@ def _job(rng: Random, number: int) -> JobPlan:
     attempts = rng.choice((1, 1, 2, 3))
     acts = ((rng.choice(("run_now", "remove", "pause", "add")), f"j{rng.randrange(4)}"),) if rng.random() < 0.2 else ()
     return JobPlan(
-        f"j{number}", every, round(rng.uniform(0.2, 5.0), 1), tuple(sorted(options.items())), attempts,
-        rng.choice((0, 0, 1, attempts)), round(rng.choice((0.02, 0.3, 1.5, rng.uniform(0.1, 5.0), 8.0)), 2),
+        f"j{number}", every, round(rng.uniform(0.2, 4.0), 1), tuple(sorted(options.items())), attempts,
+        rng.choice((0, 0, 1, attempts)), round(rng.choice((0.02, 0.3, 1.5, rng.uniform(0.1, 4.0), 6.0)), 2),
         rng.random() < 0.5, acts, (f"l{rng.randrange(2)}", rng.randint(1, 2)) if rng.random() < 0.3 else None,
     )  # fmt: skip
 
@@ -131,7 +133,7 @@ def _fault(rng: Random, nodes: int) -> Fault:
     node = rng.randrange(nodes)
     if rng.random() < 0.3:
         kind = rng.choice(TIMED_FAULTS)
-        seconds = rng.uniform(-5, 5) if kind == "clock jumps" else rng.choice((0.4, 1.0, 3.0, 5.0, 8.0))
+        seconds = rng.uniform(-5, 5) if kind == "clock jumps" else rng.choice((0.4, 1.0, 2.5, 3.5, 6.0))
         return Fault(node, kind, at=round(rng.uniform(0.2, UNTIL), 2), seconds=round(seconds, 2))
     kind = rng.choice(CALL_FAULTS)
     seconds = round(rng.uniform(0.3, 1.6) * LEASE, 2)
@@ -140,6 +142,6 @@ def _fault(rng: Random, nodes: int) -> Fault:
     if kind == "late":
         seconds = round(rng.uniform(0.05, 0.8) * LEASE, 2)
     if rng.random() < 0.3:
-        return Fault(node, kind, "", rng.randint(0, 120), seconds=seconds)
+        return Fault(node, kind, "", rng.randint(0, 100), seconds=seconds)
     aim = rng.choices(list(AIMS), list(AIMS.values()))[0]
     return Fault(node, kind, aim, min(rng.randint(0, 6), rng.randint(0, 6)), seconds=seconds)

@@ -16,9 +16,10 @@ from sim_book import Book, Violation, generation
 from sim_checks import check_at_the_end
 from sim_kernel import Actor, Crash, Kernel
 from sim_process import Ear, JobFailed, NodeClock, Process
-from sim_store import READS, TELLS, Lost, Truth, told
+from sim_store import READS, Lost, Truth, tells
 from sim_workload import CALL_FAULTS, LEASE, UNTIL, Fault, JobPlan, Op, Plan
 
+from goscheduler._program import PROGRAM
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, RunLookupError
 from goscheduler.executors.context import current_run
 from goscheduler.runs.limits import Limit
@@ -43,6 +44,9 @@ def work(job_id: str, number: int) -> None:
     _world.perform(job_id, number)
 
 
+PROGRAM.gave(f"{__name__}:work")  # now: what a process learns of its own code makes it ask its stores
+
+
 class World:
     """One simulation. :meth:`run` returns what it was worth."""
 
@@ -50,7 +54,8 @@ class World:
         self.plan = plan
         self.rng = Random(plan.seed * 2 + 1)
         self.kernel = Kernel(Random(plan.seed * 2))
-        self.trace: list[tuple[float, str, str, str]] = []
+        self.trace: list[tuple[float, str, str, Any]] = []
+        """Time, who, what, and text or what a call of the store was about; see :mod:`sim_timeline`."""
         self.violation: Violation | None = None
         self.book = Book(lambda: self.kernel.now, self.store_now)
         self.book.excused = self._is_excused
@@ -158,11 +163,10 @@ class World:
             kernel.at(kernel.now + 0.5, self._look)
 
     def _has_settled_down(self) -> bool:
-        alive = [process for process in self.processes if process is not None and not process.dead]
         return all(
-            process.begun and process.last_round > UNTIL and not process.executor._busy
+            process is not None and not process.dead and process.last_round > UNTIL and not process.executor._busy
             and not process.scheduler._settler._unwritten and process.scheduler._settler._queue.empty()
-            for process in alive
+            for process in self.processes
         ) and not any(actor.name == "client" and not actor.over for actor in self.kernel._actors)  # fmt: skip
 
     def _happen(self, fault: Fault) -> None:
@@ -194,7 +198,6 @@ class World:
             else:
                 self.kernel.at(self.kernel.now + 1.0, stopped)
 
-        self._troubles[process].append(float("inf"))
         process.spawn("client", stop)
         self.kernel.at(self.kernel.now + seconds, stopped)
 
@@ -216,7 +219,8 @@ class World:
             raise Crash
         kernel = self.kernel
         self.calls += 1
-        kernel.sleep(self.rng.random() * LATENCY)
+        if self.rng.random() < self.plan.density:
+            kernel.sleep(self.rng.random() * LATENCY)
         fault = self._fault_at(process, name)
         kind = "" if fault is None else fault.kind
         if self._outages.get(process.node, 0.0) > kernel.now:
@@ -238,7 +242,7 @@ class World:
                 self._troubles[process].append(kernel.now)
             kernel.sleep(0.2)
             raise Lost("the answer was lost")
-        elif self.rng.random() < 0.4:
+        elif self.rng.random() < self.plan.density / 2:
             kernel.sleep(self.rng.random() * LATENCY)
         return done()
 
@@ -280,8 +284,8 @@ class World:
             self.violate(violation.rule, str(violation).partition(": ")[2])
         except Exception as raised:
             error = raised
-        self.note(process, name, told(name, args, answer) if error is None else f"{type(error).__name__}")
-        if name in TELLS and self.plan.hears:
+        self.trace.append((self.kernel.now, process.name, name, (args, answer, error)))
+        if self.plan.hears and error is None and tells(name, args, answer):
             self._tell_others(process)
 
         def result() -> Any:
@@ -346,6 +350,8 @@ class World:
             elif act == "modify":
                 scheduler.modify_job(job_id, priority=3)
             elif act in ("pause", "resume"):
+                if process.clock.skew < 0:
+                    self.book.rewound.add(job_id)
                 getattr(scheduler, f"{act}_job")(job_id)
             elif act == "run_now":
                 scheduler.run_now(job_id)
@@ -401,7 +407,7 @@ class World:
                 out.body = "cancelled"
                 me.check()
         for act, other in job.acts:
-            if not process.stopping:
+            if not process.stopping and not self.healed:
                 self.act(process, act, other)
         failed = me.attempt <= job.failures
         out.body = "failed" if failed else "succeeded"
