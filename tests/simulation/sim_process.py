@@ -26,8 +26,9 @@ from sim_workload import LEASE
 
 from goscheduler.executors import context
 from goscheduler.executors.base import BaseExecutor
+from goscheduler.executors.call import call
 from goscheduler.jobstores.base import SettledInPart
-from goscheduler.runs.model import Outcome, OutcomeKind, Run
+from goscheduler.runs.model import Outcome, Run
 from goscheduler.schedulers._endings import LONGEST_LOOK
 from goscheduler.schedulers._patience import LONGEST_PAUSE, Patience
 from goscheduler.schedulers._settle import LAST_PAUSE, LAST_TRIES
@@ -256,8 +257,6 @@ class SimExecutor(BaseExecutor):
             self._employ()
 
     def _call(self, run: Run) -> Outcome:
-        from goscheduler.executors.call import call
-
         return call(run, self._host.clock)
 
     def cancel(self, run: Run, reason: str) -> bool:
@@ -303,6 +302,3 @@ class JobFailed(Exception):
 
 def is_of_a_job(error: BaseException) -> bool:
     return isinstance(error, (JobFailed, context.RunCancelled, TimeoutError))
-
-
-__all__ = ["JobFailed", "NodeClock", "OutcomeKind", "Process", "SimExecutor", "SimScheduler"]

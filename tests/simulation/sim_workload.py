@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 #: Seconds of a lease.
-LEASE = 4.0
+LEASE = 5.0
 #: Until when jobs fire and faults happen; then the world heals.
-UNTIL = 11.0
+UNTIL = 10.0
 
 CRASHES = ("crash before", "crash after")
 #: What can happen at a call of a store.
@@ -92,20 +92,29 @@ def plan_of(seed: int) -> Plan:
     rng = Random(seed)
     nodes = rng.choice((2, 2, 3, 3, 4))
     jobs = tuple(_job(rng, number) for number in range(rng.randint(1, 4)))
-    ids = [job.id for job in jobs]
     acts = ["remove", "remove", "pause", "resume", "run_now", "run_now", "cancel", "redrive", "add", "modify"]
-    ops = [Op(round(rng.uniform(0.5, UNTIL), 2), rng.randrange(nodes), rng.choice(acts), rng.choice(ids))
-           for _ in range(rng.randint(0, 5))]  # fmt: skip
-    faults = [_fault(rng, nodes) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4, 6)))]
+    ops = [_op(rng, nodes, rng.choice(acts), rng.choice(jobs)) for _ in range(rng.randint(0, 5))]
+    for op in ops[:2]:
+        if rng.random() < 0.5:  # somebody else wants something of the same job at the same moment
+            moment = round(max(0.2, op.at + rng.uniform(-0.04, 0.04)), 3)
+            ops.append(Op(moment, rng.randrange(nodes), rng.choice(acts), op.job))
+    faults = [_fault(rng, nodes) for _ in range(rng.choice((0, 1, 2, 2, 3, 4, 5, 7)))]
     skews = tuple(round(rng.choice((0.0, 0.0, rng.uniform(-4, 4))), 2) for _ in range(nodes))
     return Plan(
         seed, nodes, jobs, tuple(sorted(ops, key=lambda op: op.at)), tuple(faults), skews, rng.random() < 0.6,
-        rng.randint(1, 3), rng.choice((0.2, 0.3, 0.9)),
+        rng.choice((1, 1, 2, 3)), rng.choice((0.2, 0.3, 0.9)),
     )  # fmt: skip
 
 
+def _op(rng: Random, nodes: int, act: str, job: JobPlan) -> Op:
+    """Return something that is asked for, mostly about when the job fires."""
+    near = job.first + rng.randrange(4) * (job.every or 1.0) + rng.uniform(-0.1, 0.7)
+    at = near if rng.random() < 0.7 else rng.uniform(0.5, UNTIL)
+    return Op(round(max(0.2, min(UNTIL, at)), 2), rng.randrange(nodes), act, job.id)
+
+
 def _job(rng: Random, number: int) -> JobPlan:
-    every = rng.choice((None, round(rng.uniform(1.0, 5.0), 1), round(rng.uniform(1.0, 5.0), 1)))
+    every = rng.choice((None, 1.0, 1.5, 2.0, 2.0, 2.7, 4.0))
     options: dict[str, Any] = {}
     if rng.random() < 0.5:
         options["max_instances"] = rng.randint(1, 2)
@@ -123,8 +132,8 @@ def _job(rng: Random, number: int) -> JobPlan:
     attempts = rng.choice((1, 1, 2, 3))
     acts = ((rng.choice(("run_now", "remove", "pause", "add")), f"j{rng.randrange(4)}"),) if rng.random() < 0.2 else ()
     return JobPlan(
-        f"j{number}", every, round(rng.uniform(0.2, 4.0), 1), tuple(sorted(options.items())), attempts,
-        rng.choice((0, 0, 1, attempts)), round(rng.choice((0.02, 0.3, 1.5, rng.uniform(0.1, 4.0), 6.0)), 2),
+        f"j{number}", every, rng.choice((0.5, 1.0, 1.0, 2.0, 2.0, 3.2)), tuple(sorted(options.items())), attempts,
+        rng.choice((0, 0, 1, attempts)), round(rng.choice((0.02, 0.3, 1.0, rng.uniform(0.1, 4.0), 6.0)), 2),
         rng.random() < 0.5, acts, (f"l{rng.randrange(2)}", rng.randint(1, 2)) if rng.random() < 0.3 else None,
     )  # fmt: skip
 
@@ -133,15 +142,15 @@ def _fault(rng: Random, nodes: int) -> Fault:
     node = rng.randrange(nodes)
     if rng.random() < 0.3:
         kind = rng.choice(TIMED_FAULTS)
-        seconds = rng.uniform(-5, 5) if kind == "clock jumps" else rng.choice((0.4, 1.0, 2.5, 3.5, 6.0))
+        seconds = rng.uniform(-5, 5) if kind == "clock jumps" else rng.choice((0.4, 2.0, 3.5, 6.0, 7.0))
         return Fault(node, kind, at=round(rng.uniform(0.2, UNTIL), 2), seconds=round(seconds, 2))
     kind = rng.choice(CALL_FAULTS)
-    seconds = round(rng.uniform(0.3, 1.6) * LEASE, 2)
+    seconds = round(rng.choice((0.4, 0.7, 1.1, 1.3, 1.6)) * LEASE, 2)
     if kind == "in part":
         return Fault(node, kind, "settle", rng.randint(0, 3))
     if kind == "late":
         seconds = round(rng.uniform(0.05, 0.8) * LEASE, 2)
-    if rng.random() < 0.3:
+    if rng.random() < 0.25:
         return Fault(node, kind, "", rng.randint(0, 100), seconds=seconds)
     aim = rng.choices(list(AIMS), list(AIMS.values()))[0]
     return Fault(node, kind, aim, min(rng.randint(0, 6), rng.randint(0, 6)), seconds=seconds)

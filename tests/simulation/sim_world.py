@@ -12,7 +12,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from sim_book import Book, Violation, generation
+from sim_book import Book, Violation
 from sim_checks import check_at_the_end
 from sim_kernel import Actor, Crash, Kernel
 from sim_process import Ear, JobFailed, NodeClock, Process
@@ -50,7 +50,7 @@ PROGRAM.gave(f"{__name__}:work")  # now: what a process learns of its own code m
 class World:
     """One simulation. :meth:`run` returns what it was worth."""
 
-    def __init__(self, plan: Plan, settle_down: bool = True) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.rng = Random(plan.seed * 2 + 1)
         self.kernel = Kernel(Random(plan.seed * 2))
@@ -88,16 +88,17 @@ class World:
 
     def run(self) -> World:
         """Run to the end."""
-        with _in_place(self):
-            self._arrange()
-            self.kernel.run()
+        try:
+            with _in_place(self):
+                self._arrange()
+                self.kernel.run()
             if self.violation is None:
-                try:
-                    check_at_the_end(self)
-                except Violation as violation:
-                    self.violation = violation
-        for process in self.all_processes:
-            process.scheduler.forget()
+                check_at_the_end(self)
+        except Violation as violation:
+            self.violation = violation
+        finally:
+            for process in self.all_processes:
+                process.scheduler.forget()
         return self
 
     def _arrange(self) -> None:
@@ -230,6 +231,8 @@ class World:
         if fault is not None and kind not in ("crash after", "answer lost", "pause after", "in part"):
             self._before(process, name, args, fault)
         done = self._done(process, name, args, convert, some=self.rng.random() if kind == "in part" else None)
+        if kernel.stopped:
+            kernel.sleep(0)  # for good
         if kind == "crash after":
             self.crash(process)
             kernel.sleep(0)
@@ -305,14 +308,14 @@ class World:
         node = process.node
         number = self.calls_of[node]
         self.calls_of[node] += 1
+        if self.healed or not self._faults:
+            return None
         aimed = -1
         if self.truth.has_work(name):
             aimed = self._seen[node, name]
             self._seen[node, name] += 1
-        if self.healed:
-            return None
         for fault in self._faults:
-            if fault.node == node and fault.number == (number if not fault.call else aimed if fault.call == name else -2):
+            if fault.node == node and fault.call in ("", name) and fault.number == (aimed if fault.call else number):
                 self._faults.remove(fault)
                 self.happened[fault.kind] += 1
                 return fault
@@ -474,6 +477,3 @@ def _in_place(world: World) -> Iterator[None]:
     finally:
         _engine.uuid4, _lease.uuid4, _outages.random, _life.PROGRAM = before
         _world = None
-
-
-__all__ = ["World", "generation", "trigger_of", "work"]
