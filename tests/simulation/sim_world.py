@@ -77,6 +77,7 @@ class World:
         self._outages: dict[int, float] = {}
         self._troubles: dict[Process, list[float]] = defaultdict(list)
         """When something happened to a process that may cost it its lease."""
+        self._leaving: set[Process] = set()
         self._faults = [fault for fault in plan.faults if fault.kind in CALL_FAULTS]
         self._jobs = {job.id: job for job in plan.jobs}
         self.clocks = [NodeClock(lambda: self.kernel.now, skew) for skew in plan.skews[: plan.nodes]]
@@ -184,14 +185,12 @@ class World:
             self.note(process, "is cut off", f"for {fault.seconds:g} s")
             self._outages[fault.node] = self.kernel.now + fault.seconds
             self._troubles[process].append(self.kernel.now + fault.seconds)
-        elif process.begun and not process.stopping:
+        elif process.begun and process not in self._leaving:
             self._stop(process, fault.seconds)
 
     def _stop(self, process: Process, seconds: float) -> None:
         self.note(process, "is shut down", "")
-
-        def stop() -> None:
-            process.shut_down()
+        self._leaving.add(process)
 
         def stopped() -> None:
             if process.dead:
@@ -199,7 +198,7 @@ class World:
             else:
                 self.kernel.at(self.kernel.now + 1.0, stopped)
 
-        process.spawn("client", stop)
+        process.spawn("client", process.shut_down)
         self.kernel.at(self.kernel.now + seconds, stopped)
 
     def _is_excused(self, owner: str) -> bool:
@@ -340,7 +339,7 @@ class World:
         """Ask something of a scheduler, and note what came of it."""
         scheduler = process.scheduler
         self.touched[job_id].add(act)
-        present = [key for key in self.generations if key[0] == job_id]
+        present = [key for key in self.book.first if key[0] == job_id]  # as far as the store has them
         answer = "ok"
         self.note(process, f"{act}?", job_id)
         try:
