@@ -3,6 +3,10 @@
 Each actor is a thread, so that the code of the package runs as it is. Only one of them has the **baton**; it passes the
 baton on when it sleeps, and every call of a store is such a moment. Who goes on is the actor whose time comes first, so
 the order follows from the seed alone, and the machine has no part in it.
+
+To pass the baton to another thread is what costs most. So a **ticker**, an actor that does the same step again and again,
+has no thread of its own: it borrows one for a step, or does the step **in one go**, without sleeping, on the thread of
+the actor that had the baton.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ from typing import Any
 
 #: How long the real clock may run before a simulation counts as one that hangs.
 HANGS_AFTER = 120.0
+
+
+Step = Callable[[], "float | None"]
 
 
 class Crash(BaseException):
@@ -35,16 +42,22 @@ class Life:
     def enter(self) -> None:
         """Called when an actor of another process had the baton before."""
 
+    def in_one_go(self) -> bool:
+        """Tell whether the next step of a ticker is done without others coming between."""
+        return False
+
 
 class Actor:
     """Something that a process does beside other things."""
 
-    __slots__ = ("life", "name", "over", "parked", "token", "worker")
+    __slots__ = ("life", "name", "over", "parked", "step", "token", "worker")
 
-    def __init__(self, life: Life, name: str, worker: _Worker) -> None:
+    def __init__(self, life: Life, name: str, step: Step | None = None) -> None:
         self.life = life
         self.name = name
-        self.worker = worker
+        self.step = step
+        """What a ticker does; it returns the seconds until the next time, or None if that was the last."""
+        self.worker: _Worker | None = None
         self.token = 0
         """Changes whenever the actor is woken, so that older entries of the agenda count no more."""
         self.parked = False
@@ -90,6 +103,8 @@ class Kernel:
         self._agenda: list[tuple[float, float, int, Any, int]] = []
         self._order = itertools.count()
         self._current: Actor | None = None
+        self._entered: Life | None = None
+        self._in_one_go = False
         self._actors: list[Actor] = []
         self._main = threading.Lock()
         self._main.acquire()
@@ -106,22 +121,35 @@ class Kernel:
 
     def spawn(self, life: Life, name: str, body: Callable[[], object]) -> Actor:
         """Begin something new in a process."""
-        actor = Actor(life, name, _Worker.hire())
-        actor.worker.role = lambda: self._play(actor, body)
+        actor = Actor(life, name)
+        self._employ(actor, body)
         life.actors.append(actor)
         self._actors.append(actor)
         self._enter(self.now, actor, actor.token)
         return actor
 
+    def tick(self, life: Life, name: str, step: Step, seconds: float = 0.0) -> Actor:
+        """Begin something in a process that is done again and again, for the first time in so many seconds."""
+        actor = Actor(life, name, step)
+        life.actors.append(actor)
+        self._actors.append(actor)
+        self._rest(actor, seconds)
+        return actor
+
     def sleep(self, seconds: float) -> None:
-        """Let the current actor go on in so many seconds."""
+        """Let the current actor go on in so many seconds; what is done in one go goes on at once."""
         me = self.current
+        if self._in_one_go:
+            if me.life.dead or self.stopped:
+                raise Crash
+            return
         self._enter(self.now + seconds, me, me.token)
         self._pass_on(me)
 
     def park(self, seconds: float = math.inf) -> None:
         """Let the current actor go on when it is woken, or in so many seconds."""
         me = self.current
+        assert not self._in_one_go
         if seconds < math.inf:
             self._enter(self.now + seconds, me, me.token)
         me.parked = True
@@ -151,7 +179,7 @@ class Kernel:
         for actor in self._actors:
             actor.life.dead = True
         for actor in self._actors:
-            if not actor.over:
+            if not actor.over and actor.worker is not None:
                 self._hand_to(actor)
         if self.error is not None:
             raise self.error
@@ -166,24 +194,43 @@ class Kernel:
     def _enter(self, when: float, target: Any, token: int) -> None:
         heapq.heappush(self._agenda, (when, self.rng.random(), next(self._order), target, token))
 
+    def _employ(self, actor: Actor, body: Callable[[], object]) -> None:
+        actor.worker = _Worker.hire()
+        actor.worker.role = lambda: self._play(actor, body)
+
+    def _rest(self, ticker: Actor, seconds: float) -> None:
+        """Let a ticker wait for its next step."""
+        ticker.parked = True
+        if seconds < math.inf:
+            self._enter(self.now + seconds, ticker, ticker.token)
+
     def _pass_on(self, me: Actor) -> None:
         if not me.life.dead:
             following = None if self.stopped else self._next()
-            if following is not me:
+            if following is me:
+                self._enter_life(me.life)
+            else:
                 self.switches += 1
+                worker = me.worker
+                assert worker is not None
                 self._begin(following)
-                me.worker.baton.acquire()
+                worker.baton.acquire()
         if me.life.dead:
             raise Crash
 
     def _begin(self, actor: Actor | None) -> None:
-        before, self._current = self._current, actor
+        self._current = actor
         if actor is None:
             self._main.release()
             return
-        if before is None or before.life is not actor.life:
-            actor.life.enter()
+        self._enter_life(actor.life)
+        assert actor.worker is not None
         actor.worker.baton.release()
+
+    def _enter_life(self, life: Life) -> None:
+        if self._entered is not life:
+            self._entered = life
+            life.enter()
 
     def _next(self) -> Actor | None:
         """Return who goes on, having done what was to be done before."""
@@ -198,30 +245,66 @@ class Kernel:
                     self._enter(target.life.paused_until, target, token)
                     continue
                 self.now = when
-                return target
+                if target.step is None or target.worker is not None or self._do_in_one_go(target):
+                    return target
         return None
 
-    def _play(self, actor: Actor, body: Callable[[], object]) -> None:
-        """The whole part of one actor, on its worker."""
+    def _do_in_one_go(self, ticker: Actor) -> bool:
+        """Do a step of a ticker at once; true if it got a thread instead, to which the baton is to be passed."""
+        step, life = ticker.step, ticker.life
+        assert step is not None
+        ticker.token += 1
+        ticker.parked = False
+        if life.dead:
+            self._leave(ticker)
+        elif not life.in_one_go():
+            self._employ(ticker, step)
+            return True
+        else:
+            before, self._current, self._in_one_go = self._current, ticker, True
+            self._enter_life(life)
+            try:
+                self._done(ticker, self._guarded(ticker, step))
+            finally:
+                self._current, self._in_one_go = before, False
+        return False
+
+    def _guarded(self, actor: Actor, body: Callable[[], object]) -> Any:
+        """Return what ``body`` returns; None if its process has died."""
         try:
-            if not actor.life.dead:
-                body()
+            return None if actor.life.dead else body()
         except Crash:
-            if not actor.life.dead:
+            if not actor.life.dead and not self.stopped:
                 self._fail(RuntimeError(f"{actor.life.name}/{actor.name} crashed and is alive"))
         except BaseException as error:
             if not actor.life.dead:
                 self._fail(error)
+        return None
+
+    def _done(self, actor: Actor, seconds: float | None) -> None:
+        """Note that an actor has done its part, or a ticker one step."""
+        actor.worker = None
+        if actor.step is None or seconds is None or actor.life.dead:
+            self._leave(actor)
+        else:
+            self._rest(actor, seconds)
+
+    def _leave(self, actor: Actor) -> None:
         actor.over = True
         actor.life.actors.remove(actor)
-        closing = self.stopped
+
+    def _play(self, actor: Actor, body: Callable[[], object]) -> None:
+        """The whole part of one actor, or one step of a ticker, on its worker."""
+        worker = actor.worker
+        assert worker is not None
+        self._done(actor, self._guarded(actor, body))
         following = None
-        if not closing:
+        if not self.stopped:
             try:
                 following = self._next()
             except BaseException as error:
                 self._fail(error)
-        _Worker.idle.append(actor.worker)
+        _Worker.idle.append(worker)
         self._begin(following)
 
     def _fail(self, error: BaseException) -> None:

@@ -77,7 +77,7 @@ class Process(Life):
         self.executor = SimExecutor(self)
         self.scheduler = SimScheduler(self)
         self.settler: Actor | None = None
-        self.loop = world.kernel.spawn(self, "loop", self._loop)
+        self.loop = world.kernel.tick(self, "loop", self._loop)
 
     def enter(self) -> None:
         """Put in place what the package keeps for the process as a whole."""
@@ -94,33 +94,37 @@ class Process(Life):
             raise Crash
         return self.world.kernel.spawn(self, name, body)
 
-    def _loop(self) -> None:
-        scheduler, kernel = self.scheduler, self.world.kernel
-        scheduler.start()
-        self.begun = True
-        while not self.stopping:
-            self.woken = False
-            wait = scheduler._process_jobs()
-            self.last_round = kernel.now
-            kernel.sleep(ROUND_SECONDS)
-            if not self.woken and not self.stopping and wait != 0:
-                kernel.park(math.inf if wait is None else wait)
+    def in_one_go(self) -> bool:
+        return self.begun and not self.stopping and self.world.in_one_go(self)
 
-    def settle(self) -> None:
-        """The part of the settling thread."""
-        kernel, settler = self.world.kernel, self.scheduler._settler
-        while not self.reports_end:
-            if settler._queue.empty():
-                kernel.park(settler._retry_after if settler._unwritten else math.inf)
+    def _loop(self) -> float | None:
+        """A round of the loop, or the start."""
+        if not self.begun:
+            self.scheduler.start()
+            self.begun = True
+        self.woken = False
+        wait = None if self.stopping else self.scheduler._process_jobs()
+        self.last_round = self.world.kernel.now
+        if self.stopping:
+            return None
+        return ROUND_SECONDS if self.woken else math.inf if wait is None else max(wait, ROUND_SECONDS)
+
+    def settle(self) -> float | None:
+        """What the settling thread does when something was reported, or is to be tried again."""
+        settler = self.scheduler._settler
+        if not settler._queue.empty() or settler._unwritten:
             settler.settle_reported()
+        if self.reports_end:
+            return None
+        return 0.0 if not settler._queue.empty() else settler._retry_after if settler._unwritten else math.inf
 
-    def renew(self) -> None:
-        """The part of the thread that renews the lease."""
+    def renew(self) -> float | None:
+        """What the thread does that renews the lease."""
         leases = self.scheduler._engine.leases
-        while not self.lease_ends:
-            self.world.kernel.sleep(leases._pause("default"))
-            if not self.lease_ends:
-                leases.renew_all()
+        if self.lease_ends:
+            return None
+        leases.renew_all()
+        return leases._pause("default")
 
     def shut_down(self) -> None:
         """Stop in an orderly way."""
@@ -163,13 +167,15 @@ class SimScheduler(BaseScheduler):
         return SimPatience(self._engine, None, self._hint_while_waiting)
 
     def _start_settling(self) -> None:
-        self._process.settler = self._process.spawn("settler", self._process.settle)
+        process = self._process
+        process.settler = process.world.kernel.tick(process, "settler", process.settle)
 
     def _start_leases(self, patience: Patience) -> None:
         leases = self._engine.leases
         for alias, store in self._engine.stores.items():
             patience.reach(alias, store, partial(leases._renew, alias, store, first=True))
-        self._process.spawn("lease", self._process.renew)
+        process = self._process
+        process.world.kernel.tick(process, "lease", process.renew, leases._pause("default"))
 
     def _begin_loop(self) -> None:
         """The actor that has started the scheduler goes on with its rounds."""

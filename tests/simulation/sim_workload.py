@@ -84,7 +84,7 @@ class Plan:
     """Whether processes hear of what others have changed, or have to look."""
     workers: int = 2
     density: float = 0.4
-    """At which share of the calls of the store others go on first."""
+    """The share of the rounds, renewals and settlings in which others come between."""
 
 
 def plan_of(seed: int) -> Plan:
@@ -102,7 +102,7 @@ def plan_of(seed: int) -> Plan:
     skews = tuple(round(rng.choice((0.0, 0.0, rng.uniform(-4, 4))), 2) for _ in range(nodes))
     return Plan(
         seed, nodes, jobs, tuple(sorted(ops, key=lambda op: op.at)), tuple(faults), skews, rng.random() < 0.6,
-        rng.choice((1, 1, 2, 3)), rng.choice((0.2, 0.3, 0.9)),
+        rng.choice((1, 1, 2, 3)), rng.choice((0.2, 0.3, 1.0)),
     )  # fmt: skip
 
 

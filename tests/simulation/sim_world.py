@@ -219,7 +219,7 @@ class World:
             raise Crash
         kernel = self.kernel
         self.calls += 1
-        if self.rng.random() < self.plan.density:
+        if self.rng.random() < 0.7:
             kernel.sleep(self.rng.random() * LATENCY)
         fault = self._fault_at(process, name)
         kind = "" if fault is None else fault.kind
@@ -244,7 +244,7 @@ class World:
                 self._troubles[process].append(kernel.now)
             kernel.sleep(0.2)
             raise Lost("the answer was lost")
-        elif self.rng.random() < self.plan.density / 2:
+        elif self.rng.random() < 0.3:
             kernel.sleep(self.rng.random() * LATENCY)
         return done()
 
@@ -301,6 +301,12 @@ class World:
         for other, wake in list(self._wakes.items()):
             if other is not process and not other.dead:
                 self.kernel.at(self.kernel.now + self.rng.random() * LATENCY, wake)
+
+    def in_one_go(self, process: Process) -> bool:
+        """Tell whether a step of a process is done without others coming between; it cannot stand still then."""
+        if self.rng.random() < self.plan.density:
+            return False
+        return not any(fault.node == process.node and fault.kind.startswith("pause") for fault in self._faults)
 
     def _fault_at(self, process: Process, name: str) -> Fault | None:
         """Return what goes wrong at this call."""
