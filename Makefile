@@ -1,6 +1,7 @@
 # make demo    a scheduler that is killed and goes on, for about fifteen seconds
 # make test    every test, on real servers
 # make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd, ZooKeeper, RabbitMQ and NATS; make test does it too
+# make simulate  several schedulers on one store, with crashes and lost answers at every call; SEEDS=10000 of them
 # make check   lint, types, architecture
 # make bench   speed, side by side with APScheduler 3
 # make clean   remove what the others made
@@ -14,11 +15,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Many tests wait for servers and processes, so there are more workers than processors.
 JOBS ?= 4
 PYTEST_ARGS ?=
+SEEDS ?= 10000
 
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers lint check bench clean
+.PHONY: demo test servers simulate lint check bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -28,6 +30,9 @@ test: $(VENV)/.dev servers
 
 servers:
 	@sh tests/servers/install.sh
+
+simulate: $(VENV)/.core
+	@$(BIN)/python tests/simulation/run.py --seeds $(SEEDS) $(SIMULATE_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

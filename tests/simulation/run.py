@@ -15,13 +15,15 @@ from time import perf_counter, process_time
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sim_defects import DEFECTS, defect  # noqa: E402
-from sim_shrink import shrunk  # noqa: E402
-from sim_timeline import timeline  # noqa: E402
-from sim_workload import plan_of  # noqa: E402
-from sim_world import World  # noqa: E402
+from sim_defects import DEFECTS, defect
+from sim_shrink import shrunk
+from sim_timeline import timeline
+from sim_workload import plan_of
+from sim_world import World
 
 COMMAND = "python tests/simulation/run.py"
+#: After how many seeds there is a word on how far it has got.
+EVERY = 500
 
 
 def main() -> int:
@@ -50,30 +52,53 @@ def _one(given: argparse.Namespace) -> int:
 
 
 def _many(given: argparse.Namespace) -> int:
-    figures: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
-    wrong = 0
-    wall, cpu = perf_counter(), process_time()
-    for seed in range(given.first, given.first + given.seeds):
-        world = World(plan_of(seed)).run()
-        faults.update(world.happened)
-        figures.update({f"repeats ({cause})": count for cause, count in world.book.repeats.items()})
-        figures.update({
-            "seeds": 1, "calls of the store": world.calls, "starts": world.book.starts,
-            "fire times": world.book.accounted.total(), "ends refused": world.book.refusals,
+    tally = Tally()
+    try:
+        for seed in range(given.first, given.first + given.seeds):
+            world = World(plan_of(seed)).run()
+            tally.count(world)
+            if world.violation is not None:
+                print(f"seed {seed}: {world.violation}\n  {COMMAND} --seed {seed} --trace", flush=True)
+                _show_shrunk(world)
+                if tally.wrong >= given.most:
+                    break
+            if tally.figures["seeds"] % EVERY == 0:
+                print(f"{tally.figures['seeds']} seeds, {tally.wrong} went wrong", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print(f"ended before seed {seed} was done")
+    tally.show()
+    return int(tally.wrong > 0)
+
+
+class Tally:
+    """What many simulations come to."""
+
+    def __init__(self) -> None:
+        self.figures: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.wrong = 0
+        self._began = perf_counter(), process_time()
+
+    def count(self, world: World) -> None:
+        """Add one."""
+        book = world.book
+        self.wrong += world.violation is not None
+        self.faults.update(world.happened)
+        self.figures.update({f"repeats ({cause})": count for cause, count in book.repeats.items()})
+        self.figures.update({
+            "seeds": 1, "calls of the store": world.calls, "starts": book.starts,
+            "fire times": sum(book.accounted.values()), "ends refused": book.refusals,
             "simulated seconds": round(world.kernel.now),
         })  # fmt: skip
-        if world.violation is not None:
-            wrong += 1
-            print(f"seed {seed}: {world.violation}\n  {COMMAND} --seed {seed} --trace", flush=True)
-            _show_shrunk(world)
-            if wrong >= given.most:
-                break
-    wall, cpu = perf_counter() - wall, process_time() - cpu
-    print(*(f"{name}: {count}" for name, count in figures.items()), sep="\n")
-    print("faults:", ", ".join(f"{kind} {count}" for kind, count in sorted(faults.items())))
-    print(f"{wrong} went wrong; {wall:.1f} s, {cpu:.1f} s of a processor, {figures['seeds'] / wall:.0f} seeds a second")
-    return int(wrong > 0)
+
+    def show(self) -> None:
+        """Print it."""
+        wall, cpu = perf_counter() - self._began[0], process_time() - self._began[1]
+        print(*(f"{name}: {count}" for name, count in self.figures.items()), sep="\n")
+        print("faults:", ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())))
+        seeds = self.figures["seeds"]
+        print(f"{self.wrong} of {seeds} seeds went wrong; {wall:.1f} s, of which a processor was ours for {cpu:.1f} s: "
+              f"{seeds / wall:.0f} and {seeds / cpu:.0f} seeds a second")  # fmt: skip
 
 
 def _show_shrunk(world: World) -> None:

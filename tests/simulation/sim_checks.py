@@ -34,7 +34,7 @@ def check_at_the_end(world: World) -> None:
 def _check_stuck(world: World) -> None:
     live, pending = world.truth.live_runs(), world.truth.pending_runs()
     if live:
-        raise Violation("stuck", f"{[(run.job.id, run.id[-3:], run.owner and run.owner[-4:]) for run in live]} are live")
+        raise Violation("stuck", f"{[(run.job.id, run.id[-3:], (run.owner or '')[-4:]) for run in live]} are live")
     if pending:
         raise Violation("stuck", f"{[(run.job.id, run.id[-3:]) for run in pending]} wait")
     for job in world.truth.get_all_jobs():
@@ -80,8 +80,9 @@ def _check_history(world: World) -> None:
     records = Counter((record.run_id, record.fence) for record in history if record.owner is not None)
     for run_id, chain in world.book.chains.items():
         for attempt in chain.ends:
-            if records[run_id, attempt.run.fence] != 1:
-                raise Violation("history", f"{run_id[-3:]}/{attempt.run.fence} is there {records[run_id, attempt.run.fence]} times")
+            times = records[run_id, attempt.run.fence]
+            if times != 1:
+                raise Violation("history", f"{run_id[-3:]}/{attempt.run.fence} is there {times} times")
         for out in chain.outs:
             if out.ended is None:
                 raise Violation("history", f"{run_id[-3:]}/{out.run.fence} never ended")

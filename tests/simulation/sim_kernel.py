@@ -4,9 +4,9 @@ Each actor is a thread, so that the code of the package runs as it is. Only one 
 baton on when it sleeps, and every call of a store is such a moment. Who goes on is the actor whose time comes first, so
 the order follows from the seed alone, and the machine has no part in it.
 
-To pass the baton to another thread is what costs most. So a **ticker**, an actor that does the same step again and again,
-has no thread of its own: it borrows one for a step, or does the step **in one go**, without sleeping, on the thread of
-the actor that had the baton.
+To pass the baton to another thread is what costs most. So a **ticker**, an actor that does the same step again and
+again, has no thread of its own: it borrows one for a step, or does the step **in one go**, without sleeping, on the
+thread of the actor that had the baton.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import math
 import threading
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 #: How long the real clock may run before a simulation counts as one that hangs.
-HANGS_AFTER = 120.0
+HANGS_AFTER = 600.0
 
 
 Step = Callable[[], "float | None"]
@@ -68,7 +68,7 @@ class Actor:
 class _Worker:
     """A thread that plays one actor after the other."""
 
-    idle: list[_Worker] = []
+    idle: ClassVar[list[_Worker]] = []
 
     def __init__(self) -> None:
         self.baton = threading.Lock()
