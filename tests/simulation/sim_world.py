@@ -12,6 +12,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import sim_book
 from sim_book import Book, Violation
 from sim_checks import check_at_the_end
 from sim_kernel import Actor, Crash, Kernel
@@ -372,6 +373,10 @@ class World:
             answer = type(refusal).__name__
         except Lost:
             answer = "unknown"
+        except Exception as error:
+            answer = type(error).__name__
+            if not (process in self._leaving and f"{act} beside a shutdown" in sim_book.KNOWN):
+                self.violate("an error of the scheduler itself", f"{act}: {answer}: {error}")
         self.note(process, act, f"{job_id}: {answer}")
 
     def _add(self, process: Process, job_id: str) -> None:
