@@ -32,7 +32,7 @@ servers:
 	@sh tests/servers/install.sh
 
 simulate: $(VENV)/.core
-	@$(BIN)/python tests/simulation/run.py --seeds $(SEEDS) $(SIMULATE_ARGS)
+	@$(BIN)/python tests/simulation/simulate.py --seeds $(SEEDS) $(SIMULATE_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

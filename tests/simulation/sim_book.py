@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _FAILURES = (OutcomeKind.FAILED, OutcomeKind.TIMED_OUT)
 
 
-#: Defects of the package that are known. A simulation that meets one goes on, so that it can find others; the first one has a
-#: test of its own, which is expected to fail until it is mended.
+#: Defects of the package that are known. A simulation that meets one goes on, so that it can find others; the first one
+#: has a test of its own, which is expected to fail until it is mended.
 KNOWN = {"run_now beside a removal", "resume beside a shutdown"}
 
 

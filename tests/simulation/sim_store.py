@@ -119,7 +119,12 @@ class Truth(MemoryJobStore):
         super().add_run(run)
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
-        return super().edit_job(job_id, lambda job: copied(edit(copied(job, job._scheduler))))
+        def written(job: Job) -> Job:
+            edited = copied(edit(copied(job, job._scheduler)))
+            _ = edited.next_run_time  # a job that cannot be written raises before anything is changed
+            return edited
+
+        return super().edit_job(job_id, written)
 
     def fire_due(self, request: FireRequest) -> Fired:
         now = self.now()

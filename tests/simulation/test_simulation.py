@@ -21,7 +21,7 @@ from sim_workload import CALL_FAULTS, TIMED_FAULTS, JobPlan, Op, Plan, plan_of
 from sim_world import World
 
 pytestmark = pytest.mark.timeout(1800)  # only tells a hang: every step of a simulation waits for the machine
-COMMAND = [sys.executable, str(Path(__file__).parent / "run.py")]
+COMMAND = [sys.executable, str(Path(__file__).parent / "simulate.py")]
 SEEDS = 200
 PORTIONS = 4
 #: Within how many seeds each defect has to be found. The rarest needs a process that stands still, and comes back
@@ -34,7 +34,7 @@ def test_schedulers_that_share_a_store_keep_their_promises(portion):
     happened: Counter[str] = Counter()
     for seed in range(portion, SEEDS, PORTIONS):
         world = World(plan_of(seed)).run()
-        assert world.violation is None, f"{world.violation}; python tests/simulation/run.py --seed {seed} --trace"
+        assert world.violation is None, f"{world.violation}; python tests/simulation/simulate.py --seed {seed} --trace"
         happened.update(world.happened)
         happened.update(world.book.repeats)
     assert happened.keys() >= {*CALL_FAULTS, *TIMED_FAULTS, "lost", "retry"}, "the seeds have no bite"

@@ -1,7 +1,7 @@
 """Simulates schedulers that share a store, seed by seed, and shows a small one of those that go wrong.
 
-python tests/simulation/run.py --seeds 10000 [--from N]    as many seeds, from N on
-python tests/simulation/run.py --seed 4711 [--trace]       one seed; --trace prints its time line
+python tests/simulation/simulate.py --seeds 10000 [--from N]    as many seeds, from N on
+python tests/simulation/simulate.py --seed 4711 [--trace]       one seed; --trace prints its time line
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sim_timeline import timeline
 from sim_workload import plan_of
 from sim_world import World
 
-COMMAND = "python tests/simulation/run.py"
+COMMAND = "python tests/simulation/simulate.py"
 #: After how many seeds there is a word on how far it has got.
 EVERY = 500
 
