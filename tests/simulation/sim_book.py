@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 _FAILURES = (OutcomeKind.FAILED, OutcomeKind.TIMED_OUT)
 
 
-#: Defects of the package that are known. A simulation that meets one goes on, so that it can find others; the first one
-#: has a test of its own, which is expected to fail until it is mended.
-KNOWN = {"run_now beside a removal", "resume beside a shutdown"}
+#: Defects of the package that are known. A simulation that meets one goes on, so that it can find others.
+KNOWN = {"resume beside a shutdown"}
 
 
 class Violation(AssertionError):
@@ -88,8 +87,6 @@ class Book:
         """Job and generation → its first fire time, as it was added."""
         self.removed: dict[tuple[str, int], float] = {}
         """Job and generation → when ``remove_job`` returned."""
-        self.asked_too_late: set[str] = set()
-        """Runs that were asked for when their job was gone already."""
         self.rewound: set[str] = set()
         """Jobs that were resumed by a process whose clock is behind: they may get times again that they had."""
         self.starts = 0
@@ -101,10 +98,6 @@ class Book:
     def added(self, job: Job) -> None:
         if job.next_run_time is not None:
             self.first[job.id, job.args[1]] = job.next_run_time
-
-    def asked_for(self, run: Run, present: Job | None) -> None:
-        if present is None or present.args != run.job.args:
-            self.asked_too_late.add(run.id)
 
     def forgotten(self, runs: Sequence[Run]) -> None:
         for run in runs:
@@ -235,8 +228,7 @@ class Book:
         if self.leases[out.run.owner or ""] <= self._store_now():
             raise Violation("started without a lease", name)
         returned = self.removed.get(generation(out.run))
-        late = run_id in self.asked_too_late and "run_now beside a removal" in KNOWN
-        if returned is not None and not late and not self.chains[run_id].redriven:  # who redrives it wants it run
+        if returned is not None and not self.chains[run_id].redriven:  # who redrives it wants it run
             raise Violation("started after its removal", f"{name}: remove_job returned at {returned:.3f}")
         before = [other for other in self.chains[run_id].outs if other is not out and other.started is not None]
         for other in before:

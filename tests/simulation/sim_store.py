@@ -114,10 +114,6 @@ class Truth(MemoryJobStore):
         super().add_job(job)
         self._book.added(job)
 
-    def add_run(self, run: Run) -> None:
-        self._book.asked_for(run, self.lookup_job(run.job.id))
-        super().add_run(run)
-
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         def written(job: Job) -> Job:
             edited = copied(edit(copied(job, job._scheduler)))
@@ -243,6 +239,9 @@ class Connection(BaseJobStore):
 
     def cancel_run(self, run_id: str, reason: str, end: Any, yields: bool = False) -> Run | None:
         return self._ask("cancel_run", (run_id, reason, end, yields), self._own_run)
+
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        self._ask("add_run", (run, must_exist))
 
     def _own(self, job: Job | None) -> Any:
         return None if job is None else copied(job, self._scheduler)

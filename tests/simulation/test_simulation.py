@@ -12,7 +12,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import sim_book
 from sim_defects import DEFECTS, defect
 from sim_scenario import SCENARIO, crashes
 from sim_shrink import shrunk
@@ -57,9 +56,7 @@ def test_the_scenario_without_a_crash_repeats_nothing_but_the_retry():
     assert world.book.repeats == {"retry": 1}
 
 
-@pytest.mark.xfail(reason="run_now reads the job and adds the run in two steps; a removal may come between")
-def test_a_run_that_was_asked_for_while_its_job_was_removed_does_not_start(monkeypatch):
-    monkeypatch.setattr(sim_book, "KNOWN", set())
+def test_a_run_that_was_asked_for_while_its_job_was_removed_does_not_start():
     ops = (Op(2.0, 0, "run_now", "j0"), Op(2.0, 1, "remove", "j0"))
     for seed in range(60):
         plan = Plan(seed, 2, (JobPlan("j0", 4.0, 3.9),), ops, density=1.0)
