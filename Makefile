@@ -1,6 +1,7 @@
 # make demo    a scheduler that is killed and goes on, for about fifteen seconds
 # make test    every test, on real servers
 # make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd, ZooKeeper, RabbitMQ and NATS; make test does it too
+# make simulate  several schedulers on one store, with crashes and lost answers at every call; SEEDS=10000 of them
 # make check   lint, types, architecture
 # make faults  every store under every fault, for about an hour, as root for the full disks; FAULTS=redis SEED=7 SEEDS=3
 # make faults-ci  the sharpest faults on every store, in a few minutes
@@ -17,15 +18,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Many tests wait for servers and processes, so there are more workers than processors.
 JOBS ?= 4
 PYTEST_ARGS ?=
-# The stores, the first seed and the number of seeds of the fault suite.
+# The stores and the first seed of the fault suite. SEEDS says how many seeds: without it 3, for the simulation 10000.
 FAULTS ?= sqlite,postgresql,mariadb,redis,mongodb,etcd,zookeeper
 SEED ?= 1
-SEEDS ?= 3
+SEEDS ?=
 
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers lint check faults faults-ci mutants bench clean
+.PHONY: demo test servers simulate lint check faults faults-ci mutants bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -36,6 +37,9 @@ test: $(VENV)/.dev servers
 servers:
 	@sh tests/servers/install.sh
 
+simulate: $(VENV)/.core
+	@$(BIN)/python tests/simulation/simulate.py --seeds $(or $(SEEDS),10000) $(SIMULATE_ARGS)
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict goscheduler
@@ -44,7 +48,7 @@ check: lint
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_project.py
 
 faults: $(VENV)/.dev servers
-	$(BIN)/python tests/faults/run.py --stores $(FAULTS) --seed $(SEED) --seeds $(SEEDS)
+	$(BIN)/python tests/faults/run.py --stores $(FAULTS) --seed $(SEED) --seeds $(or $(SEEDS),3)
 	$(BIN)/python -m pytest -m faults tests/faults $(PYTEST_ARGS)
 
 faults-ci: $(VENV)/.dev servers
