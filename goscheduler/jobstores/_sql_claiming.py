@@ -206,12 +206,17 @@ def is_held(work: Work) -> bool:
 
 
 def free_held(work: Work, keys: Counter[str]) -> bool:
-    """Let as many runs that are held under each key try again as the key is counted; true if there were any."""
+    """Let as many runs that are held under each key try again as the key is counted; true if there were any.
+
+    One query for all keys tells those under which anything is held: hundreds of ends are written at once, and a query
+    for each of their jobs would take longer than a call may on a server that is busy.
+    """
     runs = work.tables.runs
     if not keys or not is_held(work):
         return False
     freed = False
-    for key in sorted(keys):
+    holding = select(runs.c.held).where(work.dialect.among(runs.c.held, list(keys)), runs.c.freed.is_(None)).distinct()
+    for key in sorted(work.connection.execute(holding).scalars()):
         ids = _held_longest(work, key, keys[key], runs.c.cancel.is_(None))
         if len(ids) < keys[key]:
             ids += _held_longest(work, key, keys[key] - len(ids), runs.c.cancel.is_not(None))
