@@ -34,6 +34,7 @@ class Adder(threading.Thread):
         self._stopping = threading.Event()
         self._confirmation = threading.Condition()
         self.confirmed = []
+        self.error = None
         self.before_failures = set()
         """Those that were confirmed last before something failed."""
 
@@ -44,9 +45,10 @@ class Adder(threading.Thread):
             number += 1
             try:
                 self._scheduler.add_job(
-                    "cluster_jobs:work", "date", run_date=later, id=f"added-{number}", args=[self._load]
+                    "cluster_jobs:wait_for", "date", run_date=later, id=f"added-{number}", args=[self._load]
                 )
-            except Exception:
+            except Exception as error:
+                self.error = error
                 self.before_failures.update(self.confirmed[-1:])
                 continue
             with self._confirmation:
@@ -56,7 +58,7 @@ class Adder(threading.Thread):
     def wait_for_more(self, count):
         with self._confirmation:
             enough = len(self.confirmed) + count
-            assert self._confirmation.wait_for(lambda: len(self.confirmed) >= enough, PATIENCE), "no job can be added"
+            assert self._confirmation.wait_for(lambda: len(self.confirmed) >= enough, PATIENCE), repr(self.error)
 
     def stop(self):
         self._stopping.set()

@@ -34,6 +34,7 @@ from goscheduler.jobstores._sql_watchdog import Watchdog
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.plugins import create_plugin
 from goscheduler.runs.records import HistoryQuery
+from goscheduler.runs.transitions import asked_for
 from goscheduler.serializers import JSONSerializer, PickleSerializer
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract import NOW, Requests, nothing, succeeded
@@ -455,13 +456,25 @@ def test_an_idle_round_costs_one_query(started, make_job):
     store.add_job(make_job("later", due=NOW.replace(year=2030)))
     requests.fire(store)
     asked = []
-    from sqlalchemy import event
-
     event.listen(store._database.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
     request = requests._request(NOW)
     store.fire_due(request)
     store.claim_runs(request)
     assert len([statement for statement in asked if not statement.startswith("BEGIN")]) == 1
+
+
+def test_ends_of_many_jobs_ask_only_for_those_that_hold_something(started, make_job, place):
+    """A query a job would take longer than a call may when the server is busy: then no end would be written at all."""
+    store, requests, count = started(place), Requests(), 60
+    store.add_jobs([make_job(f"job-{number}") for number in range(count)])
+    runs = requests.fire(store, room={"default": count}).runs
+    store.add_run(asked_for(make_job("job-7"), "waiting", NOW))
+    assert not requests.claim(store).runs, "one of each may run at a time"
+    asked = []
+    event.listen(store._database.engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    assert not store.settle([succeeded(run) for run in runs])
+    assert len(asked) < count / 2
+    assert [run.id for run in requests.claim(store).runs] == ["waiting"]
 
 
 def test_who_waits_long_for_its_turn_to_make_the_tables_of_postgresql_says_so_and_may_try_again(
