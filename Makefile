@@ -6,6 +6,7 @@
 # make faults  every store under every fault, for about an hour, as root for the full disks; FAULTS=redis SEED=7 SEEDS=3
 # make faults-ci  the sharpest faults on every store, in a few minutes
 # make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
+# make soak    an hour at 200 firings a second on PostgreSQL and Redis: is everything flat? MINUTES=60 RATE=200
 # make bench   speed, side by side with APScheduler 3
 # make clean   remove what the others made
 #
@@ -26,7 +27,7 @@ SEEDS ?=
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers simulate lint check faults faults-ci mutants bench clean
+.PHONY: demo test servers simulate lint check faults faults-ci mutants soak bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -56,6 +57,9 @@ faults-ci: $(VENV)/.dev servers
 
 mutants: $(VENV)/.dev servers
 	$(BIN)/python tests/faults/run.py --mutants $(MUTANTS) --seed $(SEED)
+
+soak: $(VENV)/.dev servers
+	$(BIN)/python tests/faults/soak.py --minutes $(or $(MINUTES),60) --rate $(or $(RATE),200)
 
 bench: $(VENV)/.dev
 	@$(BIN)/python tests/bench/run.py $(BENCH_ARGS)
