@@ -197,9 +197,10 @@ class Jobs:
                 store.remove_job(job_id)
             except JobLookupError:
                 # A job that has fired for the last time is gone, but may have runs that wait: retries, a backlog.
-                if not self.started or not store.discard_pending(job_id):
+                if alias is None or not store.discard_pending(job_id):
                     continue
-            self._call_off(store, [job_id]).wait(self._is_started)
+            if alias is not None:
+                self._call_off(store, [job_id]).wait(self._is_started)
             self._engine.logger.info("Removed job %s", job_id)
             self._tell(EventCode.JOB_REMOVED, job_id, alias)
             return
@@ -208,10 +209,11 @@ class Jobs:
     def remove_all(self, jobstore: str | None) -> None:
         """Remove all jobs of one store, or of all."""
         removals = []
-        for _, store in self._places(jobstore):
+        for alias, store in self._places(jobstore):
             job_ids = [job.id for job in store.get_all_jobs()]
             store.remove_all_jobs()
-            removals.append(self._call_off(store, job_ids))
+            if alias is not None:
+                removals.append(self._call_off(store, job_ids))
             store.discard_pending()
         for removal in removals:  # not before all owners were told
             removal.wait(self._is_started)
@@ -318,7 +320,7 @@ class Jobs:
     def _call_off(self, store: BaseJobStore, job_ids: Sequence[str]) -> Removal:
         """Let nothing start any more of jobs that are gone: here at once, elsewhere when they have heard of it."""
         removal = Removal(self._engine, store)
-        if self.started and job_ids:
+        if job_ids:
             for job_id in job_ids:
                 store.forget_job(job_id)
             gone = set(job_ids)
@@ -403,10 +405,11 @@ class Jobs:
 
     def _places(self, jobstore: str | None) -> Iterator[tuple[str | None, BaseJobStore]]:
         """Yield where jobs may be: the stores while running, else the waiting rooms."""
-        places: Mapping[str, BaseJobStore] = self._engine.stores if self.started else self.waiting
+        started = self.started  # once: the scheduler may end while a store is asked
+        places: Mapping[str, BaseJobStore] = self._engine.stores if started else self.waiting
         for alias, store in places.items():
             if jobstore is None or alias == jobstore:
-                yield (alias if self.started else None), store
+                yield (alias if started else None), store
 
     def _with_suspension(self, store: BaseJobStore, job: Job) -> Job:
         """Show on the job why it is suspended, where the store could not write that into it."""

@@ -21,6 +21,7 @@ from goscheduler.events import (
     EVENT_JOB_SUBMITTED,
 )
 from goscheduler.executors.pool import ThreadPoolExecutor
+from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.testing import EventRecorder, ManualScheduler
@@ -713,3 +714,25 @@ def test_jobs_added_and_removed_by_many_threads_leave_nothing_behind(schedulers,
     assert scheduler.get_jobs() == []
     scheduler.add_job(note, id="last")
     recorder.wait_for(EVENT_JOB_EXECUTED, "last", timeout=60)
+
+
+def test_what_a_removed_job_has_pending_is_dropped_although_the_scheduler_ends_meanwhile(schedulers):
+    class Ending(MemoryJobStore):
+        def remove_job(self, job_id):
+            super().remove_job(job_id)
+            scheduler._jobs.started = False  # the end of the scheduler comes in between, on another thread
+
+        def shutdown(self):
+            return
+
+    store = Ending()
+    scheduler = schedulers(ManualScheduler, jobstores={"default": store})
+    scheduler.start()
+    scheduler.add_job(print, "interval", hours=1, id="job")
+    scheduler.run_now("job")
+    assert store.pending_runs("job")
+    try:
+        scheduler.remove_job("job")
+    finally:
+        scheduler._jobs.started = True
+    assert not store.pending_runs("job")
