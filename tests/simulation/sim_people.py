@@ -84,7 +84,8 @@ class People:
             answer = type(error).__name__
             if not (process in world.leaving and f"{act} beside a shutdown" in sim_book.KNOWN):
                 world.violate("an error of the scheduler itself", f"{act}: {answer}: {error}")
-        if act == "remove" and answer == "ok":
+        known = process in world.leaving and "remove beside a shutdown" in sim_book.KNOWN
+        if act == "remove" and answer == "ok" and not known:
             for key in present:
                 world.book.removal_returned(key)
         world.note(process, act, f"{job_id}: {answer}")
@@ -96,7 +97,7 @@ class People:
         elif act == "modify":
             scheduler.modify_job(job_id, priority=3)
         elif act in ("pause", "resume"):
-            if process.clock.skew < 0:
+            if process.clock.skew <= 0:  # at the very moment of a fire time, also one that is right
                 self._world.book.rewound.add(job_id)
             getattr(scheduler, f"{act}_job")(job_id)
         elif act == "remove":
