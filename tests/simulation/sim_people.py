@@ -82,8 +82,7 @@ class People:
             answer = "unknown"
         except Exception as error:
             answer = type(error).__name__
-            if not (process in world.leaving and f"{act} beside a shutdown" in sim_book.KNOWN):
-                world.violate("an error of the scheduler itself", f"{act}: {answer}: {error}")
+            world.violate("an error of the scheduler itself", f"{act}: {answer}: {error}")
         known = process in world.leaving and "remove beside a shutdown" in sim_book.KNOWN
         if act == "remove" and answer == "ok" and not known:
             for key in present:
