@@ -47,8 +47,8 @@ def _check_stuck(world: World) -> None:
 
 def _check_targets(world: World) -> None:
     """Every fire time became a run or a record, exactly once."""
-    for key, fate in world.generations.items():
-        job = world._jobs[key[0]]
+    for key, fate in world.people.generations.items():
+        job = world.people.jobs[key[0]]
         targets = targets_of(job)
         strange = [time for time in world.book.times[key] if round((time - START).total_seconds(), 3) not in targets]
         if strange:
@@ -56,7 +56,7 @@ def _check_targets(world: World) -> None:
         first = world.book.first.get(key)
         if fate == "added" and first is None:
             raise Violation("missing", f"{key[0]} was added, and is not in the store")
-        undisturbed = world.touched[key[0]] <= {"add", "run_now", "modify", "cancel", "redrive"}
+        undisturbed = world.people.touched[key[0]] <= {"add", "run_now", "modify", "cancel", "redrive"}
         if first is not None and undisturbed:
             expected = sum(time >= round((first - START).total_seconds(), 3) for time in targets)
             if world.book.accounted[key] != expected:

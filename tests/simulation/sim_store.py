@@ -114,6 +114,10 @@ class Truth(MemoryJobStore):
         super().add_job(job)
         self._book.added(job)
 
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        self._book.asked_for(run, self.lookup_job(run.job.id))
+        super().add_run(run, must_exist)
+
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         def written(job: Job) -> Job:
             edited = copied(edit(copied(job, job._scheduler)))

@@ -12,20 +12,16 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-import sim_book
+import sim_people
 from sim_book import Book, Violation
 from sim_checks import check_at_the_end
-from sim_kernel import Actor, Crash, Kernel
-from sim_process import Ear, JobFailed, NodeClock, Process
+from sim_kernel import Crash, Kernel
+from sim_people import People
+from sim_process import Ear, NodeClock, Process
 from sim_store import READS, Lost, Truth, tells
-from sim_workload import CALL_FAULTS, LEASE, UNTIL, Fault, JobPlan, Op, Plan
+from sim_workload import CALL_FAULTS, LEASE, UNTIL, Fault, Op, Plan
 
-from goscheduler._program import PROGRAM
-from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, RunLookupError
-from goscheduler.executors.context import current_run
-from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import Run
-from goscheduler.runs.retry import Retry
 from goscheduler.schedulers import _engine, _lease, _life, _outages
 from goscheduler.testing.clock import START
 
@@ -33,19 +29,6 @@ from goscheduler.testing.clock import START
 LATENCY = 0.02
 #: How long after the world has healed everything has to be over.
 PATIENCE = 8 * LEASE
-RETRY_DELAY = 0.7
-
-_REFUSALS = (JobLookupError, ConflictingIdError, NeverFires, RunLookupError)
-_world: World | None = None
-
-
-def work(job_id: str, number: int) -> None:
-    """The function of every job."""
-    assert _world is not None
-    _world.perform(job_id, number)
-
-
-PROGRAM.gave(f"{__name__}:work")  # now: what a process learns of its own code makes it ask its stores
 
 
 class World:
@@ -64,24 +47,19 @@ class World:
         self.healed = False
         self.calls = 0
         self.calls_of: Counter[int] = Counter()
-        self.generations: dict[tuple[str, int], str] = {}
-        """Job and generation → "asked", "added" or "unknown"."""
-        self.touched: dict[str, set[str]] = defaultdict(set)
-        """Job id → what was asked of it."""
         self.happened: Counter[str] = Counter()
         """Kind of fault → how often it happened."""
         self._ids = count(1)
         self._lives = count(1)
-        self._numbers: Counter[str] = Counter()
         self._seen: Counter[tuple[int, str]] = Counter()
         self._wakes: dict[Process, Callable[[], None]] = {}
         self._outages: dict[int, float] = {}
         self._troubles: dict[Process, list[float]] = defaultdict(list)
         """When something happened to a process that may cost it its lease."""
-        self._leaving: set[Process] = set()
+        self.leaving: set[Process] = set()
         self._faults = [fault for fault in plan.faults if fault.kind in CALL_FAULTS]
-        self._jobs = {job.id: job for job in plan.jobs}
         self.clocks = [NodeClock(lambda: self.kernel.now, skew) for skew in plan.skews[: plan.nodes]]
+        self.people = People(self)
         self.processes: list[Process | None] = [None] * plan.nodes
         self.all_processes: list[Process] = []
 
@@ -108,9 +86,9 @@ class World:
         for node in range(plan.nodes):
             kernel.at(0.01 * node, lambda node=node: self.boot(node))
         for job in plan.jobs:
-            kernel.at(0.05, lambda job=job: self._ask_for(Op(0.05, 0, "add", job.id)))
+            kernel.at(0.05, lambda job=job: self.people.ask_for(Op(0.05, 0, "add", job.id)))
         for op in plan.ops:
-            kernel.at(op.at, lambda op=op: self._ask_for(op))
+            kernel.at(op.at, lambda op=op: self.people.ask_for(op))
         for fault in plan.faults:
             if fault.kind not in CALL_FAULTS:
                 kernel.at(fault.at, lambda fault=fault: self._happen(fault))
@@ -186,12 +164,12 @@ class World:
             self.note(process, "is cut off", f"for {fault.seconds:g} s")
             self._outages[fault.node] = self.kernel.now + fault.seconds
             self._troubles[process].append(self.kernel.now + fault.seconds)
-        elif process.begun and process not in self._leaving:
+        elif process.begun and process not in self.leaving:
             self._stop(process, fault.seconds)
 
     def _stop(self, process: Process, seconds: float) -> None:
         self.note(process, "is shut down", "")
-        self._leaving.add(process)
+        self.leaving.add(process)
 
         def stopped() -> None:
             if process.dead:
@@ -327,118 +305,13 @@ class World:
                 return fault
         return None
 
-    # Jobs and people
-
-    def _ask_for(self, op: Op) -> None:
-        process = self.processes[op.node]
-        if process is None or process.dead:
-            process = next((other for other in self.processes if other is not None and not other.dead), None)
-        if process is not None:
-            process.spawn("client", lambda: self._when_begun(process, op))
-
-    def _when_begun(self, process: Process, op: Op) -> None:
-        while not process.begun:
-            self.kernel.sleep(0.05)
-        if not process.stopping:
-            self.act(process, op.act, op.job)
-
-    def act(self, process: Process, act: str, job_id: str) -> None:
-        """Ask something of a scheduler, and note what came of it."""
-        scheduler = process.scheduler
-        self.touched[job_id].add(act)
-        present = [key for key in self.book.first if key[0] == job_id]  # as far as the store has them
-        answer = "ok"
-        self.note(process, f"{act}?", job_id)
-        try:
-            if act == "add":
-                self._add(process, job_id)
-            elif act == "remove":
-                scheduler.remove_job(job_id)
-                for key in present:
-                    self.book.removal_returned(key)
-            elif act == "modify":
-                scheduler.modify_job(job_id, priority=3)
-            elif act in ("pause", "resume"):
-                if process.clock.skew < 0:
-                    self.book.rewound.add(job_id)
-                getattr(scheduler, f"{act}_job")(job_id)
-            elif act == "run_now":
-                scheduler.run_now(job_id)
-            elif act == "cancel":
-                for run in scheduler.live_runs(job_id)[:1]:
-                    scheduler.cancel_run(run.id)
-            elif act == "redrive":
-                scheduler.redrive_all(job_id=job_id)
-        except _REFUSALS as refusal:
-            answer = type(refusal).__name__
-        except Lost:
-            answer = "unknown"
-        except Exception as error:
-            answer = type(error).__name__
-            if not (process in self._leaving and f"{act} beside a shutdown" in sim_book.KNOWN):
-                self.violate("an error of the scheduler itself", f"{act}: {answer}: {error}")
-        self.note(process, act, f"{job_id}: {answer}")
-
-    def _add(self, process: Process, job_id: str) -> None:
-        job = self._jobs.get(job_id)
-        if job is None:
-            return
-        self._numbers[job_id] += 1
-        key = (job_id, self._numbers[job_id])
-        trigger, times = trigger_of(job)
-        options = {"misfire_grace_time": None, **dict(job.options), "retry": Retry(job.attempts, RETRY_DELAY)}
-        if job.limit is not None:
-            options["limits"] = Limit(job.limit[0], concurrency=job.limit[1])
-        self.generations[key] = "asked"
-        try:
-            process.scheduler.add_job(work, trigger, args=key, id=job_id, **options, **times)
-        except _REFUSALS:
-            del self.generations[key]
-            raise
-        except Lost:
-            self.generations[key] = "unknown"
-            raise
-        self.generations[key] = "added"
-
-    def perform(self, job_id: str, number: int) -> None:
-        """What the function of a job does."""
-        process, me = self._process_of(self.kernel.current), current_run()
-        if process.dead:
-            raise Crash
-        job = self._jobs[job_id]
-        try:
-            out = self.book.started(process, me.run_id, me.fence)
-        except Violation as violation:
-            self.violate(violation.rule, str(violation).partition(": ")[2])
-            self.kernel.sleep(0)
-            raise
-        self.note(process, "starts", f"{job_id} {me.run_id[-3:]}/{me.fence} try {me.attempt}")
-        seconds = 0.02 if self.healed else job.seconds * self.rng.uniform(0.7, 1.3)
-        for _ in range(2 if seconds > 0.5 else 1):
-            self.kernel.sleep(seconds / (2 if seconds > 0.5 else 1))
-            if job.polite and me.cancelled:
-                out.body = "cancelled"
-                me.check()
-        for act, other in job.acts:
-            if not process.stopping and not self.healed:
-                self.act(process, act, other)
-        failed = me.attempt <= job.failures
-        out.body = "failed" if failed else "succeeded"
-        self.note(process, "fails" if failed else "succeeds", f"{job_id} {me.run_id[-3:]}/{me.fence}")
-        if failed:
-            raise JobFailed(f"attempt {me.attempt}")
+    # What is kept
 
     def given_up(self, run: Run) -> None:
         """Note that an executor waits no longer for a run."""
         for out in self.book.chains[run.id].outs:
             if out.run.fence == run.fence:
                 out.given_up = True
-
-    def _process_of(self, actor: Actor) -> Process:
-        assert isinstance(actor.life, Process)
-        return actor.life
-
-    # What is kept
 
     def note(self, process: Process, what: str, text: str) -> None:
         self.trace.append((self.kernel.now, process.name, what, text))
@@ -465,20 +338,11 @@ def _resume(kernel: Kernel, process: Process) -> None:
         kernel.wake(actor)
 
 
-def trigger_of(job: JobPlan) -> tuple[str, dict[str, Any]]:
-    """Return the trigger of a job: its name and its times."""
-    first = START + timedelta(seconds=job.first)
-    if job.every is None:
-        return "date", {"run_date": first}
-    return "interval", {"seconds": job.every, "start_date": first, "end_date": START + timedelta(seconds=UNTIL - 1)}
-
-
 @contextmanager
 def _in_place(world: World) -> Iterator[None]:
     """Have what the package draws at random come from the seed."""
-    global _world
     before = _engine.uuid4, _lease.uuid4, _outages.random, _life.PROGRAM
-    _world = world
+    sim_people.present = world.people
     _engine.uuid4 = _lease.uuid4 = world.new_id
     _outages.random = world.rng
     _life.PROGRAM = SimpleNamespace(made_scheduler=lambda frame: None)  # looks around in the file system each time
@@ -486,4 +350,4 @@ def _in_place(world: World) -> Iterator[None]:
         yield
     finally:
         _engine.uuid4, _lease.uuid4, _outages.random, _life.PROGRAM = before
-        _world = None
+        sim_people.present = None
