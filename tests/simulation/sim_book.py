@@ -22,7 +22,7 @@ _FAILURES = (OutcomeKind.FAILED, OutcomeKind.TIMED_OUT)
 
 
 #: Defects of the package that are known. A simulation that meets one goes on, so that it can find others.
-KNOWN = {"remove beside a shutdown", "run_now of a job whose id is taken anew"}
+KNOWN = {"run_now of a job whose id is taken anew"}
 
 
 class Violation(AssertionError):
