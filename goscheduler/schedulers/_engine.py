@@ -141,13 +141,13 @@ class Engine:
         elif jump > CLOCK_TOLERANCE:
             self.logger.warning("The clock was set ahead by %s, or the machine slept; late jobs meet their rules", jump)
 
-    def obstacle(self, job: Job, executors: Collection[str] | None = None) -> str | None:
+    def obstacle(self, job: Job, executors: Collection[str] = ()) -> str | None:
         """Return why a job cannot be run here at this moment, or None.
 
-        A job of a task is given the function that is registered now. ``executors`` are the ones to go by, if not those
-        that are here now.
+        A job of a task is given the function that is registered now. ``executors`` count as if they were here: they
+        were a moment ago.
         """
-        if job.options.executor not in (self.executors if executors is None else executors):
+        if job.options.executor not in self.executors and job.options.executor not in executors:
             return f'there is no executor named "{job.executor}"'
         if job.task is None:
             if type(job.func) is MissingFunction or type(job.func) is UnresolvedFunction:

@@ -106,7 +106,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> Left:
     now = engine.clock.now()
     room = engine.room()
     owner = engine.leases.owner_of(alias)
-    # By the executors of this round: one that is removed meanwhile would suspend jobs that other processes can run.
+    # With the executors of this round: one that is removed meanwhile would suspend jobs that other processes can run.
     planner = FiringPlanner(owner, partial(engine.obstacle, executors=room), engine.new_run_id)
     request = FireRequest(now, owner, room, planner, admit, engine.tasks.names() if store.shared else ())
     if alias in engine.left_waiting:

@@ -282,7 +282,7 @@ def test_a_worker_of_celery_gets_the_task(url, scheduler):
     app, got, done = Celery("app", broker=url, set_as_current=False), [], threading.Event()
     app.conf.update(worker_hijack_root_logger=False, broker_connection_retry_on_startup=True)
 
-    @app.task(name="clean", bind=True)
+    @app.task(name="clean", bind=True, shared=False)
     def clean(self, max_age_days):
         got.append((self.request.id, max_age_days, {name: self.request.headers[name] for name in FACTS}))
         done.set()
