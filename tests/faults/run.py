@@ -56,6 +56,7 @@ def main() -> int:
 
         return hunt(options)
     begun = time.monotonic()
+    options.out = options.out.resolve()  # the processes of a run have working directories of their own
     options.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         verdicts = list(pool.map(make if options.selection == "all" else make_until_it_bites, plans(options)))
