@@ -22,8 +22,10 @@ LEASE = 3.0
 TICKS = 250
 #: When jobs are due: each at a moment of its own within a second, or all together, so that all processes want the same.
 PHASES = ["spread", "together"] if FULL else ["spread"]
-#: For how many seconds all of the others may do nothing. A busy machine may stop them too, for a while.
-SILENCE = 1.5 if FULL else 2 * LEASE
+#: For how many seconds all of the others may do nothing. A busy machine may stop them too, for a while. Where all jobs
+#: are due together, the process that is stopped may have claimed half of them, and the rest may wait for limits that it
+#: has taken: until its lease is over there is nothing that the others may start.
+SILENCE = {"spread": 1.5, "together": LEASE * 1.25 + 1} if FULL else {"spread": 2 * LEASE}
 
 
 @pytest.mark.serial
@@ -49,7 +51,7 @@ def test_whoever_is_stopped_the_others_go_on_and_jobs_can_be_removed(cluster, ph
         node.thaw()
     print(f"silent for {max(silences):.2f} s, median {median(silences):.2f} s; "
           f"removed within {max(removals):.2f} s, median {median(removals):.2f} s")  # fmt: skip
-    assert max(silences) <= SILENCE
+    assert max(silences) <= SILENCE[phase]
     assert not FULL or max(removals) <= LEASE * 1.25 + 1
 
 
