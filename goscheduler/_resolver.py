@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, NoReturn
 from goscheduler._program import PROGRAM, Program
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, described, shown
-from goscheduler.refs import ALLOWED_REFERENCES, check_reference, import_module, look_up
+from goscheduler.references import ALLOWED_REFERENCES, check_reference, import_module, look_up
 
 #: For how many seconds a due job waits while its module is imported, before it is suspended.
 PATIENCE = 5.0

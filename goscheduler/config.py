@@ -17,7 +17,7 @@ from goscheduler._resolver import ANY_MODULE
 from goscheduler.errors import InvalidArgument, UnknownOption, shown
 from goscheduler.options import CHECKS, OPTION_NAMES
 from goscheduler.plugins import Kind, base_class, read_plugin
-from goscheduler.refs import ref_to_obj
+from goscheduler.references import ref_to_obj
 from goscheduler.runs.records import Retention
 from goscheduler.times import astimezone, local_timezone
 from goscheduler.util import asbool

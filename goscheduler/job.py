@@ -22,7 +22,7 @@ from goscheduler.options import (
     check_name,
     parse_options,
 )
-from goscheduler.refs import check_callable_args, get_callable_name, obj_to_ref
+from goscheduler.references import check_callable_args, get_callable_name, obj_to_ref
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import NEWBORN, JobLife, JobState
 from goscheduler.runs.retry import Retry

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from goscheduler._urls import has_clear_login, masked
 from goscheduler.errors import InvalidArgument, UnknownOption, nearest, shown
-from goscheduler.refs import maybe_ref
+from goscheduler.references import maybe_ref
 
 Kind = Literal["trigger", "executor", "jobstore"]
 

@@ -21,7 +21,7 @@ from goscheduler._program import MAIN
 from goscheduler._resolver import MissingFunction, Resolver, UnresolvedFunction
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.logs import GuardedLogger
-from goscheduler.refs import obj_to_ref, ref_to_obj
+from goscheduler.references import obj_to_ref, ref_to_obj
 
 LONGEST_NAME = 255
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from goscheduler.errors import InvalidArgument, shown
-from goscheduler.refs import (
+from goscheduler.references import (
     check_callable_args,
     get_callable_name,
     iscoroutinefunction_partial,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("servers", "tools", "stores")]
+sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("servers", "tools", "support")]
 pytest_plugins = ["server_fixtures", "spreading"]
 
 # A shell starts what it runs in the background with Ctrl-C ignored, and children inherit that; the tests send it.

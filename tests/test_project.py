@@ -118,7 +118,7 @@ def _module_names() -> list[str]:
 
 
 #: Needs etcd3, which cannot be installed beside the drivers of the other modules.
-ELSEWHERE = "goscheduler.jobstores._etcd_grpc"
+ELSEWHERE = "goscheduler._drivers.etcd.grpc"
 
 
 def test_the_examples_in_docstrings_are_true() -> None:

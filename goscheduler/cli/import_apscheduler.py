@@ -13,6 +13,16 @@ import typer
 from goscheduler._program import Program
 from goscheduler._resolver import MissingFunction, Resolver
 from goscheduler._text import printable
+from goscheduler.apscheduler_import.candidates import (
+    Candidate,
+    Unreadable,
+    loaded_function,
+    notes_on,
+    read_candidates,
+    without_their_grace_time,
+)
+from goscheduler.apscheduler_import.passwords import passwords_hidden
+from goscheduler.apscheduler_import.sources import read_source
 from goscheduler.cli._host import found, started
 from goscheduler.cli._options import AsJson, Debug
 from goscheduler.cli._print import View, note, print_json, print_rows
@@ -21,18 +31,8 @@ from goscheduler.cli._target import import_from_here
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import ConflictingIdError
 from goscheduler.job import Job
-from goscheduler.movein.candidates import (
-    Candidate,
-    Unreadable,
-    loaded_function,
-    notes_on,
-    read_candidates,
-    without_their_grace_time,
-)
-from goscheduler.movein.passwords import passwords_hidden
-from goscheduler.movein.sources import read_source
 from goscheduler.runs.model import NEWBORN
-from goscheduler.schedulers._pending import Addition
+from goscheduler.schedulers._pending_jobs import Addition
 from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.schedulers.base import BaseScheduler
 

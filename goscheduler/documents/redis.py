@@ -3,7 +3,7 @@
 Redis cannot look into hashes for what is due, so there is an index beside them, a sorted set. :meth:`add` keeps it; for
 hashes that others write there are :meth:`index` and :meth:`rebuild`. What the hash says counts: an index that is behind
 is mended when the document is looked at. Every step is one script, so it is done as a whole or not at all;
-``_redis.lua`` lists the keys. Times are seconds since 1970, as text, to a millisecond.
+``lua/common.lua`` lists the keys. Times are seconds since 1970, as text, to a millisecond.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from goscheduler.times import SECOND, UTC, from_instant, instant
 try:
     import redis
 
-    from goscheduler.jobstores._redis_client import close_client, make_client
+    from goscheduler._drivers.redis import close_client, make_client
 except ImportError as error:
     raise ImportError(
         f'documents in Redis need a package that is not installed ({error}); pip install "goscheduler[redis]"',

@@ -39,10 +39,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, StoreUnavailable, TransientJobError
-from goscheduler.jobstores._answers import Claimed, Fired, FireRequest, PutBack, SettledInPart, Suspended
-from goscheduler.jobstores._finished import note_whether_finished, prune
-from goscheduler.jobstores._local_firing import LocalFiring
-from goscheduler.jobstores._runs import LocalRuns
+from goscheduler.jobstores._local.firing import LocalFiring
+from goscheduler.jobstores._local.retention import note_whether_finished, prune
+from goscheduler.jobstores._local.runs import LocalRuns
+from goscheduler.jobstores.types import Claimed, Fired, FireRequest, PutBack, SettledInPart, Suspended
 from goscheduler.logs import guarded_logger
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ class BaseJobStore(ABC):
     """Whether several processes may use the same data at once."""
     keeps_objects = False
     """Whether jobs are kept as they are, so that a lambda or an open file may be part of one."""
+
+    lock_backend: str | None = None
+    """The module of ``goscheduler.locks`` that keeps locks where the store keeps its jobs, if one does."""
 
     _scheduler: Any = None
     _alias: str | None = None

@@ -14,13 +14,13 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from goscheduler._drivers.etcd.clients import connect, wire_of
+from goscheduler._drivers.etcd.wire import CONNECT_WITHIN, Watch, Wire
+from goscheduler._drivers.urls import DEFAULT_PATH, addresses, check_path, read_url
 from goscheduler.errors import GoSchedulerError, InvalidArgument
-from goscheduler.jobstores._etcd_clients import connect, wire_of
-from goscheduler.jobstores._etcd_wire import CONNECT_WITHIN, Watch, Wire
-from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step, read_all
-from goscheduler.jobstores._kv_store import KeyValueJobStore
-from goscheduler.jobstores._kv_url import DEFAULT_PATH, addresses, check_path, read_url
-from goscheduler.refs import maybe_ref
+from goscheduler.jobstores._keyvalue.server import BELL, Found, Key, Span, Step, read_all
+from goscheduler.jobstores._keyvalue.store import KeyValueJobStore
+from goscheduler.references import maybe_ref
 
 if TYPE_CHECKING:
     from goscheduler.serializers import Serializer
@@ -41,6 +41,8 @@ class EtcdJobStore(KeyValueJobStore):
     says how arguments are written. Leases end by the clock of the server, unless ``server_time`` is false; what is due
     is judged by the clock of the scheduler, because etcd has none to ask.
     """
+
+    lock_backend = "etcd"
 
     def __init__(
         self,

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
-from goscheduler.jobstores._finished import note_whether_finished
-from goscheduler.jobstores._lanes import Entry, Lane
-from goscheduler.jobstores._runs import HISTORY_KEPT, LocalRuns
+from goscheduler.jobstores._local.queue import Entry, Lane
+from goscheduler.jobstores._local.retention import note_whether_finished
+from goscheduler.jobstores._local.runs import HISTORY_KEPT, LocalRuns
 from goscheduler.jobstores.base import BaseJobStore, Fired, FireRequest, Suspended
 from goscheduler.runs.plan import rank_of
 from goscheduler.times import instant
@@ -35,6 +35,7 @@ class MemoryJobStore(BaseJobStore):
     """Keeps jobs as the objects they are. ``history`` says how many finished attempts are remembered."""
 
     keeps_objects = True
+    lock_backend = "memory"
 
     def __init__(self, history: int = HISTORY_KEPT) -> None:
         self._history_kept = int(history)

@@ -1,6 +1,6 @@
 """A job store in ZooKeeper 3.5 or later, through kazoo.
 
-What stands where is told in ``_zookeeper_places``. Nodes that only hold others are made when they are needed, and those
+What stands where is told in ``zookeeper_places``. Nodes that only hold others are made when they are needed, and those
 for times other than the present are taken away when they are empty.
 
 Every call has a deadline and is made once. An owner is lost when the server has not seen him renew his lease for its
@@ -32,14 +32,21 @@ from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-un
 from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 from kazoo.security import make_digest_acl  # type: ignore[import-untyped]
 
+from goscheduler._drivers.urls import DEFAULT_PATH, check_path, read_url
+from goscheduler._drivers.zookeeper import BellWatch
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
-from goscheduler.jobstores._kv_port import BELL, Found, Key, Span, Step
-from goscheduler.jobstores._kv_store import KeyValueJobStore
-from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path, read_url
-from goscheduler.jobstores._zookeeper_bell import BellWatch
-from goscheduler.jobstores._zookeeper_places import BY_DIGEST, BY_FIRST_WORD, BY_TIME, Places, is_of_now, may_hold
-from goscheduler.refs import maybe_ref
+from goscheduler.jobstores._keyvalue.server import BELL, Found, Key, Span, Step
+from goscheduler.jobstores._keyvalue.store import KeyValueJobStore
+from goscheduler.jobstores._keyvalue.zookeeper_places import (
+    BY_DIGEST,
+    BY_FIRST_WORD,
+    BY_TIME,
+    Places,
+    is_of_now,
+    may_hold,
+)
+from goscheduler.references import maybe_ref
 
 if TYPE_CHECKING:
     from goscheduler.serializers import Serializer
@@ -68,6 +75,8 @@ class ZooKeeperJobStore(KeyValueJobStore):
     arguments are written. Leases end by the clock of the server, unless ``server_time`` is false; what is due is judged
     by the clock of the scheduler, because ZooKeeper has none to ask.
     """
+
+    lock_backend = "zookeeper"
 
     def __init__(
         self,

@@ -12,17 +12,10 @@ from importlib import import_module
 from typing import Any
 
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.locks.base import LockBackend
 from goscheduler.plugins import create_plugin
 
-_STORES = {
-    "goscheduler.jobstores.memory.MemoryJobStore": "memory",
-    "goscheduler.jobstores.redis.RedisJobStore": "redis",
-    "goscheduler.jobstores.sqlalchemy.SQLAlchemyJobStore": "sql",
-    "goscheduler.jobstores.mongodb.MongoDBJobStore": "mongodb",
-    "goscheduler.jobstores.etcd.EtcdJobStore": "etcd",
-    "goscheduler.jobstores.zookeeper.ZooKeeperJobStore": "zookeeper",
-}
 _CLIENTS = {
     "redis.client.Redis": "redis",
     "redis.cluster.RedisCluster": "redis",
@@ -56,10 +49,10 @@ def backend_for(place: Any) -> LockBackend:
         return place
     if isinstance(place, str):
         return _for_url(place)
+    if isinstance(place, BaseJobStore) and place.lock_backend is not None:
+        return _made_by(place.lock_backend, "of_store", place)
     for cls in type(place).__mro__:
         name = f"{cls.__module__}.{cls.__qualname__}"
-        if name in _STORES:
-            return _made_by(_STORES[name], "of_store", place)
         if name in _CLIENTS:
             return _made_by(_CLIENTS[name], "of_client", place)
     raise TypeError(
@@ -90,10 +83,8 @@ def _connect(url: str) -> LockBackend:
     if "://" not in url:
         raise InvalidArgument("A lock needs a URL such as redis://localhost, and this is none", field="place")
     store = create_plugin("jobstore", "locks", url)
-    for cls in type(store).__mro__:
-        kind = _STORES.get(f"{cls.__module__}.{cls.__qualname__}")
-        if kind is not None:
-            return _made_by(kind, "of_url", store)
+    if store.lock_backend is not None:
+        return _made_by(store.lock_backend, "of_url", store)
     raise InvalidArgument(f"The job store for {shown(url)} keeps no locks", field="place")
 
 

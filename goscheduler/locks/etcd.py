@@ -16,10 +16,10 @@ from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 
+from goscheduler._drivers.etcd.clients import wire_of
+from goscheduler._drivers.urls import DEFAULT_PATH, check_path
 from goscheduler.clock import Deadline
 from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores._etcd_clients import wire_of
-from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path
 from goscheduler.locks.base import LockBackend, key_of
 
 #: What a call is given at least, in seconds, when those before it have used up the time of a step.

@@ -26,7 +26,7 @@ from pymongo.errors import (
 )
 
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
-from goscheduler.jobstores._mongodb_connecting import DURABLE
+from goscheduler.jobstores.mongodb.connecting import DURABLE
 from goscheduler.locks.base import LockBackend, key_of
 
 DEFAULT_DATABASE = "goscheduler"

@@ -17,9 +17,9 @@ from weakref import WeakKeyDictionary
 
 import redis
 
+from goscheduler._drivers.redis import close_client, forget_connections, sibling
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
-from goscheduler.jobstores._redis_client import close_client, forget_connections, sibling
-from goscheduler.jobstores._redis_link import check_prefix
+from goscheduler.jobstores.redis.scripts import check_prefix
 from goscheduler.locks.base import LockBackend, key_of
 from goscheduler.times import SECOND
 

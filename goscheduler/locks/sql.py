@@ -44,11 +44,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import Pool
 from sqlalchemy.sql.expression import ColumnElement
 
+from goscheduler._drivers.sql_watchdog import Watchdog
 from goscheduler.errors import GoSchedulerError, StoreUnavailable, described
-from goscheduler.jobstores._sql_databases import dialect_of
-from goscheduler.jobstores._sql_dialects import Dialect
-from goscheduler.jobstores._sql_tables import check_table_name
-from goscheduler.jobstores._sql_watchdog import Watchdog
+from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
+from goscheduler.jobstores.sqlalchemy.dialects.by_url import dialect_of
+from goscheduler.jobstores.sqlalchemy.tables import check_table_name
 from goscheduler.locks.base import LONGEST_KEY, LockBackend, key_of
 from goscheduler.times import SECOND, instant
 

@@ -34,9 +34,9 @@ from kazoo.exceptions import (  # type: ignore[import-untyped]
 )
 from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
 
+from goscheduler._drivers.urls import DEFAULT_PATH, check_path
 from goscheduler.clock import Deadline
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
-from goscheduler.jobstores._kv_url import DEFAULT_PATH, check_path
 from goscheduler.locks.base import LockBackend, key_of
 
 #: How many nodes are looked at in search of old ones.

@@ -10,7 +10,7 @@ from typing import Any
 
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.executors.pool import positive_int
-from goscheduler.jobstores._polling import LONGEST, SHORTEST, Poll
+from goscheduler.jobstores._shared.polling import LONGEST, SHORTEST, Poll
 from goscheduler.runs.retry import LONGEST_DELAY, MOST_ATTEMPTS, Retry, exponential, fixed
 
 #: The largest payload, with its metadata, in bytes, unless another limit is given; SQS has the same.

@@ -26,7 +26,7 @@ from goscheduler.errors import (
 )
 from goscheduler.executors.context import current_run
 from goscheduler.executors.pool import positive_int
-from goscheduler.jobstores._polling import Poll
+from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.messages._cancel import PATIENCE, cancel_message
 from goscheduler.messages._executor import DeliveryExecutor

@@ -27,7 +27,7 @@ from goscheduler.periodic._diff import DISPATCH, SyncPlan, Wanted, compare, disa
 from goscheduler.periodic._registry import ScheduleRegistry
 from goscheduler.periodic.dispatch import PERSISTENT, Dispatcher, check_dispatcher, dispatching_task, doubt_about
 from goscheduler.schedulers._bulk import add_several
-from goscheduler.schedulers._pending import Addition
+from goscheduler.schedulers._pending_jobs import Addition
 from goscheduler.tasks import register, task_or_reference
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import InvalidArgument
-from goscheduler.schedulers._pending import Addition
+from goscheduler.schedulers._pending_jobs import Addition
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore

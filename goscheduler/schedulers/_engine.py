@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import uuid4
 
 from goscheduler._resolver import FOREIGN, IMPORTING, NOT_LOADED_YET, MissingFunction, UnresolvedFunction
-from goscheduler.bus import EventBus
 from goscheduler.clock import Clock
 from goscheduler.errors import survivable
+from goscheduler.event_bus import EventBus
 from goscheduler.events import EventCode, JobSuspensionEvent, SchedulerEvent
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.jobstores.base import BaseJobStore
@@ -26,10 +26,10 @@ from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
-from goscheduler.schedulers._doubts import Doubts
-from goscheduler.schedulers._endings import Endings
+from goscheduler.schedulers._cancellation import Endings
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._outages import Outages
+from goscheduler.schedulers._reconciliation import Doubts
 from goscheduler.tasks import PROCESS_TASKS, TaskRegistry, unknown_task
 
 #: A wall clock that moves more than this against the monotonic one has been set.

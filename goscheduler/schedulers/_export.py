@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from goscheduler._files import write_private
+from goscheduler.apscheduler_import.reader import LegacyReader
 from goscheduler.codec import CodecError, decode, encode
 from goscheduler.errors import InvalidArgument, shown
-from goscheduler.movein.reader import LegacyReader
 from goscheduler.triggers.base import BaseTrigger
 
 PathOrFile: TypeAlias = str | PathLike[str] | TextIO

@@ -25,7 +25,7 @@ from goscheduler.errors import (
 )
 from goscheduler.events import EventCode, JobEvent, SchedulerEvent
 from goscheduler.options import DEFAULTS, JobOptions, check_name_of, filled_in
-from goscheduler.schedulers._pending import Addition, WaitingRoom, add_waiting
+from goscheduler.schedulers._pending_jobs import Addition, WaitingRoom, add_waiting
 from goscheduler.schedulers._removal import Removal
 from goscheduler.tasks import UnknownTask
 from goscheduler.times import utc_timestamp

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from goscheduler.schedulers._life import SchedulerLife
+    from goscheduler.schedulers._lifecycle import SchedulerLife
 
 _schedulers: WeakSet[SchedulerLife] = WeakSet()
 

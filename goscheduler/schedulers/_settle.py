@@ -16,11 +16,11 @@ from goscheduler.errors import shown
 from goscheduler.events import EventCode, JobExecutionEvent
 from goscheduler.executors._log import log_discarded
 from goscheduler.executors.context import attempt_key, last_progress
-from goscheduler.jobstores._answers import SettledInPart
+from goscheduler.jobstores.types import SettledInPart
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
 from goscheduler.schedulers._announce import announce_settlements, log_ends
-from goscheduler.schedulers._doubts import ends_found
+from goscheduler.schedulers._reconciliation import ends_found
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore

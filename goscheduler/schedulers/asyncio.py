@@ -17,7 +17,7 @@ from goscheduler.config import SchedulerConfig
 from goscheduler.errors import SchedulerNotRunningError
 from goscheduler.executors.asyncio import AsyncIOExecutor, running_loop
 from goscheduler.executors.base import BaseExecutor
-from goscheduler.refs import maybe_ref
+from goscheduler.references import maybe_ref
 from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.schedulers.base import BaseScheduler
 

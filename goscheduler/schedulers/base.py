@@ -1,10 +1,11 @@
 """The public face of a scheduler: short methods, each of which calls the part that does the work.
 
-- ``_life``: configuration, start, pause, shutdown; ``_process``: fork and exit of the process
-- ``_jobs``: what can be done to jobs; ``_pending``: jobs added before the start; ``_why``: where a job stands
+- ``_lifecycle``: configuration, start, pause, shutdown; ``_process``: fork and exit of the process
+- ``_jobs``: what can be done to jobs; ``_pending_jobs``: jobs added before the start
+- ``_diagnosis``: where a job stands
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
-- ``_endings``: timeouts and cancellation; ``_lease``: who we are to shared stores; ``_housekeeping``: lost runs
-- ``_runs``: history and dead letters; ``_doubts``: what a store may have done unheard
+- ``_cancellation``: timeouts and cancellation; ``_lease``: who we are to shared stores; ``_housekeeping``: lost runs
+- ``_runs``: history and dead letters; ``_reconciliation``: what a store may have done unheard
 - ``_engine``: what the parts share; ``_components``: executors and stores; ``_outages``: stores that do not answer
 """
 
@@ -19,8 +20,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 from goscheduler import errors, events
 from goscheduler._version import __version__
-from goscheduler.bus import Listener
 from goscheduler.errors import InvalidArgument, JobLookupError, UnknownOption, shown
+from goscheduler.event_bus import Listener
 from goscheduler.events import EVENT_ANY
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.job import Job
@@ -30,13 +31,13 @@ from goscheduler.plugins import create_trigger
 from goscheduler.runs.filters import Filters, history_query
 from goscheduler.runs.model import DeadLetter, JobState, LiveRun, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record
-from goscheduler.schedulers import _export, _life
+from goscheduler.schedulers import _export, _lifecycle
 from goscheduler.schedulers._bulk import add_several
 from goscheduler.schedulers._components import component
-from goscheduler.schedulers._life import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLife
+from goscheduler.schedulers._diagnosis import Inquiry, inquire, refresh, state_of, why_not_running
+from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLife
 from goscheduler.schedulers._listing import print_jobs
-from goscheduler.schedulers._pending import Addition
-from goscheduler.schedulers._why import Inquiry, inquire, refresh, state_of, why_not_running
+from goscheduler.schedulers._pending_jobs import Addition
 from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -499,7 +500,7 @@ _ADD_JOB_OPTIONS = frozenset(list(inspect.signature(BaseScheduler.add_job).param
 
 def __getattr__(name: str) -> Any:
     """Return what users of APScheduler 3 import from here although it lives elsewhere: events, errors and the like."""
-    for home in (events, errors, _life):
+    for home in (events, errors, _lifecycle):
         if not name.startswith("_") and hasattr(home, name):
             return getattr(home, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,8 +7,8 @@ from typing import Any
 
 import redis
 
+from goscheduler._drivers.redis import address_of, close_client, forget_connections, make_client
 from goscheduler.errors import InvalidArgument, MessageRejected, TransportUnavailable, described, shown
-from goscheduler.jobstores._redis_client import address_of, close_client, forget_connections, make_client
 from goscheduler.transports._checks import check_options, check_texts, count, flag, seconds, text
 from goscheduler.transports.base import BaseTransport, Delivery
 

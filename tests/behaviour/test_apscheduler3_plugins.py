@@ -16,7 +16,7 @@ from goscheduler.executors.base import BaseExecutor, MaxInstancesReachedError, r
 from goscheduler.executors.debug import DebugExecutor
 from goscheduler.executors.pool import ThreadPoolExecutor
 from goscheduler.runs.records import HistoryQuery
-from goscheduler.schedulers._life import ROUND_GOES_ON
+from goscheduler.schedulers._lifecycle import ROUND_GOES_ON
 from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.schedulers.base import BaseScheduler
 from goscheduler.testing import EventRecorder, ManualClock, ManualScheduler

@@ -130,7 +130,7 @@ def test_what_is_installed_beside_the_program_is_not_its_own(tmp_path):
             from goscheduler._program import PROGRAM
             from goscheduler import BackgroundScheduler
             scheduler = BackgroundScheduler()
-            names = ["chores", "vendored", "hidden", "inside", "json", "pip", "goscheduler.refs", "test.support"]
+            names = ["chores", "vendored", "hidden", "inside", "json", "pip", "goscheduler.references", "test.support"]
             print({name: PROGRAM.owns(name) for name in names})
         """),
         "chores.py": "", "vendored/__init__.py": "", 

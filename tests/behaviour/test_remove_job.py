@@ -483,7 +483,7 @@ def test_a_run_is_noted_as_begun_before_it_is_looked_up_whether_it_may(cluster):
 
 
 def test_a_scheduler_that_waits_for_its_last_jobs_hears_of_it(cluster, gates, jobcalls, monkeypatch):
-    monkeypatch.setattr("goscheduler.schedulers._endings.LONGEST_LOOK", 0.01)
+    monkeypatch.setattr("goscheduler.schedulers._cancellation.LONGEST_LOOK", 0.01)
     pool = ThreadPoolExecutor(1)
     owner = BackgroundScheduler(clock=cluster.clock, jobstores={"default": cluster.store},
                                 executors={"default": pool}, timezone="UTC")

@@ -164,7 +164,7 @@ def test_the_limit_of_shutdown_is_one_limit_for_everything(schedulers, gates, mo
             super().__init__(clock, seconds)
             limits.append(seconds)
 
-    monkeypatch.setattr("goscheduler.schedulers._life.Deadline", Noted)
+    monkeypatch.setattr("goscheduler.schedulers._lifecycle.Deadline", Noted)
     job, listener = gates(), gates()
     scheduler = schedulers()
     scheduler.add_listener(lambda event: listener(), EVENT_SCHEDULER_STARTED)

@@ -129,8 +129,8 @@ def raw_rate(url: str, jobs: int) -> float:
 def raw_sql_rate(url: str, jobs: int) -> float:
     """Return firings per second: the rows of jobs and runs are read, written and removed, and those of the history
     written, in batches."""
-    from goscheduler.jobstores._sql_firing import Work
     from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+    from goscheduler.jobstores.sqlalchemy.firing import Work
     from goscheduler.schedulers.background import BackgroundScheduler
 
     logging.disable(logging.CRITICAL)
@@ -170,8 +170,8 @@ class RawStatements:
         }  # fmt: skip
 
     def fill(self, work: Any, jobs: int) -> None:
-        from goscheduler.jobstores._sql_batches import columns_of
-        from goscheduler.jobstores._sql_rows import JobRow
+        from goscheduler.jobstores.sqlalchemy.bulk import columns_of
+        from goscheduler.jobstores.sqlalchemy.rows import JobRow
 
         rows = [JobRow(f"{number:032d}", *self._job) for number in range(jobs)]
         work.dialect.insert_rows(work.connection, self._tables.jobs, columns_of(rows))
@@ -179,8 +179,8 @@ class RawStatements:
     def fire(self, work: Any, ids: list[str]) -> None:
         from sqlalchemy import delete, select
 
-        from goscheduler.jobstores._sql_batches import columns_of
-        from goscheduler.jobstores._sql_rows import DueJob, RunRow
+        from goscheduler.jobstores.sqlalchemy.bulk import columns_of
+        from goscheduler.jobstores.sqlalchemy.rows import DueJob, RunRow
 
         jobs = self._tables.jobs
         query = select(*[jobs.c[name] for name in DueJob._fields])

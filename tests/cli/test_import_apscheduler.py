@@ -31,11 +31,11 @@ from apscheduler.triggers.interval import IntervalTrigger as TheirInterval
 from server_process import free_port
 
 from goscheduler._program import PROGRAM
+from goscheduler.apscheduler_import import reader
+from goscheduler.apscheduler_import.candidates import read_candidates
+from goscheduler.apscheduler_import.sources import StoredJob, read_source
 from goscheduler.job import Job
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
-from goscheduler.movein import reader
-from goscheduler.movein.candidates import read_candidates
-from goscheduler.movein.sources import StoredJob, read_source
 from goscheduler.testing import ManualScheduler
 
 KINDS = ("sqlite", "postgresql", "mariadb", "redis", "mongodb", "zookeeper", "etcd")

@@ -15,11 +15,11 @@ from apscheduler.triggers.combining import OrTrigger as TheirOr
 from apscheduler.triggers.cron import CronTrigger as TheirCron
 from apscheduler.triggers.interval import IntervalTrigger as TheirInterval
 
-from goscheduler._legacy import read_legacy_pickle
 from goscheduler._urls import secrets_of, without_secrets
+from goscheduler.apscheduler_import.candidates import Candidate, notes_on
+from goscheduler.apscheduler_import.passwords import SourceError, passwords_hidden
+from goscheduler.apscheduler_import.pickles import read_legacy_pickle
 from goscheduler.codec import CodecError
-from goscheduler.movein.candidates import Candidate, notes_on
-from goscheduler.movein.passwords import SourceError, passwords_hidden
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.combining import OrTrigger
 from goscheduler.triggers.cron import CronTrigger

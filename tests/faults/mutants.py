@@ -215,7 +215,7 @@ def skipped_without_a_record() -> None:
 def instances_counted_by_each() -> None:
     from goscheduler.runs import plan
     from goscheduler.schedulers import _tick
-    from goscheduler.schedulers._endings import Endings
+    from goscheduler.schedulers._cancellation import Endings
 
     kept: list[Any] = []
 
@@ -253,12 +253,12 @@ def place_given_back_twice() -> None:
 
 @mutant("a run that is handed out again has the same fence as before", "postgresql", "freeze")
 def fence_not_raised() -> None:
-    from goscheduler.jobstores import _sql_claiming
+    from goscheduler.jobstores.sqlalchemy import claiming as sql_claiming
 
     def kept(claimed: Callable[..., Any]) -> Callable[..., Any]:
         return lambda run, owner, fence: claimed(run, owner, fence)._replace(fence=run.fence or fence)
 
-    wrap(_sql_claiming, "claimed", kept)
+    wrap(sql_claiming, "claimed", kept)
 
 
 # Ends of runs
@@ -268,7 +268,8 @@ def fence_not_raised() -> None:
 def end_without_fence() -> None:
     from types import SimpleNamespace
 
-    from goscheduler.jobstores import _sql_settling, sqlalchemy
+    from goscheduler.jobstores import sqlalchemy
+    from goscheduler.jobstores.sqlalchemy import settling as sql_settling
 
     shown: dict[str, int] = {}
 
@@ -289,12 +290,12 @@ def end_without_fence() -> None:
 
         return agreed
 
-    wrap(_sql_settling, "_taken", agreeing)
-    original = _sql_settling.settle
-    wrap(_sql_settling, "settle", remembering)
+    wrap(sql_settling, "_taken", agreeing)
+    original = sql_settling.settle
+    wrap(sql_settling, "settle", remembering)
     for name, value in list(vars(sqlalchemy).items()):
         if value is original:
-            setattr(sqlalchemy, name, _sql_settling.settle)
+            setattr(sqlalchemy, name, sql_settling.settle)
 
 
 @mutant("an outcome that cannot be written now is dropped", "redis", "reset", "reset", "reset")

@@ -12,7 +12,7 @@ from apscheduler.util import check_callable_args as apscheduler_check
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goscheduler.refs import check_callable_args
+from goscheduler.references import check_callable_args
 
 
 def none() -> None: ...

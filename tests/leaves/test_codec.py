@@ -19,8 +19,7 @@ from dateutil import tz as dateutil_tz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goscheduler import _codec_types
-from goscheduler.codec import MAX_DEPTH, CodecError, decode, dumps, encode, loads, register_type
+from goscheduler.codec import MAX_DEPTH, CodecError, decode, dumps, encode, loads, register_type, types
 from goscheduler.errors import InvalidArgument
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
@@ -57,8 +56,8 @@ class Unregistered: ...
 @pytest.fixture(autouse=True)
 def _types(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register this module's types, for one test."""
-    monkeypatch.setattr(_codec_types, "_by_name", dict(_codec_types._by_name))
-    monkeypatch.setattr(_codec_types, "_by_class", dict(_codec_types._by_class))
+    monkeypatch.setattr(types, "_by_name", dict(types._by_name))
+    monkeypatch.setattr(types, "_by_class", dict(types._by_class))
     register_type(Colour, "colour")
     register_type(Invoice, "invoice")
     register_type(Point, "point", lambda point: {"x": point.x, "y": point.y}, lambda state: Point(**state))

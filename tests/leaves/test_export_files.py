@@ -22,9 +22,9 @@ from apscheduler.triggers.cron import CronTrigger as TheirCron
 from apscheduler.triggers.date import DateTrigger as TheirDate
 from apscheduler.triggers.interval import IntervalTrigger as TheirInterval
 
+from goscheduler.apscheduler_import import reader
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument
-from goscheduler.movein import reader
 from goscheduler.schedulers._export import read_jobs, write_jobs
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.cron import CronTrigger

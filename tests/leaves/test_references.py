@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from goscheduler.errors import InvalidArgument
-from goscheduler.refs import get_callable_name, iscoroutinefunction_partial, maybe_ref, obj_to_ref, ref_to_obj
+from goscheduler.references import get_callable_name, iscoroutinefunction_partial, maybe_ref, obj_to_ref, ref_to_obj
 
 
 def plain() -> None: ...
@@ -127,7 +127,7 @@ def test_what_is_not_callable_has_no_name() -> None:
 
 
 DECORATED = """
-from goscheduler.refs import obj_to_ref
+from goscheduler.references import obj_to_ref
 refs = []
 def collect(func):
     refs.append(obj_to_ref(func))
@@ -157,7 +157,7 @@ def test_a_decorator_can_refer_to_a_function_that_its_module_does_not_have_yet(
 
 def test_a_script_can_refer_to_its_own_functions(tmp_path: os.PathLike[str]) -> None:
     script = tmp_path / "script.py"  # type: ignore[operator]
-    script.write_text(DECORATED + "from goscheduler.refs import ref_to_obj\nprint(refs, ref_to_obj(refs[0]) is job)")
+    script.write_text(DECORATED + "import goscheduler.references as r\nprint(refs, r.ref_to_obj(refs[0]) is job)")
     done = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.getcwd()}
     )

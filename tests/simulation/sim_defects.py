@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from goscheduler.jobstores._runs import LocalRuns
+from goscheduler.jobstores._local.runs import LocalRuns
 from goscheduler.runs import transitions
 from goscheduler.runs.limits import Ledger
-from goscheduler.schedulers._doubts import Doubts
 from goscheduler.schedulers._lease import Leases
+from goscheduler.schedulers._reconciliation import Doubts
 from goscheduler.schedulers._removal import Removal
 from goscheduler.schedulers._settle import Settler
 

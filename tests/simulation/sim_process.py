@@ -29,7 +29,7 @@ from goscheduler.executors.base import BaseExecutor
 from goscheduler.executors.call import call
 from goscheduler.jobstores.base import SettledInPart
 from goscheduler.runs.model import Outcome, Run
-from goscheduler.schedulers._endings import LONGEST_LOOK
+from goscheduler.schedulers._cancellation import LONGEST_LOOK
 from goscheduler.schedulers._patience import LONGEST_PAUSE, Patience
 from goscheduler.schedulers._settle import LAST_PAUSE, LAST_TRIES
 from goscheduler.schedulers._tick import hear

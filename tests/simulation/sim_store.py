@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import StoreUnavailable
 from goscheduler.job import Job
-from goscheduler.jobstores._runs import LocalRuns
+from goscheduler.jobstores._local.runs import LocalRuns
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, SettledInPart
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.times import instant

@@ -22,7 +22,7 @@ from sim_store import READS, Lost, Truth, tells
 from sim_workload import CALL_FAULTS, LEASE, UNTIL, Fault, Op, Plan
 
 from goscheduler.runs.model import Run
-from goscheduler.schedulers import _engine, _lease, _life, _outages
+from goscheduler.schedulers import _engine, _lease, _lifecycle, _outages
 from goscheduler.testing.clock import START
 
 #: Seconds that a call of the store is under way, each way, at most.
@@ -341,13 +341,13 @@ def _resume(kernel: Kernel, process: Process) -> None:
 @contextmanager
 def _in_place(world: World) -> Iterator[None]:
     """Have what the package draws at random come from the seed."""
-    before = _engine.uuid4, _lease.uuid4, _outages.random, _life.PROGRAM
+    before = _engine.uuid4, _lease.uuid4, _outages.random, _lifecycle.PROGRAM
     sim_people.present = world.people
     _engine.uuid4 = _lease.uuid4 = world.new_id
     _outages.random = world.rng
-    _life.PROGRAM = SimpleNamespace(made_scheduler=lambda frame: None)  # looks around in the file system each time
+    _lifecycle.PROGRAM = SimpleNamespace(made_scheduler=lambda frame: None)  # looks around in the file system each time
     try:
         yield
     finally:
-        _engine.uuid4, _lease.uuid4, _outages.random, _life.PROGRAM = before
+        _engine.uuid4, _lease.uuid4, _outages.random, _lifecycle.PROGRAM = before
         sim_people.present = None

@@ -1,0 +1,318 @@
+"""Jobs and runs as the stores on etcd and ZooKeeper keep them, and where.
+
+==========================================  ===========================================================================
+key                                         what it holds
+==========================================  ===========================================================================
+``jobs/<job>``                              a job: one line of JSON about where it stands, then its definition
+``lives/<job>``                             what the job has lived through
+``runs/<run>``                              a run that has not ended: a line about where it stands, then the run
+``lanes/<lane>``                            nothing; a lane is an executor, a priority and a task
+``groups/<group>``                          latest starts under a limit; ``j.<job>`` of a job, ``l.<limit>`` of a limit
+``members/<group>/T.<once>``                nothing; deleted and made anew by whoever adds a live run to the group
+``members/<group>/L.<run>``                 nothing; a live run of the group
+``members/<group>/W.<run>``, ``P.<run>``    nothing; a pending run of the job: a fire time, or any other
+``history/<time>.<run>.<fence>.…``          a record; its name is in the order of the history, and tells outcome and job
+``dead/<run>``                              a dead letter
+``owners/<owner>``, ``hosts/<owner>``       who is alive, and where
+``held/<run>``                              nothing; a pending run that waits for others to end
+``freed/<run>``                             nothing; a pending run that need not wait any more, and was not claimed yet
+``ending/<owner>.<run>``                    nothing; a live run that its owner is to end
+``bell``                                    who has written something that others should look at
+==========================================  ===========================================================================
+
+A job stands in exactly one **place**, and so does a run. Whoever changes its state deletes the place and makes another,
+whose name ends in a word that is used once. So of two who change the same job only one succeeds.
+
+=====================================================  ================================================================
+place                                                  of
+=====================================================  ================================================================
+``due/<lane>/<time>.<job>.<once>``                     a job that fires at that time
+``paused/<job>.<once>``                                a job that has no next time
+``finished/<time>.<job>.<once>``                       a job that has fired for the last time
+``suspended/<job>.<once>``                             a job that cannot be run
+``ready/<lane>/<time>.<run>.<once>``                   a pending run
+``members/<group>/H.<time>.<run>.<once>``              a pending run that waits for a run of the group to end
+``owned/<owner>.<run>.<fence>``                        a live run
+``aside/<run>.<once>``                                 a run that cannot be read
+=====================================================  ================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goscheduler.codec import CodecError
+from goscheduler.errors import described
+from goscheduler.jobstores._keyvalue.server import Found, Key, name_of, time_word, unique, word
+from goscheduler.jobstores._shared.records import Records, history_record, history_text, read_zone, zone_text
+from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source
+from goscheduler.times import UTC, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Run
+
+
+#: Where jobs and runs stand, but for runs that are held.
+PLACES = frozenset({"due", "paused", "finished", "suspended", "ready", "owned", "aside"})
+
+
+class JobRow(NamedTuple):
+    """A job as it is kept."""
+
+    id: str
+    executor: str
+    task: str | None
+    priority: int
+    next_run: int | None
+    zone: str
+    fence: int
+    suspended: str | None
+    limits: list[str]
+    paused_by: str | None
+    finished: int | None
+    born: str
+    """Tells the job from an earlier one of the same id."""
+    place: Key
+    definition: str = ""
+
+    @property
+    def key(self) -> Key:
+        return ("jobs", word(self.id))
+
+    @property
+    def text(self) -> str:
+        return f"{json.dumps(self[:-1])}\n{self.definition}"
+
+    def moved(self, **changes: Any) -> JobRow:
+        """Return the row with changes, in a new place."""
+        row = self._replace(**changes)
+        return row._replace(place=_job_place(row))
+
+
+class RunRow(NamedTuple):
+    """A run as it is kept."""
+
+    id: str
+    job_id: str
+    executor: str
+    task: str | None
+    priority: int
+    due: int
+    owner: str | None
+    fence: int
+    held: str | None
+    """The key that it waits for."""
+    freed: str | None
+    """The key that it waited for, if it has got another look and not been handed out since."""
+    cancel: str | None
+    """Why it is to be ended."""
+    firing: bool
+    revoked: bool
+    """Whether its job was removed, so that nothing may follow it."""
+    limits: list[str]
+    place: Key
+    run: str = ""
+    version: int | None = None
+    """Of the value that was read. The place stays the same when somebody says how a live run is to end."""
+
+    @property
+    def key(self) -> Key:
+        return ("runs", word(self.id))
+
+    @property
+    def text(self) -> str:
+        return f"{json.dumps(self[:-2])}\n{self.run}"
+
+    @property
+    def groups(self) -> list[str]:
+        """What it counts under while it is live: first its job, then its limits."""
+        return [f"j.{word(self.job_id)}", *(f"l.{word(name)}" for name in self.limits)]
+
+    @property
+    def member(self) -> Key:
+        """How it stands in the group of its job."""
+        kind = "L" if self.owner is not None else "W" if self.firing else "P"
+        return ("members", self.groups[0], f"{kind}.{word(self.id)}")
+
+    @property
+    def waiting(self) -> Key:
+        """What tells everybody that there is a run that is held."""
+        return ("held", word(self.id))
+
+    @property
+    def trying(self) -> Key:
+        """What tells everybody that it has got another look."""
+        return ("freed", word(self.id))
+
+    @property
+    def ending(self) -> Key:
+        """What tells its owner to end it."""
+        return ("ending", f"{word(self.owner or '')}.{word(self.id)}")
+
+    def moved(self, **changes: Any) -> RunRow:
+        """Return the row with changes, in a new place."""
+        row = self._replace(**changes)
+        return row._replace(place=_run_place(row))
+
+
+def lane_of(row: JobRow | RunRow) -> str:
+    """Return the lane that a job or a run waits in."""
+    return f"{word(row.executor)}.{row.priority}.{'' if row.task is None else word(row.task)}"
+
+
+def group_of(key: str) -> str:
+    """Return the group that a key of :func:`goscheduler.runs.plan.keys_of` stands for."""
+    kind, _, name = key.partition(":")
+    return f"{kind[0]}.{word(name)}"
+
+
+def _job_place(row: JobRow) -> Key:
+    job = f"{word(row.id)}.{unique()}"
+    if row.suspended is not None:
+        return ("suspended", job)
+    if row.next_run is not None:
+        return ("due", lane_of(row), f"{time_word(row.next_run)}.{job}")
+    return ("paused", job) if row.finished is None else ("finished", f"{time_word(row.finished)}.{job}")
+
+
+def _run_place(row: RunRow) -> Key:
+    run = word(row.id)
+    if row.owner is not None:
+        return ("owned", f"{word(row.owner)}.{run}.{row.fence}")
+    if row.held is not None:
+        return ("members", group_of(row.held), f"H.{time_word(row.due)}.{run}.{unique()}")
+    return ("ready", lane_of(row), f"{time_word(row.due)}.{run}.{unique()}")
+
+
+class Rows:
+    """Writes and reads rows for one store."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def new_job(self, job: Job, born: str = "", fence: int = 0) -> JobRow:
+        """Return a job as a row in a new place."""
+        row = JobRow(
+            job.id, job.executor, job.task, job.priority, moment(job.next_run_time),
+            "Z" if job.next_run_time is None else zone_text(job.next_run_time), fence, job.suspended,
+            [limit.name for limit in job.limits], job.life.paused_by, moment(job.life.finished_at), born or unique(),
+            (), self.records.job_text(job),
+        )  # fmt: skip
+        return row.moved()
+
+    def job_row(self, found: Found) -> JobRow:
+        """Return the row of a job.
+
+        :raises CodecError: if it is none
+        """
+        header, _, definition = found.value.partition("\n")
+        try:
+            *fields, place = json.loads(header)
+            row = JobRow._make([*fields, tuple(place), definition])
+            return row if isinstance(row.id, str) and row.place else _refuse("it is no job")
+        except Exception as error:
+            raise CodecError(f"its record cannot be read: {described(error)}") from error
+
+    def job(self, row: JobRow, life: Found | None = None) -> Job:
+        """Return the job of a row."""
+        time = None if row.next_run is None else from_instant(row.next_run, read_zone(row.zone))
+        job = self.records.job(row.id, row.definition, time, self.life(row, life), row.suspended)
+        if self.records.signs:
+            written = row.executor, row.priority, row.limits
+            return self.records.agreed(job, written, (job.executor, job.priority, [one.name for one in job.limits]))
+        return job
+
+    def unreadable_job(self, name: str, found: Found) -> Job:
+        """Return a job that stands for a row that cannot be read; it is suspended."""
+        return self.records.job(name_of(name), found.value, None)
+
+    def life(self, row: JobRow, found: Found | None) -> JobLife:
+        """Return what a job has lived through."""
+        lived = NEWBORN if found is None else _read_life(found.value, row.born)
+        if row.paused_by is None and row.finished is None:
+            return lived
+        return lived._replace(paused_by=row.paused_by, finished_at=_time(row.finished))
+
+    def new_run(self, run: Run, job_text: str | None = None) -> RunRow:
+        """Return a run as a row in a new place."""
+        job = run.job
+        row = RunRow(
+            run.id, job.id, job.executor, job.task, job.priority, instant(run.due_at), run.owner, run.fence, None, None,
+            None, run.source is Source.SCHEDULE, False, [limit.name for limit in job.limits], (),
+            self.records.run_text(run, job_text),
+        )  # fmt: skip
+        return row.moved()
+
+    def run_row(self, found: Found) -> RunRow:
+        """Return the row of a run.
+
+        :raises CodecError: if it is none
+        """
+        header, _, text = found.value.partition("\n")
+        try:
+            *fields, place = json.loads(header)
+            row = RunRow._make([*fields, tuple(place), text, found.version])
+            return row if isinstance(row.id, str) and row.place else _refuse("it is no run")
+        except Exception as error:
+            raise CodecError(f"A run cannot be read: {described(error)}") from error
+
+    def run(self, row: RunRow) -> Run:
+        """Return the run of a row.
+
+        :raises CodecError: if it cannot be read
+        """
+        return self.records.run(row.id, row.run, row.owner, row.fence, row.due)
+
+    def letter_text(self, letter: DeadLetter) -> str:
+        """Return a dead letter as it is kept."""
+        return json.dumps([
+            letter.run.id, letter.run.fence, letter.reason, history_text(letter.record),
+            self.records.run_text(letter.run),
+        ])  # fmt: skip
+
+    def letter(self, found: Found) -> DeadLetter:
+        """Return a dead letter.
+
+        :raises CodecError: if it is none
+        """
+        try:
+            run_id, fence, reason, record_text, run_text = json.loads(found.value)
+            record = history_record(record_text)
+            return DeadLetter(self.records.run(run_id, run_text, record.owner, fence), record, reason)
+        except CodecError:
+            raise
+        except Exception as error:
+            raise CodecError(f"A dead letter cannot be read: {described(error)}") from error
+
+
+def life_text(life: JobLife, born: str) -> str:
+    """Return what a job has lived through, as it is kept."""
+    outcome = None if life.last_outcome is None else life.last_outcome.value
+    times = moment(life.last_run), moment(life.last_success)
+    return json.dumps([born, life.run_count, *times, life.last_error, outcome])
+
+
+def _read_life(text: str, born: str) -> JobLife:
+    """Return a life; that of an earlier job of the same id, or one that cannot be read, counts as none."""
+    try:
+        whose, count, last_run, last_success, last_error, outcome = json.loads(text)
+        kind = None if outcome is None else OutcomeKind(outcome)
+        return JobLife(count, _time(last_run), _time(last_success), last_error, kind) if whose == born else NEWBORN
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return NEWBORN
+
+
+def moment(time: datetime | None) -> int | None:
+    """Return a moment as rows have it."""
+    return None if time is None else instant(time)
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_instant(microseconds, UTC)
+
+
+def _refuse(why: str) -> Any:
+    raise CodecError(why)

@@ -1,0 +1,1 @@
+"""Runs of a store that serves one process: kept in memory."""

@@ -1,0 +1,1 @@
+"""What the stores that several processes share have in common."""

@@ -1,0 +1,405 @@
+"""The documents of the MongoDB store, and how jobs, runs and records become parts of them and come back.
+
+A job and the runs of it that have not ended are **one document**, because one document is what MongoDB changes in one
+step on every kind of server. Moments are whole microseconds since 1970. A field that says nothing is left out.
+
+``jobs``, one for each job id:
+
+==============  ======================================================================================================
+``_id``         the id of the job
+``v``           a word that is different after every change: who changes a document names the one that was read
+``here``        whether there is a job; false while only runs of it are left
+``new``         while flights may have a run of the job that is not in ``runs``
+``fence``       the highest fence so far
+``definition``  the job text; also that of all its runs that have none of their own
+``lane``        executor, priority and task of the job, the last one empty where it has none
+``next``        its next time, with ``zone``
+``due``         ``lane`` with that time as ``at``, while the job can fire
+``suspended``   why it cannot be run
+``limits``      names of its limits
+``life``        what it has lived through
+``finished``    when it fired for the last time, where it is kept
+``runs``        its runs: ``id``, ``text``, ``lane``, ``due``, ``fence``, ``firing`` (stands for a fire time) and, where
+                it applies, ``owner``, ``by`` (a word for the claim), ``definition``, ``limits``, ``held`` (the key it
+                waits for), ``freed`` (the key it waited for), ``cancel`` (why it is to end), ``revoked`` (its job was
+                removed), ``unreadable`` (why), ``job`` (its id, in a flight)
+``ready``       lane and time of the run to be claimed first
+``told``        records on their way into the history
+``marks``       what it is found by: "owner:" and who has a run of it, "end:" and who is to end one, "held:" with a key
+                that a run is held under and when the first of these is due, "told", "suspended", "finished",
+                "flight". One index for all of them costs less
+==============  ======================================================================================================
+
+A **flight** is a document of the same shape, with ``here`` false and an ``ObjectId`` for ``_id``, that has runs of many
+jobs; each of them brings the text of its job as ``definition``.
+
+An **end of a lane** is a document that is of no job, and due at :data:`NEVER`; see ``mongodb.due_work`` for what it is
+good for. Its ``_id`` names executor and priority. Another one ends the marks that are looked for.
+
+``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
+scheduler, with the ``sessions`` of its transactions, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of
+all this, ``jobs.calls``: a ring of words that is added to when other processes are to look at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from goscheduler.codec import CodecError
+from goscheduler.errors import InvalidArgument, described
+from goscheduler.jobstores._shared.records import Records, changed_head, history_text, read_zone, run_head, zone_text
+from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source
+from goscheduler.runs.plan import AGEING
+from goscheduler.times import EPOCH, UTC, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Run
+    from goscheduler.runs.records import Record
+
+Document = dict[str, Any]
+
+#: How large a job text may be. A document may have 16 MiB, and holds a second text while a run of an edited job lives.
+LONGEST_TEXT = 4 * 1024 * 1024
+#: How many runs of one job may wait.
+MOST_RUNS = 20_000
+#: What is found of marks where runs are held until others end, and not because they cannot be read.
+ANY_HELD: Document = {"$in": [re.compile("^held:job:"), re.compile("^held:limit:")]}
+
+#: The name of the index of marks.
+MARKS = "goscheduler_marks"
+PRIORITIES = list(range(10))
+#: When the ends of lanes are due. No time of a job comes near to it.
+NEVER = 1 << 62
+
+#: What ends a key in a mark, and what comes after every mark with that key. No name of a limit has either of them.
+_END_OF_KEY, _BEYOND_KEY = "\x00", "\x01"
+
+_JOB_FIELDS = ("lane", "next", "zone", "due", "suspended", "limits", "life", "finished")
+
+
+class Documents:
+    """Writes and reads documents for one store."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._last: tuple[int, str, datetime] = 0, "Z", EPOCH
+        """The last time of a job that was read, because many jobs have the same."""
+
+    def with_job(self, document: Document, job: Job) -> Document:
+        """Return the document with this job in it, in place of what it said about one."""
+        text = self._checked_text(job)
+        changed = redefined(without_job(document), text)
+        changed.update(here=True, lane=lane_of(job), zone="Z")
+        if job.next_run_time is not None:
+            changed.update(next=instant(job.next_run_time), zone=zone_text(job.next_run_time))
+        if job.suspended is not None:
+            changed["suspended"] = quoted(job.suspended)
+        elif "next" in changed:
+            changed["due"] = {**changed["lane"], "at": changed["next"]}
+        if job.limits:
+            changed["limits"] = [limit.name for limit in job.limits]
+        _put_life(changed, job.life)
+        return changed
+
+    def _checked_text(self, job: Job) -> str:
+        text = self.records.job_text(job)
+        if len(text) > LONGEST_TEXT:
+            raise InvalidArgument(
+                f"Job {job.id!r} is too large to be stored: {len(text)} bytes, at most {LONGEST_TEXT} are taken",
+                field="args",
+            )
+        return text
+
+    def job(self, document: Document) -> Job:
+        """Return the job of a document; one that cannot be read is suspended."""
+        suspended = document.get("suspended")
+        try:
+            at = document.get("next")
+            time = None if at is None else self._time(at, document["zone"])
+            life, reason = life_of(document), None if suspended is None else unquoted(suspended)
+        except Exception as error:
+            time, life, reason = None, NEWBORN, f"its record cannot be read: {described(error)}"
+        job = self.records.job(document["_id"], document.get("definition", ""), time, life, reason)
+        if not self.records.signs:
+            return job
+        lane = document.get("lane", {})  # without the task, which depends on what this process has registered
+        written = lane.get("executor"), lane.get("priority"), document.get("limits", [])
+        return self.records.agreed(job, written, (job.executor, job.priority, [limit.name for limit in job.limits]))
+
+    def _time(self, at: int, zone: str) -> datetime:
+        last_at, last_zone, time = self._last
+        if at != last_at or zone != last_zone:
+            time = from_instant(at, read_zone(zone))
+            self._last = at, zone, time
+        return time
+
+    def run_entry(self, run: Run, document: Document, fired: bool = False) -> Document:
+        """Return a run as an entry of the document of its job; ``fired`` if the job is the one that is in there."""
+        job = run.job
+        text = document["definition"] if fired else self._checked_text(job)
+        entry = {
+            "id": run.id,
+            "text": run_head(run),
+            "lane": document["lane"] if fired else lane_of(job),
+            "due": instant(run.due_at),
+            "fence": run.fence,
+            "firing": run.source is Source.SCHEDULE,
+        }
+        if run.owner is not None:
+            entry["owner"] = run.owner
+        if text != document.get("definition"):
+            entry["definition"] = text
+        if job.options.limits:
+            entry["limits"] = [limit.name for limit in job.options.limits]
+        return entry
+
+    def flight_entry(self, run: Run, document: Document) -> Document:
+        """Return a run of the job that is in a document as an entry of a flight."""
+        due = instant(run.due_at)
+        return {
+            "id": run.id, "text": run_head(run, due), "lane": document["lane"], "due": due, "fence": run.fence,
+            "firing": True, "owner": run.owner, "job": document["_id"], "definition": document["definition"],
+        }  # fmt: skip
+
+    def run(self, entry: Document, document: Document) -> Run:
+        """Return the run of an entry.
+
+        :raises CodecError: if that cannot be read
+        """
+        try:
+            text = full_text(entry, document)
+            return self.records.run(entry["id"], text, entry.get("owner"), entry["fence"], entry["due"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise CodecError(f"A run cannot be read: {described(error)}") from error
+
+
+def full_text(entry: Document, document: Document) -> str:
+    """Return the run text of an entry, with the text of its job."""
+    definition: str = entry.get("definition") or document.get("definition", "")
+    return changed_head(entry["text"]) + definition
+
+
+def lane_of(job: Job) -> Document:
+    """Return where something of a job stands in line."""
+    return {"executor": job.executor, "priority": job.priority, "task": job.task or ""}
+
+
+def lane_ends(executors: Iterable[str]) -> list[Document]:
+    """Return the documents that end the lanes of executors, and the marks that are looked for."""
+    nobody: Document = {"v": "", "here": False}
+    ends: list[Document] = [{"_id": {"end": "marks"}, **nobody, "marks": ["end;", "held;"]}]
+    for executor in executors:
+        for priority in PRIORITIES:
+            place = {"executor": executor, "priority": priority, "at": NEVER, "task": ""}
+            ends.append({"_id": {"end": [executor, priority]}, **nobody, "due": place, "ready": place})
+    return ends
+
+
+def rank_in(place: Document) -> tuple[int, int]:
+    """Return the rank of what stands at a place in line; see :func:`goscheduler.runs.plan.rank_of`."""
+    return place["at"] + place["priority"] * AGEING, place["at"]
+
+
+def without_job(document: Document) -> Document:
+    """Return the document without what it says about a job; the definition stays for the runs that need it."""
+    return {**without(document, *_JOB_FIELDS), "here": False}
+
+
+def redefined(document: Document, text: str) -> Document:
+    """Return the document with another job text; runs that went by the old one keep it."""
+    old = document.get("definition")
+    changed = {**document, "definition": text}
+    if old is not None and old != text and "runs" in document:
+        changed["runs"] = [{"definition": old, **entry} for entry in document["runs"]]
+    return changed
+
+
+def with_runs(document: Document, runs: Sequence[Document]) -> Document:
+    """Return the document with these runs."""
+    return {**document, "runs": list(runs)} if runs else without(document, "runs")
+
+
+def indexed(document: Document) -> Document:
+    """Return the document with the fields that follow from the others, by which it is found."""
+    runs = document.get("runs", ())
+    marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
+    if is_flight(document):
+        marks.append(FLIGHT)
+    held: list[Document] = []
+    for entry in runs:
+        if "owner" in entry:
+            marks.append(owner_mark(entry["owner"]))
+            if "cancel" in entry:
+                marks.append(end_mark(entry["owner"]))
+        elif "held" in entry:
+            held.append(entry)
+    if held:
+        marks += held_marks(held)
+    changed = without(document, "ready", "marks")
+    if marks:
+        changed["marks"] = sorted(set(marks))
+    if claimable := [entry for entry in runs if is_claimable(entry)]:
+        first = min(claimable, key=lambda entry: (entry["lane"] != document.get("lane"), entry["due"]))
+        changed["ready"] = {**first["lane"], "at": first["due"]}
+    return changed
+
+
+def owner_mark(owner: str) -> str:
+    """Return what documents are marked with in which an owner has a run."""
+    return f"owner:{owner}"
+
+
+def end_mark(owner: str) -> str:
+    """Return what documents are marked with in which an owner is to end a run."""
+    return f"end:{owner}"
+
+
+def held_marks(entries: Iterable[Document]) -> list[str]:
+    """Return what a document is marked with in which runs are held; by the marks the one that is due first is found."""
+    first: dict[str, int] = {}
+    for entry in entries:
+        first[entry["held"]] = min(entry["due"], first.get(entry["held"], NEVER))
+    return [f"held:{key}{_END_OF_KEY}{due + NEVER:016x}" for key, due in first.items()]
+
+
+def held_under(key: str) -> Document:
+    """Return the condition for the marks of documents in which a run is held under a key.
+
+    An earlier version has written the key and no time; these come first.
+    """
+    return {"$elemMatch": {"$gte": f"held:{key}", "$lt": f"held:{key}{_BEYOND_KEY}"}}
+
+
+def held_key(mark: str) -> str:
+    """Return the key of a mark that is one of :func:`held_marks`."""
+    return mark.removeprefix("held:").rpartition(_END_OF_KEY)[0] or mark.removeprefix("held:")
+
+
+#: What flights are marked with.
+FLIGHT = "flight"
+#: Conditions for documents with live runs, and with pending ones.
+LIVE: Document = {"marks": {"$elemMatch": {"$gte": "owner:", "$lt": "owner;"}}}
+PENDING: Document = {
+    "$or": [{"ready.at": {"$lt": NEVER}}, {"marks": {"$elemMatch": {"$gte": "held:", "$lt": "held;"}}}]
+}
+
+
+def broken(document: Document, error: Exception) -> Document:
+    """Return a document that is not of the shape described above as that of a suspended job, with all that it held."""
+    kept = {name: value for name, value in document.items() if name not in ("due", "ready", "marks", "runs", "told")}
+    reason = f"its document is broken: {described(error)}"
+    return {**kept, "here": True, "suspended": quoted(reason), "broken": [document.get("runs"), document.get("told")]}
+
+
+def is_claimable(entry: Document) -> bool:
+    """Tell whether a run waits for nothing but its time."""
+    return "owner" not in entry and "held" not in entry
+
+
+def is_empty(document: Document) -> bool:
+    """Tell whether there is nothing left to be known about a job."""
+    return not document["here"] and not document.get("runs") and not document.get("told")
+
+
+def is_flight(document: Document) -> bool:
+    """Tell whether a document holds runs of many jobs, and is that of none."""
+    return not isinstance(document["_id"], str)
+
+
+def freed(runs: Iterable[Document], key: str, count: int = 1) -> list[Document]:
+    """Return the runs, of which those that are held under ``key`` and were due first may try again."""
+    result = list(runs)
+    held = [index for index, entry in enumerate(result) if entry.get("held") == key]
+    for index in sorted(held, key=lambda index: result[index]["due"])[:count]:
+        result[index] = turned(result[index])
+    return result
+
+
+def turned(entry: Document) -> Document:
+    """Return the entry of a run that is held: it may try again."""
+    return {**without(entry, "held"), "freed": entry["held"]}
+
+
+def without(document: Document, *names: str) -> Document:
+    """Return a document, or a part of one, without some of its fields."""
+    changed = document.copy()
+    for name in names:
+        changed.pop(name, None)
+    return changed
+
+
+def history_document(record: Record, kind: str = "") -> Document:
+    """Return a record as a document. Its id is the claim that it ends: of two that end one, the second is refused."""
+    run_id, fence = record.run_id, record.fence
+    document = {
+        "_id": f"{run_id}:{fence}{kind}",
+        "finished": instant(record.finished_at),
+        "run_id": run_id,
+        "fence": fence,
+        "job_id": record.job_id,
+        "outcome": str.__str__(record.outcome),
+        "record": history_text(record),
+    }
+    if record.error_type is not None:
+        document["error_type"] = record.error_type
+    if record.tags:
+        document["tags"] = list(record.tags)
+    return document
+
+
+def life_of(document: Document) -> JobLife:
+    """Return what a job has lived through."""
+    life, finished = document.get("life"), document.get("finished")
+    if life is None:
+        return NEWBORN if finished is None else NEWBORN._replace(finished_at=from_instant(finished, UTC))
+    outcome = life.get("outcome")
+    return JobLife(
+        life.get("count", 0), _time(life.get("last")), _time(life.get("success")), unquoted(life.get("error")),
+        None if outcome is None else OutcomeKind(outcome), unquoted(life.get("paused_by")), _time(finished),
+    )  # fmt: skip
+
+
+def with_life(document: Document, life: JobLife) -> Document:
+    """Return the document with another life of its job."""
+    changed = without(document, "life", "finished")
+    _put_life(changed, life)
+    return changed
+
+
+def _put_life(document: Document, life: JobLife) -> None:
+    if life.finished_at is not None:
+        document["finished"] = instant(life.finished_at)
+    told = {
+        "count": life.run_count or None,
+        "last": _moment(life.last_run),
+        "success": _moment(life.last_success),
+        "error": quoted(life.last_error),
+        "outcome": None if life.last_outcome is None else life.last_outcome.value,
+        "paused_by": quoted(life.paused_by),
+    }
+    kept = {name: value for name, value in told.items() if value is not None}
+    if kept:
+        document["life"] = kept
+
+
+def quoted(words: str | None) -> str | None:
+    """Return what somebody has to say so that it can be stored whatever it is."""
+    return None if words is None else json.dumps(words)
+
+
+def unquoted(text: str | None) -> str | None:
+    """Return what :func:`quoted` was given."""
+    return None if text is None else str(json.loads(text))
+
+
+def _moment(time: datetime | None) -> int | None:
+    return None if time is None else instant(time)
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_instant(microseconds, UTC)

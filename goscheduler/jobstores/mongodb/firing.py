@@ -1,0 +1,391 @@
+"""Firing and claiming in the MongoDB store: read, ask the plan, write each document if nobody else has meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+import pymongo
+from pymongo.errors import PyMongoError
+
+from goscheduler.codec import CodecError
+from goscheduler.jobstores._shared.records import zone_text
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
+from goscheduler.jobstores.mongodb.documents import (
+    Document,
+    Documents,
+    broken,
+    freed,
+    held_under,
+    history_document,
+    is_claimable,
+    quoted,
+    rank_in,
+    with_runs,
+    without,
+    without_job,
+)
+from goscheduler.jobstores.mongodb.due_work import Looking
+from goscheduler.jobstores.mongodb.limits import Place, Places, give_back
+from goscheduler.jobstores.mongodb.packed_runs import Flights, can_fly
+from goscheduler.jobstores.mongodb.writer import Change, Collections, Writer
+from goscheduler.runs.limits import Ledger
+from goscheduler.runs.plan import FiringPlan, Standing
+from goscheduler.runs.records import record_of
+from goscheduler.runs.transitions import claimed
+from goscheduler.times import instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Run
+
+#: How often a batch is planned anew because somebody else has taken places under the same limits.
+MOST_PLANS = 8
+#: Seconds after which it is thought that documents are kept from us by somebody who was killed.
+PATIENCE = 2.0
+DISPLACED = "a newer run of its job takes its place"
+UNREADABLE = "unreadable"
+#: What comes of a document that somebody else has written, or changed by hand.
+BROKEN = (AttributeError, KeyError, TypeError, ValueError)
+
+
+class Work(NamedTuple):
+    """What the steps below work with."""
+
+    collections: Collections
+    documents: Documents
+    writer: Writer
+    looking: Looking
+    flights: Flights
+
+
+class _Planned(NamedTuple):
+    """What is planned for the job of a document."""
+
+    document: Document
+    job: Job
+    plan: FiringPlan
+    after: Document
+    """The document as it is to be, if its run does not fly."""
+    entry: Document | None = None
+    """The run as it is to be in a flight, if it flies."""
+
+
+#: The document of a job whose run flies is deleted.
+_NOWHERE: Document = {}
+
+
+class Firing:
+    """One round of ``fire_due``."""
+
+    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
+        self._work = work
+        self._request = request
+        self._now = now
+        self._flying = False
+        self._told: list[Document] = []
+
+    def fire(self) -> Fired:
+        """Fire what is due, and write all of it."""
+        found = self._work.looking.due("due", self._request, self._now)
+        documents = self._work.flights.completed(found, "due")
+        self._flying = self._work.flights.may_take_off(len(documents))
+        done: list[_Planned] = []
+        error: Exception | None = None
+        try:
+            for group, limited in _by_limits(documents, lambda document: document.get("limits", ())):
+                done += self._fire_limited(group) if limited else self._write(self._planned(group, Ledger()))
+            self._work.writer.pass_on(self._told, self._request.owner)
+        except PyMongoError as caught:
+            error = caught
+        self._work.looking.took(len(done), len(documents))
+        return Fired(
+            [run for each in done for run in each.plan.start],
+            [attempt for each in done for attempt in each.plan.records],
+            [each.job for each in done if _is_over(each.plan)],
+            [Suspended(each.job, each.plan.suspended) for each in done if each.plan.suspended is not None],
+            error=error,
+        )
+
+    def _fire_limited(self, documents: Sequence[Document]) -> list[_Planned]:
+        """Fire jobs that have limits: first their places, then the jobs, then back what was not needed."""
+        work = self._work
+        for _ in range(MOST_PLANS):
+            places = Places(work.collections, work.writer, _names(documents))
+            planned = self._planned(documents, places.ledger)
+            wanted = [_place(run) for each in planned for run in each.plan.start]
+            if not places.take(wanted, self._now):
+                leave_places(work, [place._replace(names=places.taken) for place in wanted])
+                continue
+            done = self._write(planned)
+            written = {run.id for each in done for run in each.plan.start}
+            leave_places(work, [place for place in wanted if place.run not in written])
+            return done
+        return []
+
+    def _planned(self, documents: Sequence[Document], ledger: Ledger) -> list[_Planned]:
+        return [self._planned_safely(document, ledger) for document in documents]
+
+    def _planned_safely(self, document: Document, ledger: Ledger) -> _Planned:
+        """Return what is planned for a job; one whose document is broken does not hold up the others."""
+        try:
+            return self._plan(document, ledger)
+        except BROKEN as error:
+            after = broken(document, error)
+            return _Planned(document, self._work.documents.job(after), FiringPlan(suspended=str(error)), after)
+
+    def _plan(self, document: Document, ledger: Ledger) -> _Planned:
+        job = self._work.documents.job(document)
+        fence = max(document.get("fence", 0) + 1, instant(self._now))
+        live = waiting = 0
+        for entry in document.get("runs", ()):
+            live += "owner" in entry
+            waiting += "owner" not in entry and entry["firing"]
+        if job.suspended is not None:
+            plan = FiringPlan(suspended=job.suspended)
+        else:
+            plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self._now)
+            job.next_run_time = plan.next_run_time
+        if self._flying and can_fly(document, plan):
+            return _Planned(document, job, plan, _NOWHERE, self._work.documents.flight_entry(plan.start[0], document))
+        return _Planned(document, job, plan, self._after(document, plan, fence))
+
+    def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
+        """Write plans, and return those of documents that nobody else has changed meanwhile."""
+        work = self._work
+        flying = [each for each in planned if each.entry is not None]
+        flown = work.flights.take_off([each.document for each in flying], [each.entry or {} for each in flying])
+        changes: list[Change] = []
+        for document, _, plan, after, entry in planned:
+            if entry is None:
+                changes.append(Change(document, after))
+            elif not flown:
+                changes.append(Change(document, self._after(document, plan, entry["fence"])))
+        made = self._made(changes)
+        self._told += [after for _, after in made if "told" in after]
+        ids = {change.before["_id"] for change in made}
+        return [each for each in planned if (flown and each.entry is not None) or each.job.id in ids]
+
+    def _made(self, changes: Sequence[Change]) -> list[Change]:
+        """Write changes, and return those that were made; also of documents that somebody had who was killed."""
+        writer, owner = self._work.writer, self._request.owner
+        try:
+            with pymongo.timeout(PATIENCE):
+                return writer.write(changes, owner)
+        except PyMongoError as error:
+            if not error.timeout:
+                raise
+        self._work.flights.free()
+        return writer.write(changes, owner)
+
+    def _after(self, document: Document, plan: FiringPlan, fence: int) -> Document:
+        document = without(document, "new")
+        if plan.suspended is not None:
+            return {**without(document, "due"), "suspended": quoted(plan.suspended)}
+        after = self._moved(document, plan)
+        runs = list(document.get("runs", ()))
+        if plan.displace:
+            runs = [{"cancel": quoted(DISPLACED), **entry} if "owner" in entry else entry for entry in runs]
+        started = (*plan.start, *plan.wait)
+        if started:
+            after["fence"] = fence
+            runs += [self._work.documents.run_entry(run, document, fired=True) for run in started]
+        if plan.records:
+            told = [history_document(record_of(attempt)) for attempt in plan.records]
+            after["told"] = [*document.get("told", ()), *told]
+        return with_runs(after, runs) if runs else after
+
+    def _moved(self, document: Document, plan: FiringPlan) -> Document:
+        """Return a document with the next time of its job, or without a job."""
+        following = plan.next_run_time
+        if following is not None:
+            at = instant(following)
+            return {**document, "next": at, "zone": zone_text(following), "due": {**document["lane"], "at": at}}
+        if plan.keep:
+            return {**without(document, "due", "next"), "finished": instant(self._now)}
+        return without_job(document)
+
+
+class Claiming:
+    """One round of ``claim_runs``."""
+
+    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
+        self._work = work
+        self._request = request
+        self._now = now
+        self._at = instant(now)
+        self._room: dict[str, int] = {}
+
+    def claim(self) -> Claimed:
+        """Claim what is pending and due."""
+        found = self._work.looking.due("ready", self._request, self._now)
+        documents = self._work.flights.completed(found, "ready")
+        self._room = dict(self._request.room)
+        done: list[_Attempt] = []
+        error: Exception | None = None
+        try:
+            for group, limited in _by_limits(documents, _claimable_names):
+                done += self._attempts(group, limited)
+        except PyMongoError as caught:
+            error = caught
+        self._work.looking.took(len(done), len(documents))
+        runs = [run for each in done for run in each.runs]
+        return Claimed(runs, more=any(each.held for each in done), error=error)
+
+    def _attempts(self, documents: Sequence[Document], limited: bool) -> list[_Attempt]:
+        """Claim from documents; where there are limits, first their places, then the runs."""
+        work = self._work
+        names = {name for document in documents for name in _claimable_names(document)} if limited else set()
+        for _ in range(MOST_PLANS):
+            room, places = dict(self._room), Places(work.collections, work.writer, names)
+            attempts = [self._attempt_safely(document, places.ledger, room) for document in documents]
+            wanted = [place for attempt in attempts for place in attempt.places]
+            if not places.take(wanted, self._now):
+                leave_places(work, [place._replace(names=places.taken) for place in wanted])
+                continue
+            self._room = room
+            changes = work.writer.write([attempt.change for attempt in attempts], self._request.owner)
+            made = {change.before["_id"] for change in changes}
+            done = [attempt for attempt in attempts if attempt.change.before["_id"] in made]
+            leave_places(
+                work,
+                [place for each in attempts if each.change.before["_id"] not in made for place in each.places],
+            )
+            # What ended between the reading and the holding has found nobody to let try.
+            eased = places.eased({key.removeprefix("limit:") for attempt in done for key in attempt.held})
+            free_held(work, [*(key for attempt in done for key in attempt.keys), *(f"limit:{name}" for name in eased)])
+            return done
+        return []
+
+    def _attempt_safely(self, document: Document, ledger: Ledger, room: dict[str, int]) -> _Attempt:
+        try:
+            return self._attempt(document, ledger, room)
+        except BROKEN as error:
+            return _Attempt(Change(document, broken(document, error)), [], [], [], [])
+
+    def _attempt(self, document: Document, ledger: Ledger, room: dict[str, int]) -> _Attempt:
+        attempt = _Attempt(Change(document, {}), [], [], [], [])
+        entries = list(document["runs"])
+        live = sum("owner" in entry for entry in entries)
+        fence = max(document.get("fence", 0), self._at - 1)
+        for index in sorted(range(len(entries)), key=lambda index: _rank(entries[index])):
+            entry = entries[index]
+            if not self._is_due(entry, room):
+                continue
+            fence += 1
+            entries[index] = self._claimed_or_refused(entry, document, Standing(live, 0, fence, ledger), attempt)
+            if "owner" in entries[index]:
+                live += 1
+                room[entry["lane"]["executor"]] -= 1
+        after = with_runs({**without(document, "new"), "fence": fence}, entries)
+        for key in attempt.keys:
+            if key.startswith("job:"):
+                after = with_runs(after, freed(after["runs"], key))
+        return attempt._replace(change=Change(document, after))
+
+    def _is_due(self, entry: Document, room: dict[str, int]) -> bool:
+        lane = entry["lane"]
+        known = not lane["task"] or lane["task"] in self._request.tasks
+        return is_claimable(entry) and entry["due"] <= self._at and known and room.get(lane["executor"], 0) > 0
+
+    def _claimed_or_refused(
+        self, entry: Document, document: Document, standing: Standing, attempt: _Attempt
+    ) -> Document:
+        try:
+            run = self._work.documents.run(entry, document)
+        except CodecError as error:
+            if "freed" in entry:
+                attempt.keys.append(entry["freed"])
+            return set_aside(entry, str(error))
+        refusal = self._request.admit(run, standing, self._now)
+        if refusal is None:
+            attempt.runs.append(claimed(run, self._request.owner, standing.fence))
+            mark = self._work.writer.mark()
+            if run.job.options.limits:
+                attempt.places.append(_place(run, mark))
+            return {**without(entry, "freed"), "owner": self._request.owner, "fence": standing.fence, "by": mark}
+        if entry.get("freed", refusal.key) != refusal.key:
+            attempt.keys.append(entry["freed"])
+        if refusal.until is not None:
+            return {**without(entry, "freed"), "due": max(instant(refusal.until), entry["due"])}
+        attempt.held.append(refusal.key or "")
+        return {**without(entry, "freed"), "held": refusal.key}
+
+
+class _Attempt(NamedTuple):
+    """What claiming from one document would bring."""
+
+    change: Change
+    runs: list[Run]
+    places: list[Place]
+    """What these runs need under their limits."""
+    keys: list[str]
+    """Keys under which another run may try in the stead of one that was let try, and was refused for another reason."""
+    held: list[str]
+    """Keys under which runs are held from now on."""
+
+
+def set_aside(entry: Document, reason: str) -> Document:
+    """Return the entry of a run that cannot be read: kept, where nobody claims it."""
+    return {**without(entry, "owner", "freed"), "held": UNREADABLE, "unreadable": quoted(reason)}
+
+
+def leave_places(work: Work, places: Sequence[Place], ended: bool = False) -> None:
+    """Give back places, and let as many runs try that are held under the same limits; for ``ended`` see ``give_back``.
+
+    Also those of runs that were never written: somebody may have found the limit full because of them.
+    """
+    give_back(work.collections.limits, places, ended)
+    free_held(work, [f"limit:{name}" for place in places for name in place.names])
+
+
+def free_held(work: Work, keys: Iterable[str]) -> None:
+    """Let a run that is held under a limit try again for each time that its key is given."""
+    for key in keys:
+        if key.startswith("limit:"):
+            _free_one(work, key)
+
+
+def _free_one(work: Work, key: str) -> None:
+    for _ in range(MOST_PLANS):
+        # In the order of the index, and so by time. To sort by marks would be to sort by all that a document has.
+        document = work.collections.jobs.find_one({"marks": held_under(key)})
+        if document is None:
+            return
+        after = with_runs(document, freed(document["runs"], key))
+        if work.writer.write([Change(document, after)]):
+            work.writer.call()
+            return
+
+
+def _by_limits(
+    documents: Sequence[Document], names: Callable[[Document], Iterable[str]]
+) -> list[tuple[list[Document], bool]]:
+    """Return documents in groups: those that no limit concerns, and those that one does."""
+    free: list[Document] = []
+    limited: list[Document] = []
+    for document in documents:
+        (limited if list(names(document)) else free).append(document)
+    return [(group, is_limited) for group, is_limited in ((free, False), (limited, True)) if group]
+
+
+def _claimable_names(document: Document) -> list[str]:
+    entries = [entry for entry in document.get("runs", ()) if isinstance(entry, dict) and is_claimable(entry)]
+    return [name for entry in entries for name in entry.get("limits", ())]
+
+
+def _names(documents: Iterable[Document]) -> set[str]:
+    return {name for document in documents for name in document.get("limits", ())}
+
+
+def _place(run: Run, by: str | None = None) -> Place:
+    return Place(run.id, [limit.name for limit in run.job.options.limits], by, run.job.id)
+
+
+def _rank(entry: Document) -> tuple[int, int]:
+    return rank_in({**entry["lane"], "at": entry["due"]})
+
+
+def _is_over(plan: FiringPlan) -> bool:
+    return plan.suspended is None and plan.next_run_time is None and not plan.keep

@@ -1,0 +1,374 @@
+"""Settling in the MongoDB store: how runs end, what follows them, and who is lost.
+
+The end of a run concerns two documents, its record in the history and the document of its job. **The record decides**:
+its id is the claim that it ends, run id and fence, so of all who want to end a claim the first wins and the others are
+refused. It says what follows, too. Then it is applied: the run leaves the document of its job, or waits there again.
+
+==========================================  ==========================================================================
+a crash after                               leaves
+==========================================  ==========================================================================
+nothing was written                         a live run, whose owner is lost: ended by ``recover_runs`` as it decides
+the record                                  a live run that has a record: ``recover_runs`` applies what the record says
+the record and the dead letter              the same; writing a dead letter again changes nothing
+the document of the job                     a place under a limit that nobody has: given back within seconds
+==========================================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from goscheduler.codec import CodecError
+from goscheduler.jobstores._shared.records import changed_head, history_record
+from goscheduler.jobstores.mongodb.documents import (
+    FLIGHT,
+    LIVE,
+    Document,
+    freed,
+    full_text,
+    history_document,
+    is_flight,
+    life_of,
+    owner_mark,
+    quoted,
+    with_life,
+    with_runs,
+    without,
+)
+from goscheduler.jobstores.mongodb.firing import Work, free_held, leave_places, set_aside
+from goscheduler.jobstores.mongodb.limits import Place, tidy
+from goscheduler.jobstores.mongodb.writer import MOST_TRIES, Change
+from goscheduler.runs.model import Outcome, Run, Settlement
+from goscheduler.runs.plan import keys_of
+from goscheduler.runs.records import record_of
+from goscheduler.runs.transitions import lived
+from goscheduler.times import instant
+
+#: The id of a run, and the fence that it was handed out with.
+Claim = tuple[str, int]
+
+#: How many documents with records on their way one look takes.
+LOST_AT_ONCE = 500
+#: For how long it is remembered that an owner was given up.
+REMEMBERED = timedelta(days=1)
+
+
+class Ends:
+    """Writes ends of runs for one store."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._unsure: set[str] = set()
+        """Ids of records of ours that may have been written, and are not known to be applied: the server went away."""
+
+    def settle(self, settlements: Sequence[Settlement], owner: str | None) -> tuple[list[Settlement], bool]:
+        """Write how runs ended; return those that were refused, and whether other runs may go on because of it."""
+        documents = self._documents([settlement.attempt.run for settlement in settlements])
+        entries = _live_entries(documents.values())
+        refused: list[Settlement] = []
+        ends: list[_End] = []
+        for settlement in settlements:
+            run = settlement.attempt.run
+            document, entry = documents.get(run.id, {}), entries.get((run.id, run.fence))
+            end = _End.of(settlement, document, entry, self._work.writer.name)
+            if entry is None and end.record["_id"] not in self._unsure:
+                refused.append(settlement)
+            else:
+                ends.append(end)
+        accepted = self._decide(ends)
+        if len(accepted) < len(ends):
+            refused += [end.settlement for end in ends if end not in accepted]
+        for settlement in refused:
+            self._work.writer.known.pop(settlement.attempt.run.id, None)
+        try:
+            return refused, self.apply(accepted, documents, owner)
+        except BaseException:
+            self._unsure |= {end.record["_id"] for end in accepted}  # or they would be refused the next time
+            raise
+
+    def _documents(self, runs: Sequence[Run]) -> dict[str, Document]:
+        """Return run id → the document that the run is in, where possible as we have written it."""
+        known = self._work.writer.known
+        found = {run.id: document for run in runs if (document := known.get(run.id)) is not None}
+        missing = {run.job.id for run in runs if run.id not in found}
+        return {**self._read(missing), **found} if missing else found
+
+    def _read(self, job_ids: Collection[str]) -> dict[str, Document]:
+        """Return run id → the document that the run is in, for all runs of some jobs."""
+        jobs, ids = self._work.collections.jobs, {"$in": list(job_ids)}
+        rows = [*jobs.find({"marks": FLIGHT, "runs.job": ids}), *jobs.find({"_id": ids})]
+        return {entry["id"]: row for row in rows for entry in row.get("runs", ())}
+
+    def _decide(self, ends: Sequence[_End]) -> list[_End]:
+        """Write the records, and return those ends that nobody else has decided otherwise before."""
+        ids = {end.record["_id"] for end in ends}
+        try:
+            there = set(self._work.writer.record([end.record for end in ends]))
+        except BaseException:
+            self._unsure |= ids
+            raise
+        if there:
+            history = self._work.collections.history
+            ours = {"_id": {"$in": list(there & self._unsure)}, "by": self._work.writer.name}
+            there -= {row["_id"] for row in history.find(ours, {"_id": 1})}
+        self._unsure -= ids
+        return [end for end in ends if end.record["_id"] not in there]
+
+    def apply(self, ends: Sequence[_End], documents: dict[str, Document], owner: str | None) -> bool:
+        """Take what has ended out of the documents of its jobs, and let others go on; false if there are none."""
+        work = self._work
+        letters = [end.letter for end in ends if end.letter is not None]
+        for letter in letters:
+            work.collections.dead.replace_one({"_id": letter["_id"]}, letter, upsert=True)
+        eased = any(end.entry is None or "limits" in end.entry for end in ends)
+        pending = ends
+        for _ in range(MOST_TRIES):
+            if self._land_what_goes_on(pending, documents):
+                documents = self._read({end.job_id for end in pending})
+            groups, elsewhere = _by_document(pending, documents)
+            changes = [
+                Change(document, after)
+                for document, group in groups.values()
+                if (after := _applied(document, group)) is not None
+            ]
+            eased = eased or any("runs" in after and not is_flight(after) for _, after in changes)
+            made = {change.before["_id"] for change in work.writer.write(changes, owner)}
+            left = [change.before["_id"] for change in changes if change.before["_id"] not in made]
+            pending = [*elsewhere, *(end for document_id in left for end in groups[document_id][1])]
+            if not pending:
+                break
+            documents = self._read({end.job_id for end in pending})
+        for end in ends:
+            work.writer.known.pop(end.run_id, None)  # also where somebody else, or an earlier try, has applied it
+        self._ease(ends)
+        return eased
+
+    def _land_what_goes_on(self, ends: Sequence[_End], documents: dict[str, Document]) -> bool:
+        """Move what is tried again out of flights; false if there is no such run."""
+        jobs = {
+            end.job_id
+            for end in ends
+            if "follow_up" in end.record and end.run_id in documents and is_flight(documents[end.run_id])
+        }
+        if jobs:
+            self._work.flights.land_jobs(jobs)
+        return bool(jobs)
+
+    def _ease(self, ends: Sequence[_End]) -> None:
+        """Give back places under limits, and let runs try that are held under them."""
+        leave_places(self._work, [Place.of(end.entry) for end in ends if end.entry is not None], ended=True)
+
+    def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
+        """Give up owners whose lease has lapsed, and settle what they had."""
+        lost_owners = self._give_up(instant(now))
+        rows = self._documents_of(list(lost_owners))
+        ends = [end for row in rows for end in self._lost(row, lost_owners, decide)]
+        decided = self._decide(ends)
+        others = [end for end in ends if end not in decided]
+        documents = {entry["id"]: row for row in rows for entry in row["runs"]}
+        self.apply([*decided, *self._as_recorded(others)], documents, None)
+        self._mend(now)
+        return [end.settlement for end in decided]
+
+    def _give_up(self, now: int) -> dict[str, str]:
+        """Return owner → host of all that have runs and no lease, or whose lease has lapsed; they cannot come back."""
+        owners = self._work.collections.owners
+        # Who has runs is read before who is alive: an owner is alive before it has runs.
+        marks = self._work.collections.jobs.distinct("marks", LIVE)
+        having = {mark.removeprefix("owner:") for mark in marks if mark.startswith("owner:")}
+        lapsed = {"expires": {"$lte": now}, "given_up": {"$exists": False}}
+        owners.update_many(lapsed, {"$set": {"given_up": now}})
+        known = {row["_id"]: row for row in owners.find({})}
+        for owner in having - known.keys():
+            owners.update_one({"_id": owner}, {"$setOnInsert": {"given_up": now, "expires": now}}, upsert=True)
+        return {
+            owner: _host(known.get(owner)) for owner in having if owner not in known or "given_up" in known[owner]
+        }
+
+    def _lost(self, document: Document, owners: dict[str, str], decide: Callable[[Run, str], Settlement]) -> list[_End]:
+        ends = []
+        for entry in document["runs"]:
+            if entry.get("owner") not in owners:
+                continue
+            try:
+                run = self._work.documents.run(entry, document)
+            except CodecError as error:
+                self._set_aside(document["_id"], entry["id"], str(error))
+                continue
+            ends.append(_End.of(decide(run, owners[entry["owner"]]), document, entry, self._work.writer.name))
+        return ends
+
+    def retire(self, owner: str) -> None:
+        """Make pending again what an owner has, but for what has a record already."""
+        documents = self._documents_of([owner])
+        claims = {
+            f"{entry['id']}:{entry['fence']}": document["_id"]
+            for document in documents
+            for entry in document["runs"]
+            if entry.get("owner") == owner
+        }
+        over = set(self._work.collections.history.distinct("_id", {"_id": {"$in": list(claims)}}))
+        for job_id in set(claims.values()):
+            self._work.writer.edit(job_id, partial(_put_back, job_id, owner, over))
+        entries = [entry for document in documents for entry in document["runs"] if entry.get("owner") == owner]
+        leave_places(self._work, [Place.of(entry) for entry in entries], ended=True)
+        self._work.writer.known.clear()
+
+    def _documents_of(self, owners: Sequence[str]) -> list[Document]:
+        """Return the documents of jobs in which owners have runs; what they had in flights has landed."""
+        if not owners:
+            return []
+        self._work.flights.land({"runs.owner": {"$in": list(owners)}})
+        marks = [owner_mark(owner) for owner in owners]
+        return list(self._work.collections.jobs.find({"marks": {"$in": marks}}))
+
+    def _set_aside(self, job_id: str, run_id: str, reason: str) -> None:
+        def edit(document: Document | None) -> Document:
+            if document is None or "runs" not in document:  # it has ended meanwhile
+                return {"_id": job_id, "here": False} if document is None else document
+            runs = [set_aside(entry, reason) if entry["id"] == run_id else entry for entry in document["runs"]]
+            return with_runs(document, freed(runs, f"job:{job_id}"))
+
+        self._work.writer.edit(job_id, edit)
+
+    def _as_recorded(self, ends: Sequence[_End]) -> list[_End]:
+        """Return ends as the records say that others have written."""
+        history = self._work.collections.history
+        rows = {row["_id"]: row for row in history.find({"_id": {"$in": [end.record["_id"] for end in ends]}})}
+        return [end.as_recorded(rows[end.record["_id"]]) for end in ends if end.record["_id"] in rows]
+
+    def _mend(self, now: datetime) -> None:
+        """Finish what somebody who was lost has left half done."""
+        work = self._work
+        work.writer.pass_on(list(work.collections.jobs.find({"marks": "told"}).limit(LOST_AT_ONCE)))
+        free_held(work, [f"limit:{name}" for name in tidy(work.collections, work.writer, now)])
+        work.collections.owners.delete_many({"given_up": {"$lt": instant(now - REMEMBERED)}})
+
+
+class _End:
+    """The end of one claim."""
+
+    __slots__ = ("claim", "entry", "job_id", "record", "run_id", "settlement")
+
+    def __init__(self, settlement: Settlement, record: Document, entry: Document | None) -> None:
+        self.settlement = settlement
+        self.record = record
+        self.entry = entry
+        self.run_id: str = record["run_id"]
+        self.job_id: str = record["job_id"]
+        self.claim: Claim = self.run_id, record["fence"]
+
+    @classmethod
+    def of(cls, settlement: Settlement, document: Document, entry: Document | None, writer: str) -> _End:
+        """Return what is to be written for a settlement; without an entry if the run is not live with this fence."""
+        record = history_document(record_of(settlement.attempt))
+        record["by"] = writer
+        follow_up = settlement.follow_up
+        if follow_up is not None:
+            record["follow_up"] = {
+                "due": instant(follow_up.due_at), "attempt": follow_up.attempt, "source": follow_up.source.value,
+                "crashes": follow_up.crashes,
+            }  # fmt: skip
+        if settlement.dead is not None and entry is not None:
+            record["dead"] = {"reason": quoted(settlement.dead), "run": full_text(entry, document)}
+        return cls(settlement, record, entry)
+
+    def as_recorded(self, record: Document) -> _End:
+        """Return the end of the same claim as somebody else has recorded it."""
+        told = history_record(record["record"])
+        account = told.reason or ": ".join(filter(None, (told.error_type, told.error_message)))
+        outcome = Outcome(told.outcome, reason=account, started_at=told.started_at)
+        attempt = self.settlement.attempt._replace(outcome=outcome, finished_at=told.finished_at)
+        return _End(self.settlement._replace(attempt=attempt), record, self.entry)
+
+    @property
+    def letter(self) -> Document | None:
+        """The dead letter, if there is to be one."""
+        if "dead" not in self.record:
+            return None
+        return {**without(self.record, "dead", "by", "follow_up"), **self.record["dead"], "_id": self.run_id}
+
+
+def _live_entries(documents: Iterable[Document]) -> dict[Claim, Document]:
+    """Return claim → entry of all live runs."""
+    different = {id(document): document for document in documents}
+    return {
+        _claim(entry): entry
+        for document in different.values()
+        for entry in document.get("runs", ())
+        if "owner" in entry
+    }
+
+
+def _claim(entry: Document) -> Claim:
+    return entry["id"], entry["fence"]
+
+
+def _by_document(
+    ends: Iterable[_End], documents: dict[str, Document]
+) -> tuple[dict[Any, tuple[Document, list[_End]]], list[_End]]:
+    """Return the id of a document → the document and the ends of runs that are in it; and ends to be looked for again.
+
+    What we know of two runs may be two versions of one document: what is not in the one that is changed has not ended,
+    it may have landed elsewhere meanwhile.
+    """
+    groups: dict[Any, tuple[Document, list[_End]]] = {}
+    elsewhere: list[_End] = []
+    for end in ends:
+        document = documents.get(end.run_id)
+        if document is None:
+            continue
+        chosen, group = groups.setdefault(document["_id"], (document, []))
+        (group if chosen["v"] == document["v"] else elsewhere).append(end)
+    return groups, elsewhere
+
+
+def _applied(document: Document, ends: Sequence[_End]) -> Document | None:
+    """Return a document after the ends of some runs in it; None if they have left it already."""
+    live = _live_entries([document])
+    over = [end for end in ends if end.claim in live]
+    if not over:
+        return None
+    claims = {end.claim for end in over}
+    runs: list[Document] = [entry for entry in document["runs"] if _claim(entry) not in claims]
+    follow_ups = [_following(live[end.claim], end.record) for end in over]
+    runs += [entry for entry in follow_ups if entry is not None]
+    if any("held" in entry for entry in runs):
+        for key, count in Counter(keys_of(end.settlement.attempt.run, ())[0] for end in over).items():
+            runs = freed(runs, key, count)
+    changed = document
+    if document["here"]:
+        for end in over:
+            changed = with_life(changed, lived(life_of(changed), end.settlement.attempt))
+    return with_runs(changed, runs)
+
+
+def _following(entry: Document, record: Document) -> Document | None:
+    """Return the run that waits in place of one that has ended. Nothing follows what was cancelled or revoked."""
+    what = record.get("follow_up")
+    if what is None or "cancel" in entry or "revoked" in entry:
+        return None
+    text = changed_head(entry["text"], **what)
+    return {**without(entry, "owner"), "text": text, "due": what["due"], "firing": what["source"] == "schedule"}
+
+
+def _put_back(job_id: str, owner: str, over: set[str], document: Document | None) -> Document:
+    """Return a document in which what an owner had is pending again; nothing follows a run that was revoked."""
+    if document is None or "runs" not in document:  # they have ended meanwhile
+        return {"_id": job_id, "here": False} if document is None else document
+    runs: list[Document] = []
+    for entry in document["runs"]:
+        if entry.get("owner") != owner:
+            runs.append(entry)
+        elif "revoked" not in entry and f"{entry['id']}:{entry['fence']}" not in over:
+            runs.append(without(entry, "owner"))
+    return with_runs(document, freed(runs, f"job:{document['_id']}", len(document["runs"])))
+
+
+def _host(row: Any) -> str:
+    return "" if row is None else json.loads(row.get("account", '[""]'))[0]

@@ -1,0 +1,449 @@
+"""A job store in MongoDB: a standalone server or a replica set, shared by any number of processes.
+
+A job and its runs are one document, so that firing is one change of one document, made only if nobody else has changed
+it since it was read. That needs neither transactions nor locks, and a crash at any point leaves either the job as it
+was or a run that is owned. Where a second document is concerned, one of the two decides and the other follows. Only
+where many jobs fire for the last time, and the server has transactions, their runs leave them for a document of their
+own, a flight: see ``mongodb.packed_runs``.
+
+=====================================  ===============================================================================
+step                                   a crash after it
+=====================================  ===============================================================================
+``fire_due``: places under limits      the job is due as before; the places are given back within seconds
+``fire_due``: the document             owned runs, which are handed out again when the lease has lapsed. Records of
+                                       what was missed or skipped wait in it, and whoever looks for lost runs puts them
+                                       into the history
+``fire_due``: into a transaction       the jobs are due as before. Others get at them when they have waited for two
+                                       seconds; after its commit there are owned runs, as above
+``claim_runs``                         as for the document
+``settle``: the record                 the record is the truth: a run that has one is not run again. What it says is
+                                       applied to the job when the lease has lapsed
+``settle``: the document               a place under a limit, which is given back within seconds
+``settle``: the place                  a run that waits for it and that nobody lets try, until somebody looks for such
+                                       runs, within minutes
+``cancel_run`` of a pending run        the record waits in the document of the job
+``take_dead_letter``: marked           after a minute it is a dead letter again, unless its run is there
+``take_dead_letter``: the run          after a minute the dead letter is gone
+``recover_runs``                       as for ``settle``: the next one who looks goes on
+=====================================  ===============================================================================
+
+A round that finds nothing due costs one question. A round that fires costs four for any number of jobs, or six if it
+begins a flight, and the end of any number of runs costs two.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+try:
+    from pymongo import MongoClient
+    from pymongo.errors import ConnectionFailure, PyMongoError
+except ImportError as error:
+    raise ImportError(f'MongoDBJobStore requires PyMongo: pip install "goscheduler[mongodb]" ({error})') from error
+
+from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.errors import InvalidArgument, JobLookupError
+from goscheduler.jobstores._shared.polling import Poll
+from goscheduler.jobstores._shared.records import Records
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
+from goscheduler.jobstores.mongodb.connecting import (
+    check_name,
+    collections_of,
+    create_client,
+    database_of,
+    deadline,
+    given_client,
+    prepare,
+)
+from goscheduler.jobstores.mongodb.documents import NEVER, Document, Documents, unquoted, without, without_job
+from goscheduler.jobstores.mongodb.due_work import Looking, Seen
+from goscheduler.jobstores.mongodb.firing import Claiming, Firing, Work
+from goscheduler.jobstores.mongodb.history import History
+from goscheduler.jobstores.mongodb.jobs import AT_ONCE, Adding
+from goscheduler.jobstores.mongodb.listener import Waking
+from goscheduler.jobstores.mongodb.owners import Owners
+from goscheduler.jobstores.mongodb.packed_runs import Flights
+from goscheduler.jobstores.mongodb.runs import Runs
+from goscheduler.jobstores.mongodb.settling import Ends
+from goscheduler.jobstores.mongodb.strays import Strays
+from goscheduler.jobstores.mongodb.writer import Change, Writer
+from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
+from goscheduler.runs.records import HistoryQuery, Record, Retention
+from goscheduler.times import UTC, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.serializers import Serializer
+
+__all__ = ["MongoDBJobStore"]
+
+
+class MongoDBJobStore(BaseJobStore):
+    """Keeps jobs, runs and history in collections of one database whose names begin with ``collection``.
+
+    Give ``client``, which is then not closed, or ``url``, or what :class:`pymongo.MongoClient` takes. ``serializer``
+    says how arguments are written. The time of the server counts, unless ``server_time`` is false.
+    """
+
+    shared = True
+    lock_backend = "mongodb"
+
+    def __init__(
+        self,
+        database: str = "goscheduler",
+        collection: str = "jobs",
+        client: MongoClient[Document] | str | None = None,
+        pickle_protocol: int | None = None,
+        *,
+        url: str | None = None,
+        serializer: Serializer | None = None,
+        server_time: bool = True,
+        **connect_args: Any,
+    ) -> None:
+        if client is not None and (url is not None or connect_args):
+            raise InvalidArgument("Give either a client, or a url and what it is connected with", field="client")
+        self._database = check_name("database", database)
+        self._prefix = check_name("collection", collection)
+        self._connect = None if client is not None else (url, connect_args)
+        self.client = create_client(url, connect_args) if client is None else given_client(client)
+        self._process = os.getpid()
+        self._serializer = serializer
+        self._server_time = server_time
+        self._poll = Poll()
+        self._waking: Waking | None = None
+        self._seen: tuple[str, FireRequest, Seen] | None = None
+        """What ``fire_due`` or ``claim_runs`` has seen last, for the other one, which is named, in the same round."""
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> MongoDBJobStore:
+        """Return a store for a URL; the database that it names is used, if it names one."""
+        named = {} if (database := database_of(url)) is None else {"database": database}
+        return cls(**{"url": url, **named, **options})
+
+    def start(self, scheduler: Any, alias: str) -> None:
+        super().start(scheduler, alias)
+        if self._process != os.getpid():
+            self._leave_to_the_parent()
+        self._open(Records(scheduler, alias, self._serializer, f"{self._database}.{self._prefix}"))
+        try:
+            prepare(self.client, self._collections, self._logger)
+        except BaseException:
+            self.shutdown()  # or its connections would stay
+            raise
+
+    def _open(self, records: Records) -> None:
+        self._collections = collections_of(self.client, self._database, self._prefix)
+        self._writer = Writer(self._collections)
+        self._looking = Looking(self._collections, self._server_time, self._hears)
+        flights = Flights(self._collections, self._writer)
+        self._writer.insert_all = flights.insert_all
+        self._work = Work(self._collections, Documents(records), self._writer, self._looking, flights)
+        self._adding = Adding(self._work)
+        self._owners = Owners(self._collections, self._looking, self._server_time)
+        self._ends = Ends(self._work)
+        self._strays = Strays(self._work)
+        self._runs_at_hand = Runs(self._work, self._logger)
+        self._memory = History(self._work, self._runs_at_hand)
+
+    def _leave_to_the_parent(self) -> None:
+        """Use connections of our own in a forked process, if the client is ours."""
+        self._process, self._waking = os.getpid(), None
+        if self._connect is not None:
+            self._parents_client, self.client = self.client, create_client(*self._connect)
+
+    def shutdown(self) -> None:
+        if self._waking is not None:
+            self._waking.stop()
+            self._waking = None
+        if self._connect is not None:
+            self.client.close()
+            self.client = create_client(*self._connect)
+
+    def is_outage(self, error: BaseException) -> bool:
+        unanswered = isinstance(error, ConnectionFailure) or (isinstance(error, PyMongoError) and error.timeout)
+        return unanswered or super().is_outage(error)
+
+    # Jobs
+
+    def lookup_job(self, job_id: str) -> Job | None:
+        with deadline():
+            document = self._collections.jobs.find_one({"_id": str(job_id), "here": True})
+        return None if document is None else self._job(document)
+
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        jobs = self._jobs_where({"due.at": {"$lte": instant(now)}})
+        return sorted(jobs, key=_time_order)
+
+    def get_next_run_time(self) -> datetime | None:
+        with deadline():
+            found = list(self._collections.jobs.find({"due.at": {"$lt": NEVER}}).sort("due.at", 1).limit(1))
+        return from_instant(found[0]["due"]["at"], UTC) if found else None
+
+    def count_waiting(self, task: str | None = None) -> int:
+        with deadline():
+            wanted = {"due.at": {"$lt": NEVER}} | ({} if task is None else {"due.task": task})
+            return int(self._collections.jobs.count_documents(wanted))
+
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
+        with deadline():
+            return self._looking.count_due_beside(executors, until)
+
+    def get_all_jobs(self) -> list[Job]:
+        return sorted(self._jobs_where({"here": True}), key=_time_order)
+
+    def _jobs_where(self, condition: Document) -> list[Job]:
+        return [self._job(document) for document in self._collections.jobs.find(condition)]
+
+    def _job(self, document: Document) -> Job:
+        return self._work.documents.job(document)
+
+    def add_job(self, job: Job) -> None:
+        with self._making_due():
+            self._adding.add(job)
+
+    def add_jobs(self, jobs: Sequence[Job]) -> None:
+        with self._making_due():
+            self._adding.add_all(jobs)
+
+    def update_job(self, job: Job) -> None:
+        self._edit(job.id, lambda document: self._work.documents.with_job(_present(job.id, document), job))
+
+    def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
+        edited: list[Job] = []
+
+        def change(document: Document | None) -> Document:
+            before = _present(job_id, document)
+            edited.append(edit(self._job(before)))
+            return self._work.documents.with_job(before, edited[-1])
+
+        self._edit(job_id, change)
+        edited[-1]._scheduler, edited[-1]._jobstore_alias = self._scheduler, self._alias
+        return edited[-1]
+
+    def remove_job(self, job_id: str) -> None:
+        self._edit(job_id, lambda document: without_job(_present(job_id, document)), call=False)
+
+    def remove_all_jobs(self) -> None:
+        while documents := list(self._collections.jobs.find({"here": True}).limit(AT_ONCE)):
+            with deadline():
+                self._writer.write([Change(document, without_job(document)) for document in documents])
+
+    def _edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
+        with deadline(), self._making_due():
+            return self._writer.edit(job_id, edit, call)
+
+    @contextmanager
+    def _making_due(self) -> Iterator[None]:
+        """Do something by which a job may be due earlier than was seen."""
+        try:
+            yield
+        finally:
+            self._seen = None
+            self._looking.forget()
+
+    # Firing
+
+    def fire_due(self, request: FireRequest) -> Fired:
+        with deadline():
+            seen = self._seen_before("fire_due", request)
+            seen = seen or self._looking.expect(request) or self._looking.look(request)
+            fired = Fired()
+            if seen.job_due is not None and seen.job_due <= instant(seen.now):
+                fired = Firing(self._work, request, seen.now).fire()
+                if fired.error is not None:
+                    return fired
+                try:
+                    seen = self._looking.look_after(request, fired.runs, seen)
+                except PyMongoError as error:
+                    return fired._replace(error=error)
+        self._poll.found(bool(fired.runs))
+        self._seen = ("claim_runs", request, seen)
+        return fired._replace(next_due=_time(seen.job_due), more=seen.jobs_left, now=seen.now)
+
+    def claim_runs(self, request: FireRequest) -> Claimed:
+        with deadline():
+            seen = self._seen_before("claim_runs", request) or self._looking.look(request)
+            claimed = Claimed()
+            if seen.run_due is not None and seen.run_due <= instant(seen.now):
+                claimed = Claiming(self._work, request, seen.now).claim()
+                if claimed.error is not None:
+                    return claimed
+                try:
+                    seen = self._looking.look_after(request, claimed.runs, seen)
+                except PyMongoError as error:
+                    return claimed._replace(error=error)
+            elif seen.job_due is not None:
+                self._seen = ("fire_due", request, seen)
+            return claimed._replace(
+                next_due=_time(seen.run_due), more=claimed.more or seen.runs_left or seen.held,
+                to_end=self._runs_at_hand.to_end(request.owner) if seen.to_end else (),
+            )  # fmt: skip
+
+    def _seen_before(self, reader: str, request: FireRequest) -> Seen | None:
+        """Return what this round has seen for ``reader``, once. A round has a plan of its own, if not always a time."""
+        (wanted, earlier, seen), self._seen = self._seen or (None, request, None), None
+        return seen if (wanted, earlier.now) == (reader, request.now) and earlier.plan is request.plan else None
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        if not settlements:
+            return []
+        with deadline():
+            refused, eased = self._ends.settle(settlements, settlements[0].attempt.run.owner)
+        if eased:
+            self._seen = None
+        return refused
+
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        self._seen = None
+        with deadline():
+            self._runs_at_hand.add(run, must_exist)
+
+    def discard_pending(self, job_id: str | None = None) -> bool:
+        with deadline():
+            return self._runs_at_hand.discard_all(job_id)
+
+    def live_runs(self, job_id: str | None = None) -> list[Run]:
+        with deadline():
+            self._writer.catch_up()
+            return self._runs_at_hand.live(job_id)
+
+    def pending_runs(self, job_id: str | None = None) -> list[Run]:
+        with deadline():
+            return self._runs_at_hand.pending(job_id)
+
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+    ) -> Run | None:
+        self._seen = None
+        with deadline():
+            return self._runs_at_hand.cancel(run_id, reason, end, yields)
+
+    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+        with deadline():
+            return self._runs_at_hand.asked_to_end(job_id)
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+        with deadline():
+            return self._runs_at_hand.take_back_ends(owner, wishes)
+
+    # Owners
+
+    def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
+        self._work.flights.belong_to(owner.id)
+        with deadline():
+            return self._owners.renew(owner, now, lease)
+
+    def retire_owner(self, owner: str) -> None:
+        self._seen = None
+        with deadline():
+            self._ends.retire(owner)
+            self._owners.forget(owner)
+
+    def owners(self, now: datetime) -> list[Owner]:
+        with deadline():
+            return self._owners.alive(now)
+
+    def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
+        self._seen = None
+        with deadline():
+            moment = self._looking.now(now)
+            self._memory.mend(moment)
+            return self._ends.recover(moment, decide)
+
+    def put_back_strays(self, limit: int) -> PutBack:
+        self._seen = None
+        with deadline():
+            return self._strays.put_back(limit)
+
+    # History
+
+    def history(self, query: HistoryQuery) -> list[Record]:
+        with deadline():
+            return self._memory.page(query)
+
+    def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
+        with deadline():
+            return self._memory.prune(retention, now, limit)
+
+    def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
+        idle: Document = {"marks": "finished", "runs": {"$exists": False}}
+        with deadline():
+            rows = self._collections.jobs.find(idle).sort("finished", 1).limit(limit)
+            over = [row for row in rows if retention.has_outlived(self._job(row).life, now)]
+            made = self._writer.write([Change(row, without_job(row)) for row in over])
+        return [change.before["_id"] for change in made]
+
+    def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
+        with deadline():
+            return self._memory.letters(query)
+
+    def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
+        self._seen = None
+        with deadline():
+            return self._memory.take(run_id, follow_up, self._looking.now(SYSTEM_CLOCK.now()))
+
+    # Suspension
+
+    def suspensions(self) -> Mapping[str, str]:
+        with deadline():
+            rows = self._collections.jobs.find({"marks": "suspended"}, {"suspended": 1})
+            return {row["_id"]: unquoted(row["suspended"]) or "" for row in rows}
+
+    def release(self, job_id: str) -> bool:
+        released: list[bool] = []
+
+        def edit(document: Document | None) -> Document:
+            if document is None or "suspended" not in document:
+                return document or {"_id": job_id, "here": False}
+            released.append(True)
+            after = without(document, "suspended")
+            due = {"due": {**document["lane"], "at": document["next"]}} if "next" in document else {}
+            return {**after, **due}
+
+        self._edit(job_id, edit)
+        return bool(released)
+
+    def life_of(self, job: Job) -> JobLife:
+        return job.life
+
+    def forget_job(self, job_id: str) -> None:
+        with deadline():
+            self._runs_at_hand.discard(job_id, revoke=True)
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        def hear() -> None:
+            self._looking.forget()
+            wake()
+
+        if self._waking is None:
+            self._waking = Waking(self._collections.calls, self._writer, hear, self._logger)
+
+    def poll_after(self) -> float:
+        return math.inf if self._hears() else self._poll.seconds
+
+    def _hears(self) -> bool:
+        """Tell whether we hear at once that another process has made something due."""
+        return self._waking is not None and self._waking.listening.is_set()
+
+    def __repr__(self) -> str:
+        return f"<MongoDBJobStore ({self._database}.{self._prefix})>"
+
+
+def _present(job_id: str, document: Document | None) -> Document:
+    if document is None or not document["here"]:
+        raise JobLookupError(job_id)
+    return document
+
+
+def _time_order(job: Job) -> tuple[bool, int, str]:
+    time = job.next_run_time
+    return time is None, 0 if time is None else instant(time), job.id
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_instant(microseconds, UTC)

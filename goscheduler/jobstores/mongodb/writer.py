@@ -1,0 +1,251 @@
+"""How the MongoDB store changes documents: each only if nobody else has changed it since it was read.
+
+Every version of a document is marked by a word that is used once. A change names the word of the version that was read,
+so it either finds just that version or does nothing; losing is a normal answer. Many changes are one message. Where
+fewer documents were changed than were meant, or where the connection broke before the answer came, it is read back
+which ones bear our marks. What a primary had not passed on when it stepped down shows up later than one would think, so
+that such a reading begins with a write: the majority has it only when it has all that was before it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pymongo import DeleteMany, UpdateMany
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError
+from pymongo.write_concern import WriteConcern
+
+from goscheduler.jobstores.mongodb.documents import Document, indexed, is_empty, is_flight
+
+#: How many documents are changed by one statement, and by all the statements of one message.
+BATCH = 100
+MESSAGE = 1000
+#: How often one change is tried before it is given up because others are always quicker.
+MOST_TRIES = 200
+_DUPLICATE = 11000
+
+
+class Collections(NamedTuple):
+    """The collections of one store."""
+
+    jobs: Collection[Document]
+    history: Collection[Document]
+    dead: Collection[Document]
+    owners: Collection[Document]
+    limits: Collection[Document]
+    meta: Collection[Document]
+    calls: Collection[Document]
+
+
+class Change(NamedTuple):
+    """A document as it was read, and as it is to be; ``after`` without anything to know is deleted."""
+
+    before: Document
+    after: Document
+
+
+class Writer:
+    """Writes for one store."""
+
+    def __init__(self, collections: Collections) -> None:
+        self._jobs = collections.jobs
+        self._history = collections.history
+        self._meta = collections.meta
+        self._calls = collections.calls.with_options(write_concern=WriteConcern(w=0))
+        self.name = uuid.uuid4().hex[:16]
+        """Who we are, as the first part of all marks."""
+        self._numbers = itertools.count(1)
+        self.known: dict[str, Document] = {}
+        """Run id → the document that it is in as we wrote it last, of runs of ours: it is not read when these end."""
+        self.insert_all: Callable[[Sequence[Document]], Iterable[str]] = self.insert_all_plainly
+        """Adds documents, and returns the ids of those that were there already."""
+
+    def mark(self) -> str:
+        """Return a word that nobody has used."""
+        return f"{self.name}-{next(self._numbers):x}"
+
+    def add(self, document: Document) -> bool:
+        """Add a document; false if there is one by its id."""
+        return self._write_one(document["_id"], None, indexed(document), call=True)
+
+    def call(self) -> None:
+        """Have other processes look at once. Whether they hear it is not waited for: they look by themselves too."""
+        self._calls.insert_one({"by": self.mark()})
+
+    def catch_up(self) -> None:
+        """Return when everything that was written so far can be read, or is gone with the server that had it."""
+        self._meta.update_one({"_id": "reader"}, {"$set": {"by": self.mark()}}, upsert=True)
+
+    def add_all(self, documents: Sequence[Document]) -> set[str]:
+        """Add documents, and return the ids of those that could not be added: something is known of their jobs."""
+        for document in documents:
+            document.update(v=self.mark(), new=True)
+        taken = set(self.insert_all([indexed(document) for document in documents]))
+        if not taken:
+            self.call()
+        return taken
+
+    def edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
+        """Change one document as ``edit``, a pure function, says, however many others change it too."""
+        for _ in range(MOST_TRIES):
+            before = self._jobs.find_one({"_id": job_id})
+            after = edit(before)
+            if after is before:
+                return after
+            after = indexed(after)
+            if self._write_one(job_id, before, after, call):
+                return after
+        raise ConnectionFailure(f"Job {job_id!r} is changed by others all the time")
+
+    def _write_one(self, job_id: str, before: Document | None, after: Document, call: bool) -> bool:
+        after["v"] = self.mark()
+        try:
+            written = self._replace(job_id, before, after)
+        except ConnectionFailure:
+            self.catch_up()
+            if not self._jobs.count_documents({"_id": job_id, "v": after["v"]}, limit=1):
+                raise
+            written = True
+        if written and call:
+            self.call()
+        return written
+
+    def _replace(self, job_id: str, before: Document | None, after: Document) -> bool:
+        if before is None:
+            return is_empty(after) or self._insert({**after, "new": True})
+        if is_empty(after):
+            return self._jobs.delete_one({"_id": job_id, "v": before["v"]}).deleted_count == 1
+        return self._jobs.replace_one({"_id": job_id, "v": before["v"]}, after).matched_count == 1
+
+    def _insert(self, document: Document) -> bool:
+        try:
+            self._jobs.insert_one(document)
+        except DuplicateKeyError:
+            return False
+        return True
+
+    def insert_all_plainly(self, documents: Sequence[Document]) -> list[str]:
+        """Add documents, and return the ids of those of which there is one already."""
+        try:
+            self._jobs.insert_many(documents, ordered=False)
+        except BulkWriteError as error:
+            return [documents[index]["_id"] for index in duplicates(error)]
+        return []
+
+    def write(self, changes: Sequence[Change], owner: str | None = None) -> list[Change]:
+        """Write changes of different documents, and return those that were made.
+
+        It is remembered of the runs that ``owner`` has in them how they are now.
+        """
+        ready = [Change(before, after if is_empty(after) else indexed(after)) for before, after in changes]
+        made: list[Change] = []
+        for start in range(0, len(ready), MESSAGE):
+            made += self._send(ready[start : start + MESSAGE])
+        for before, after in made:
+            self._remember(before, after, owner)
+        return made
+
+    def _remember(self, before: Document, after: Document, owner: str | None) -> None:
+        if "broken" not in after:  # else what was in there may be anything
+            for entry in before.get("runs", ()):
+                self.known.pop(entry["id"], None)
+        for entry in after.get("runs", ()) if owner is not None else ():
+            if entry.get("owner") == owner:
+                self.known[entry["id"]] = after
+
+    def _send(self, changes: Sequence[Change]) -> Sequence[Change]:
+        """Write changes by one message, and return those that were made."""
+        groups: dict[tuple[str, ...] | None, list[Change]] = {}
+        for change in changes:
+            change.after["v"] = self.mark()
+            shape = None if is_empty(change.after) else tuple(sorted(change.before.keys() - change.after.keys()))
+            groups.setdefault(shape, []).append(change)
+        statements = [
+            _deletion(part) if shape is None else _update(part, shape)
+            for shape, group in groups.items()
+            for part in (group[start : start + BATCH] for start in range(0, len(group), BATCH))
+        ]
+        result = self._jobs.bulk_write(statements, ordered=False)
+        return changes if result.matched_count + result.deleted_count == len(changes) else self._read_back(changes)
+
+    def _read_back(self, group: Sequence[Change]) -> list[Change]:
+        """Return which changes were made; of one that somebody has changed again, by what it has handed out."""
+        ids = [change.before["_id"] for change in group]
+        parts = {"v": 1, "runs.id": 1, "runs.by": 1}
+        now = {found["_id"]: found for found in self._jobs.find({"_id": {"$in": ids}}, parts)}
+        return [change for change in group if _is_made(change, now.get(change.before["_id"]))]
+
+    def record(self, documents: Sequence[Document]) -> list[str]:
+        """Write records into the history, and return the ids of those that were there already."""
+        if not documents:
+            return []
+        try:
+            self._history.insert_many(documents, ordered=False)
+        except BulkWriteError as error:
+            return [documents[index]["_id"] for index in duplicates(error)]
+        return []
+
+    def pass_on(self, documents: Iterable[Document], owner: str | None = None) -> None:
+        """Write the records that stand in documents of jobs into the history, and take them out there."""
+        waiting = [document for document in documents if document.get("told")]
+        if waiting:
+            self.record([record for document in waiting for record in document["told"]])
+            self.write([Change(document, _without_told(document)) for document in waiting], owner)
+
+
+def duplicates(error: BulkWriteError) -> list[int]:
+    """Return the places of the documents that were there already; raise the error if there is more to it."""
+    problems = error.details["writeErrors"]
+    if error.details["writeConcernErrors"] or any(problem["code"] != _DUPLICATE for problem in problems):
+        raise error
+    return [problem["index"] for problem in problems]
+
+
+def _without_told(document: Document) -> Document:
+    return {name: value for name, value in document.items() if name != "told"}
+
+
+def _update(group: Sequence[Change], unset: Sequence[str]) -> UpdateMany:
+    """Return one statement that changes many documents: a table of what is to be put into which of them."""
+    ids = [change.before["_id"] for change in group]
+    values = [_differing(change) for change in group]
+    value: Document = {"$arrayElemAt": [{"$literal": values}, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
+    steps: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", value]}}]
+    if unset:
+        steps.append({"$unset": list(unset)})
+    return UpdateMany(as_read([change.before for change in group]), steps)
+
+
+def _deletion(group: Sequence[Change]) -> Any:
+    return DeleteMany(as_read([change.before for change in group]))
+
+
+def as_read(documents: Sequence[Document]) -> Document:
+    """Return the filter for documents as they were read: a mark belongs to one version of one document."""
+    return {
+        "_id": {"$in": [document["_id"] for document in documents]},
+        "v": {"$in": [document["v"] for document in documents]},
+    }
+
+
+def _differing(change: Change) -> dict[str, Any]:
+    before, after = change
+    nothing = object()
+    return {name: value for name, value in after.items() if before.get(name, nothing) != value}
+
+
+def _is_made(change: Change, now: Document | None) -> bool:
+    if now is None:  # nobody but us deletes the last of a document, other than by moving what is in a flight
+        return is_empty(change.after) and not is_flight(change.before)
+    if now.get("v") == change.after["v"]:
+        return True
+    new = _claims(change.after) - _claims(change.before)
+    return bool(new & _claims(now))
+
+
+def _claims(document: Document) -> set[tuple[str, str]]:
+    return {(entry["id"], entry.get("by", "")) for entry in document.get("runs", ())}

@@ -1,0 +1,229 @@
+"""The connection of the Redis store: how steps are sent, and what is asked of the server at the start."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from importlib.resources import files
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import redis
+
+from goscheduler._drivers.redis import address_of, forget_connections, is_encrypted
+from goscheduler.errors import InvalidArgument, StoreUnavailable, shown
+from goscheduler.jobstores.redis.rows import as_text
+from goscheduler.times import instant
+
+OLDEST_SERVER = (6, 2)
+#: Version 2 knows jobs with a lone run; what version 1 has written is read as it is.
+SCHEMA = 2
+LONGEST_PREFIX = 200
+
+
+class Script(NamedTuple):
+    """What the server runs to take a step."""
+
+    text: str
+    digest: str
+
+
+def _scripts() -> Iterator[tuple[str, Script]]:
+    """Give each step with its script: what all steps share, and the file that has the step.
+
+    A server makes all functions of a script anew at every call, and that takes longer than most steps do.
+    """
+    shared, end = _lua("common.lua"), "local answer = steps[ARGV[1]]()\nfinish()\nreturn answer\n"
+    for name in ("jobs.lua", "firing.lua", "strays.lua", "settling.lua"):
+        text = "\n".join([shared, _lua(name), end])
+        script = Script(text, hashlib.sha1(text.encode("utf-8"), usedforsecurity=False).hexdigest())
+        for step in re.findall(r"^function steps\.(\w+)", text, re.MULTILINE):
+            yield step, script
+
+
+def _lua(name: str) -> str:
+    return (files("goscheduler.jobstores.redis") / "lua" / name).read_text(encoding="utf-8")
+
+
+#: Name of a step → its script.
+SCRIPTS = dict(_scripts())
+
+#: Errors of a connection, after which nobody knows whether a step was done.
+LOST = (redis.ConnectionError, redis.TimeoutError)
+
+
+def check_prefix(value: Any) -> str:
+    """Return what all keys begin with, or raise."""
+    if not isinstance(value, str) or not value or len(value) > LONGEST_PREFIX:
+        raise _refused(f"a nonempty string of at most {LONGEST_PREFIX} characters", value)
+    if not value.isprintable() or "{" in value or "}" in value:
+        raise _refused("printable and without braces", value)
+    return value
+
+
+def _refused(what: str, value: object) -> InvalidArgument:
+    return InvalidArgument(f"prefix must be {what}, got {shown(value)}", field="prefix", value=value)
+
+
+class Link:
+    """Sends steps to one server."""
+
+    def __init__(self, client: Any, prefix: str, server_time: bool) -> None:
+        self.client = client
+        self.keys = f"{{{prefix}}}:"
+        self.sender = uuid4().hex
+        self._server_time = server_time
+        self._server = ""
+        """Which start of which server has answered last."""
+        self._replaced = False
+        settings = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
+        self.channel = f"{self.keys}wake:{settings.get('db', 0)}"
+
+    def key(self, name: str) -> str:
+        """Return the whole name of a key."""
+        return self.keys + name
+
+    def step(self, name: str, now: datetime | None, *arguments: object) -> Any:
+        """Take one atomic step of ``lua/common.lua``, and return its answer as it came."""
+        time = "" if self._server_time or now is None else instant(now)
+        everything = (1, self.keys, name, self.channel, self.sender, time, *arguments)
+        try:
+            return self._send(SCRIPTS[name], *everything)
+        except redis.ResponseError as error:
+            if tells_of_replica(error):  # nothing was done, nor would be for as long as this connection lives
+                forget_connections(self.client)
+            raise
+
+    def _send(self, script: Script, *everything: object) -> Any:
+        try:
+            return self.client.evalsha(script.digest, *everything)
+        except redis.exceptions.NoScriptError:  # nothing was done; the server keeps the script from now on
+            return self.client.eval(script.text, *everything)
+
+    def ask(self, name: str, now: datetime | None, *arguments: object) -> Any:
+        """Take one atomic step, and return its answer, which is JSON."""
+        return json.loads(as_text(self.step(name, now, *arguments)))
+
+    def say(self, name: str, now: datetime | None, *arguments: object) -> str:
+        """Take one atomic step, and return its answer, which is a word."""
+        return as_text(self.step(name, now, *arguments))
+
+    @property
+    def address(self) -> str:
+        """Where the server is, without a password."""
+        return address_of(self.client)
+
+    # Who answers
+
+    def look_who_answers(self) -> None:
+        """Note whether it is another server than before, or the same after another start.
+
+        Clients connect anew without a word. What a replica had not got, or a server had not on disk, is lost then.
+        """
+        before, self._server = self._server, self._who_answers()
+        if before != self._server:
+            self._replaced = True
+
+    def was_replaced(self) -> bool:
+        """Tell, once, whether another server has been noticed."""
+        replaced, self._replaced = self._replaced, False
+        return replaced
+
+    def _who_answers(self) -> str:
+        node_of = getattr(self.client, "get_node_from_key", None)
+        target = {} if node_of is None else {"target_nodes": node_of(self.keys)}
+        return str(self.client.info("server", **target).get("run_id", ""))
+
+    # At the start
+
+    def begin(self, logger: logging.Logger) -> None:
+        """Make sure that there is a server that can be used, and tell what is unsafe about it.
+
+        :raises StoreUnavailable: if none answers now, or if it takes no writes
+        """
+        with self._problems_told():
+            facts = self.client.info()
+            self._require_usable(facts)
+            self._server = self._who_answers()
+            for warning in unsafe_settings(facts):
+                logger.warning("The Redis server at %s %s", self.address, warning)
+            answer = self.say("adopt", None, SCHEMA)
+        if answer == "newer":
+            raise RuntimeError(f"What is under {self.keys} was written by a newer goscheduler than this one")
+        if answer == "in use":
+            raise StoreUnavailable(
+                f"What is under {self.keys} at {self.address} is in use by schedulers of an earlier goscheduler, which "
+                "would not understand what this one writes. Stop them first; this one waits for that"
+            )
+
+    def _require_usable(self, facts: Mapping[str, Any]) -> None:
+        version = tuple(int(part) for part in str(facts.get("redis_version", "0.0")).split(".")[:2])
+        if version < OLDEST_SERVER:
+            wanted = ".".join(map(str, OLDEST_SERVER))
+            found = facts.get("redis_version")
+            raise RuntimeError(f"The Redis server at {self.address} is {found}; goscheduler needs {wanted} or newer")
+        if facts.get("role") == "slave":
+            forget_connections(self.client)
+            raise StoreUnavailable(
+                f"The Redis server at {self.address} is a replica, which takes no writes. Give the address of the "
+                "master, or let Sentinel tell it: redis+sentinel://host:26379/name-of-master/0"
+            )
+
+    @contextmanager
+    def _problems_told(self) -> Iterator[None]:
+        try:
+            yield
+        except redis.AuthenticationError as error:
+            raise InvalidArgument(
+                f"The Redis server at {self.address} refuses the password or user name: {error}", field="password"
+            ) from None
+        except redis.RedisError as error:
+            if not is_outage(error):
+                raise
+            if not isinstance(error, redis.ResponseError):
+                told = str(error).rstrip(".")
+                raise StoreUnavailable(f"No Redis server answers at {self.address}: {told}. {self._hint}") from error
+            forget_connections(self.client)
+            raise StoreUnavailable(f"The Redis server at {self.address} takes no writes now: {error}") from error
+
+    @property
+    def _hint(self) -> str:
+        if is_encrypted(self.client):
+            return "Is it running, is the address right, does it speak TLS, and is its certificate trusted?"
+        return "Is it running, and is the address right? One that speaks TLS needs rediss:// or ssl=True"
+
+
+def is_outage(error: BaseException) -> bool:
+    """Tell whether no server answers, or none that takes writes, at the moment."""
+    if isinstance(error, redis.ResponseError):
+        return str(error).startswith("NOREPLICAS") or tells_of_replica(error)
+    return isinstance(error, (*LOST, redis.exceptions.BusyLoadingError)) and not isinstance(
+        error, redis.AuthenticationError
+    )
+
+
+def tells_of_replica(error: redis.ResponseError) -> bool:
+    """Tell whether a server says that it is none to be written to."""
+    # Before version 7 what happens in a script is told in a text that begins with other words.
+    return isinstance(error, redis.ReadOnlyError) or "-READONLY " in str(error)
+
+
+def unsafe_settings(facts: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with a server that is to keep jobs."""
+    warnings = []
+    if not facts.get("aof_enabled"):
+        warnings.append("has no append-only file: what was added since its last snapshot is lost when it stops "
+                        "(set: appendonly yes)")  # fmt: skip
+    policy = str(facts.get("maxmemory_policy", "noeviction"))
+    if policy.startswith("allkeys"):
+        warnings.append(f"throws keys away when its memory is full (maxmemory-policy {policy}): jobs may vanish "
+                        "(set: maxmemory-policy noeviction)")  # fmt: skip
+    if facts.get("connected_slaves") and "min_slaves_good_slaves" not in facts:
+        warnings.append("writes to its replicas afterwards: when one takes over, what was written last is lost, "
+                        "and what was fired last may run again (bound that with: min-replicas-to-write 1)")  # fmt: skip
+    return warnings

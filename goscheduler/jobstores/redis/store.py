@@ -1,0 +1,435 @@
+"""A job store in Redis, which several processes may use at once.
+
+What must be atomic is one call of one script; ``common.lua`` lists all keys. Everything lies under one prefix in one
+slot, so that a cluster can be used too. A round costs one call; one that fires what it did not foresee costs two for
+any number of jobs, and the end of any number of runs costs one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from goscheduler._drivers.redis import close_client, made_safe, make_client
+from goscheduler.codec import CodecError
+from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
+from goscheduler.jobstores._shared.polling import Poll
+from goscheduler.jobstores._shared.records import Records
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
+from goscheduler.jobstores.redis.firing import Desk
+from goscheduler.jobstores.redis.history import History
+from goscheduler.jobstores.redis.listener import Listener
+from goscheduler.jobstores.redis.packing import new_jobs_text
+from goscheduler.jobstores.redis.rows import (
+    Items,
+    JobHead,
+    Rows,
+    RunHead,
+    as_text,
+    dumps,
+    life_text,
+    quoted,
+    record_row,
+    unquoted,
+)
+from goscheduler.jobstores.redis.scripts import Link, check_prefix, is_outage
+from goscheduler.jobstores.redis.settling import Settling
+from goscheduler.jobstores.redis.strays import Strays
+from goscheduler.references import maybe_ref
+from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Owner, Run, Settlement
+from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
+from goscheduler.times import UTC, duration, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.serializers import Serializer
+
+__all__ = ["RedisJobStore"]
+
+#: How many jobs or runs are read at once.
+PAGE = 1000
+#: How often an edit is tried again that somebody else came between.
+EDITS = 1000
+
+
+class RedisJobStore(BaseJobStore):
+    """Keeps jobs, runs and history under keys that begin with ``{prefix}:``.
+
+    Give ``url``, or what :class:`redis.Redis` takes (``host``, ``port``, ``db``, ``password``, ...), or ``client``,
+    which is then not closed; one that would send things twice, wait for ever or ask Sentinel is not used itself, but
+    its settings. ``serializer`` says how arguments are written. The clock of the server counts, not that of this
+    machine, unless ``server_time`` is false.
+    """
+
+    shared = True
+    lock_backend = "redis"
+
+    def __init__(
+        self,
+        db: int = 0,
+        jobs_key: str | None = None,
+        run_times_key: str | None = None,
+        pickle_protocol: int | None = None,
+        *,
+        url: str | None = None,
+        client: Any = None,
+        prefix: str = "goscheduler",
+        serializer: Serializer | None = None,
+        server_time: bool = True,
+        **connect_args: Any,
+    ) -> None:
+        if client is not None and (url is not None or db or connect_args):
+            raise InvalidArgument("Give client alone, or url, or host and the like", field="client")
+        self._given = client = maybe_ref(client)
+        if client is None:
+            client = make_client(url, connect_args if url is not None else {"db": db, **connect_args})
+        self._link = Link(made_safe(client), check_prefix(prefix if jobs_key is None else jobs_key), server_time)
+        self._serializer = serializer
+        self._poll = Poll()
+        self._listener: Listener | None = None
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> RedisJobStore:
+        """Return a store on the server at ``redis://``, ``rediss://``, ``unix://`` or ``redis+sentinel://``."""
+        return cls(url=url, **options)
+
+    @property
+    def redis(self) -> Any:
+        """The client, as it was given or made."""
+        return self._link.client if self._given is None else self._given
+
+    def start(self, scheduler: Any, alias: str) -> None:
+        super().start(scheduler, alias)
+        self._rows = Rows(Records(scheduler, alias, self._serializer, self._link.keys))
+        self._desk = Desk(self._link, self._rows)
+        self._settling = Settling(self._link, self._rows, self._logger)
+        self._history = History(self._link, self._rows, self._logger)
+        self._strays = Strays(self._link)
+        self._link.begin(self._logger)
+
+    def shutdown(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.stop()
+        if self._link.client is not self._given:
+            close_client(self._link.client)
+
+    def is_outage(self, error: BaseException) -> bool:
+        return is_outage(error) or super().is_outage(error)
+
+    # Jobs
+
+    def lookup_job(self, job_id: str) -> Job | None:
+        return next(self._jobs_of([job_id]), None)
+
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        lanes = self._link.client.zrange(self._link.key("due"), 0, -1)
+        ids = [
+            as_text(job_id)
+            for lane in lanes
+            for job_id in self._link.client.zrangebyscore(
+                self._link.key("due:") + as_text(lane), "-inf", instant(now)
+            )
+        ]  # fmt: skip
+        return sorted(self._jobs_of(ids), key=_order)
+
+    def get_next_run_time(self) -> datetime | None:
+        first = self._link.client.zrange(self._link.key("due"), 0, 0, withscores=True)
+        return from_instant(int(first[0][1]), UTC) if first else None
+
+    def count_waiting(self, task: str | None = None) -> int:
+        lanes = [as_text(lane) for lane in self._link.client.zrange(self._link.key("due"), 0, -1)]
+        with self._link.client.pipeline(transaction=False) as pipeline:
+            for lane in lanes:
+                if task is None or json.loads(lane)[2] == task:
+                    pipeline.zcard(self._link.key(f"due:{lane}"))
+            return sum(pipeline.execute())
+
+    def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
+        lanes = [as_text(lane) for lane in self._link.client.zrange(self._link.key("due"), 0, -1)]
+        strange = [lane for lane in lanes if json.loads(lane)[0] not in executors]
+        with self._link.client.pipeline(transaction=False) as pipeline:
+            for lane in strange:
+                pipeline.zcount(self._link.key(f"due:{lane}"), "-inf", instant(until))
+            counts: Counter[str] = Counter()
+            for lane, count in zip(strange, pipeline.execute(), strict=True):
+                counts[json.loads(lane)[0]] += count
+        return +counts
+
+    def get_all_jobs(self) -> list[Job]:
+        ids = {as_text(job_id) for job_id, _ in self._link.client.hscan_iter(self._link.key("heads"), count=PAGE)}
+        return sorted(self._jobs_of(list(ids)), key=_order)
+
+    def _jobs_of(self, ids: Sequence[str]) -> Iterator[Job]:
+        return (job for job, _ in self._jobs_and_heads(ids))
+
+    def _jobs_and_heads(self, ids: Sequence[str]) -> Iterator[tuple[Job, Any]]:
+        for first in range(0, len(ids), PAGE):
+            page = ids[first : first + PAGE]
+            for job_id, head, definition, life in zip(page, *self._texts(page, "heads", "jobs", "lives"), strict=True):
+                if head is not None:
+                    yield self._read_job(job_id, head, definition, life), head
+
+    def _read_job(self, job_id: str, head: Any, definition: Any, life: Any) -> Job:
+        return self._rows.job(job_id, JobHead.read(as_text(head)), as_text(definition), as_text(life))
+
+    def _texts(self, ids: Sequence[str], *names: str) -> list[Any]:
+        """Return the values of ids in several hashes, as of one moment."""
+        with self._link.client.pipeline(transaction=True) as pipeline:
+            for name in names:
+                pipeline.hmget(self._link.key(name), ids)
+            return list(pipeline.execute())
+
+    def add_job(self, job: Job) -> None:
+        if self._put_job("add", job) == "taken":
+            raise ConflictingIdError(job.id)
+
+    def add_jobs(self, jobs: Sequence[Job]) -> None:
+        batch, ids = uuid4().hex, [job.id for job in jobs]
+        _require_different(ids)
+        written = [
+            (job, self._rows.job_head(job, f"{batch}-{number}"), self._rows.records.job_text(job))
+            for number, job in enumerate(jobs)
+        ]
+        pages = [slice(first, first + PAGE) for first in range(0, len(jobs), PAGE)]
+        if len(pages) > 1:  # a page is one step; nothing is written unless all of them seem free
+            for page in pages:
+                _require_free(self._link.say("find_taken", None, dumps(ids[page])))
+        try:
+            for page in pages:
+                _require_free(self._write("add_jobs", new_jobs_text(written[page])))
+        except BaseException:
+            for page in pages:
+                self._link.step("take_back_jobs", None, batch, dumps(ids[page]))
+            raise
+
+    def update_job(self, job: Job) -> None:
+        if self._put_job("replace", job) == "missing":
+            raise JobLookupError(job.id)
+
+    def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
+        for _ in range(EDITS):
+            head, definition, life = (values[0] for values in self._texts([job_id], "heads", "jobs", "lives"))
+            if head is None:
+                raise JobLookupError(job_id)
+            edited = edit(self._read_job(job_id, head, definition, life))
+            answer = self._put_job("edit", edited, head)
+            if answer == "done":
+                edited._scheduler, edited._jobstore_alias = self._scheduler, self._alias
+                return edited
+        raise RuntimeError(f"Job {job_id!r} is changed by others all the time")
+
+    def _put_job(self, how: str, job: Job, expected: Any = "") -> str:
+        life = life_text(job.life) if job.life is not NEWBORN else ""
+        head = self._rows.job_head(job, uuid4().hex).text
+        definition = self._rows.records.job_text(job)
+        return self._write("put_job", how, job.id, head, definition, life, expected)
+
+    def remove_job(self, job_id: str) -> None:
+        if not int(self._link.step("remove_jobs", None, job_id)):
+            raise JobLookupError(job_id)
+
+    def remove_all_jobs(self) -> None:
+        self._write("clear_jobs")
+
+    # Firing
+
+    def fire_due(self, request: FireRequest) -> Fired:
+        fired = self._desk.fire(request)
+        self._poll.found(bool(fired.runs))
+        return fired
+
+    def claim_runs(self, request: FireRequest) -> Claimed:
+        claimed, ending = self._desk.claim(request)
+        return claimed._replace(to_end=self._to_end(request.owner)) if ending else claimed
+
+    def _to_end(self, owner: str) -> list[tuple[Run, str]]:
+        runs = (self._read_run(*each) for each in self._link.ask("ending", None, owner))
+        return [(run, unquoted(head.cancel) or "") for run, head in filter(None, runs)]
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        refused = self._settling.settle(settlements)
+        self._desk.forget_what_was_seen()
+        return refused
+
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        if self._write("add_run", run.id, *self._rows.pending(run), int(must_exist)) == "gone":
+            raise JobLookupError(run.job.id)
+
+    def discard_pending(self, job_id: str | None = None) -> bool:
+        return int(self._link.step("discard", None, job_id or "", "0")) > 0
+
+    def live_runs(self, job_id: str | None = None) -> list[Run]:
+        self._desk.settle_doubts()
+        return self._runs_that_are("live", job_id)
+
+    def pending_runs(self, job_id: str | None = None) -> list[Run]:
+        return self._runs_that_are("pending", job_id)
+
+    def _runs_that_are(self, state: str, job_id: str | None) -> list[Run]:
+        found = list(self._link.ask("runs", None, state, job_id or ""))
+        runs = []
+        for first in range(0, len(found), PAGE):
+            page = found[first : first + PAGE]
+            texts = self._link.client.hmget(self._link.key("runs"), [run_id for run_id, _ in page])
+            for (run_id, head), text in zip(page, texts, strict=True):
+                read = None if text is None else self._read_run(run_id, head, as_text(text))
+                if read is not None:
+                    runs.append(read[0])
+        return sorted(runs, key=lambda run: (instant(run.due_at), run.id))
+
+    def _read_run(self, run_id: str, head: str, text: str) -> Any:
+        try:
+            return self._rows.run(run_id, head, text)
+        except CodecError as error:
+            self._logger.error("Run %s is kept and cannot be run: %s", run_id, error)
+            return None
+
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+    ) -> Run | None:
+        for _ in range(EDITS):
+            head, text = (values[0] for values in self._texts([run_id], "run_heads", "runs"))
+            read = None if head is None else self._read_run(run_id, as_text(head), as_text(text))
+            if read is None:
+                return None
+            run: Run = read[0]
+            if yields and run.owner is not None and read[1].cancel:
+                return run
+            items = Items()
+            if run.owner is None:
+                items.add(record_row(record_of(end(run).attempt), items))
+            if self._write("call_off", run_id, head, quoted(reason), *items.arguments()) == "done":
+                return run
+        raise RuntimeError(f"Run {run_id} is changed by others all the time")
+
+    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+        heads = {run_id: RunHead.read(head) for run_id, head in self._link.ask("runs", None, "live", job_id)}
+        return {run_id: unquoted(head.cancel) or "" for run_id, head in heads.items() if head.cancel}
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+        asked = [text for run_id, reason in wishes.items() for text in (run_id, quoted(reason))]
+        return list(self._link.ask("take_back_ends", None, owner, *asked))
+
+    # Owners
+
+    def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
+        account = dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
+        alive = bool(self._link.step("renew", now, owner.id, duration(lease), account))
+        self._link.look_who_answers()
+        return alive
+
+    def may_have_forgotten(self) -> bool:
+        return self._link.was_replaced()
+
+    def retire_owner(self, owner: str) -> None:
+        self._write("retire", owner)
+
+    def owners(self, now: datetime) -> list[Owner]:
+        answer = self._link.ask("owners", now)
+        names, values = answer["owners"][::2], map(json.loads, answer["owners"][1::2])
+        return [
+            _owner(name, account)
+            for name, (expires, account) in zip(names, values, strict=True)
+            if int(expires) > int(answer["now"])
+        ]  # fmt: skip
+
+    def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
+        settlements = self._settling.recover(now, decide)
+        self._desk.forget_what_was_seen()
+        return settlements
+
+    def put_back_strays(self, limit: int) -> PutBack:
+        put_back = self._strays.put_back(limit)
+        if put_back.ids:
+            self._desk.forget_what_was_seen()
+        return put_back
+
+    # History
+
+    def history(self, query: HistoryQuery) -> list[Record]:
+        return self._history.records(query)
+
+    def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
+        return self._history.prune(retention, now, limit)
+
+    def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
+        youngest = instant(now) - duration(min(retention.succeeded, retention.others))
+        finished = self._link.client.zrangebyscore(self._link.key("finished"), "-inf", youngest)
+        ids = [as_text(job_id) for job_id in finished]
+        over: list[Any] = []
+        for job, head in self._jobs_and_heads(ids):
+            if retention.has_outlived(job.life, now):
+                over += [job.id, head]
+            if len(over) >= 2 * limit:
+                break
+        return list(self._link.ask("prune_jobs", now, *over)) if over else []
+
+    def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
+        return self._history.dead_letters(query)
+
+    def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
+        taken = self._history.take(run_id, follow_up)
+        self._desk.forget_what_was_seen()
+        return taken
+
+    # Suspension
+
+    def suspensions(self) -> Mapping[str, str]:
+        ids = sorted(as_text(job_id) for job_id in self._link.client.smembers(self._link.key("suspended")))
+        return {job.id: job.suspended for job in self._jobs_of(ids) if job.suspended is not None}
+
+    def release(self, job_id: str) -> bool:
+        return bool(int(self._link.step("release_job", None, job_id)))
+
+    def life_of(self, job: Job) -> JobLife:
+        return job.life
+
+    def forget_job(self, job_id: str) -> None:
+        self._link.step("discard", None, job_id, "1")
+
+    def forget_live_runs(self) -> None:
+        """Nothing: the runs of earlier starts belong to their owners, and are given up when their leases lapse."""
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        if self._listener is not None:
+            self._listener.stop()
+        self._listener = Listener(self._link, wake, self._logger)
+        self._listener.start()
+
+    def poll_after(self) -> float:
+        return math.inf if self._listener is not None and self._listener.hears else self._poll.seconds
+
+    def _write(self, step: str, *arguments: object) -> str:
+        answer = self._link.say(step, None, *arguments)
+        self._desk.forget_what_was_seen()
+        return answer
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} ({self._link.keys} at {self._link.address})>"
+
+
+def _require_different(ids: Sequence[str]) -> None:
+    for job_id, count in Counter(ids).items():
+        if count > 1:
+            raise ConflictingIdError(job_id)
+
+
+def _require_free(taken: str) -> None:
+    if taken:
+        raise ConflictingIdError(taken)
+
+
+def _order(job: Job) -> tuple[bool, int, str]:
+    time = job.next_run_time
+    return time is None, 0 if time is None else instant(time), job.id
+
+
+def _owner(owner_id: str, account: str) -> Owner:
+    host, pid, started_at, executors, tasks = json.loads(account)
+    return Owner(owner_id, host, pid, from_instant(started_at, UTC), tuple(executors), tuple(tasks))

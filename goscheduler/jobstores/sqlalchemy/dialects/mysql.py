@@ -1,0 +1,328 @@
+"""MySQL and MariaDB: rows are skipped that others have locked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    Table,
+    and_,
+    bindparam,
+    event,
+    false,
+    func,
+    literal_column,
+    select,
+    true,
+)
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.types import UserDefinedType
+
+from goscheduler.errors import GoSchedulerError
+from goscheduler.jobstores.sqlalchemy.bulk import (
+    Batch,
+    Changes,
+    Columns,
+    Given,
+    Names,
+    assignments,
+    in_order,
+    insertion,
+    named,
+    quoted,
+    types_of,
+    with_definition,
+    with_definitions,
+)
+from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, CONNECT_SECONDS, Dialect
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
+from goscheduler.jobstores.sqlalchemy.rows import HEAD, with_heads
+from goscheduler.jobstores.sqlalchemy.tables import Tables
+from goscheduler.jobstores.sqlalchemy.watcher import PackedView, Watcher
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores.sqlalchemy.due_work import Looking
+
+#: How long a statement may be: servers take 16 or 64 megabytes, if they have not been told otherwise.
+LONGEST = 1_000_000
+#: How long the rows of one answer may be together. What is longer comes row by row.
+LONGEST_ANSWER = 8_000_000
+#: How often the server is asked whether there is something new, in seconds. It has no way to tell.
+WATCH_EVERY = 0.15
+
+
+class MySQL(Dialect):
+    extra = "mysql"
+    skips_locked = True
+    locks_neighbours = True
+    now = literal_column(
+        "CAST(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) AS SIGNED)", BigInteger
+    )
+
+    def connect_args(self) -> dict[str, Any]:
+        return {"connect_timeout": CONNECT_SECONDS, "read_timeout": CALL_SECONDS, "write_timeout": CALL_SECONDS}
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        # Rows that a statement only looked at must not stay locked, and no gaps between them.
+        options = {"isolation_level": "READ COMMITTED", "pool_timeout": CONNECT_SECONDS}
+        # Every transaction is ended before its connection is given back: one more word with the server is not needed.
+        return {**options, "pool_reset_on_return": None}
+
+    def warnings(self, connection: Connection) -> list[str]:
+        value = connection.exec_driver_sql("SELECT @@innodb_flush_log_at_trx_commit").scalar()
+        if value == 1:
+            return []
+        return [f"innodb_flush_log_at_trx_commit is {value}: what was written last is lost when the machine crashes"]
+
+    def adopt(self, engine: Engine) -> Engine:
+        return engine.execution_options(isolation_level="READ COMMITTED")
+
+    def prepare(self, engine: Engine) -> None:
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _record: Any) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT VERSION()")
+                is_mariadb = "MariaDB" in str(cursor.fetchone()[0])
+                cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_ANSWER}")
+                if is_mariadb:
+                    # Who stands still in the middle of a transaction must not keep the others off for long.
+                    cursor.execute(f"SET SESSION idle_transaction_timeout = {math.ceil(self.idle_seconds)}")
+
+    def check_version(self, connection: Connection) -> None:
+        version = connection.dialect.server_version_info or (0,)
+        oldest = (10, 6) if _is_mariadb(connection) else (8, 0, 17)
+        if tuple(version[:3]) < oldest:
+            raise GoSchedulerError(
+                f"The server is too old: MariaDB 10.6 or MySQL 8.0.17 is needed, this is {'.'.join(map(str, version))}"
+            )
+
+    def is_refusal(self, error: Exception) -> bool:
+        return _mysql_code(error) in (1044, 1045, 1049, 1698)
+
+    def begin(self, connection: Connection, tables: Tables) -> None:
+        """Nothing more: rows are locked one by one."""
+
+    def listen(
+        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
+    ) -> Hearing | None:
+        watcher = Watcher(engine, PackedView, WATCH_EVERY, looking, wake, warn)
+        watcher.start()
+        return watcher
+
+    def may_try_again(self, error: DBAPIError) -> bool:
+        return _mysql_code(error) in (1213, 1205)
+
+    def is_held(self, error: DBAPIError) -> bool:
+        return bool(_mysql_code(error) == 1205)
+
+    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+        if not values:
+            return false()
+        listed = bindparam(None, list(values), type_=_Literals(), literal_execute=True)
+        return column.op("IN", is_comparison=True)(listed)
+
+    def fetch(self, connection: Connection, query: Any) -> Iterable[Sequence[Any]]:
+        # The driver takes its time for every row and column, and little for one long text.
+        columns = list(query.selected_columns)
+        values = [func.coalesce(column, _NOTHING) if column.nullable else column for column in columns]
+        line = func.concat(func.concat_ws(_NEXT_COLUMN, *values), _NEXT_ROW).label("line")
+        each = query.with_only_columns(line).subquery().c.line
+        together = func.group_concat(each.op("SEPARATOR")(literal_column("''")))
+        text, count = connection.execute(select(together, func.count())).one()
+        if not count:
+            return ()
+        # It may be too long for one answer, or somebody has put such characters into a row.
+        whole = text is not None and text.endswith("\0") and text.count("\0") == count
+        if not whole or text.count("\1") != count * (len(columns) - 1):
+            return super().fetch(connection, query)
+        return _rows(text, columns)
+
+    def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
+        if columns:
+            batch = Batch.to_insert(in_order(columns))  # as they stand in the table
+            if _is_mariadb(connection) and not once and (given := _by_one_column(batch)) is not None:
+                connection.exec_driver_sql(insertion(connection, table, given))
+                return
+            names = ", ".join(quoted(connection.dialect, (*batch.varying, *batch.same)))
+            head = f"INSERT {'IGNORE ' if once else ''}INTO {named(connection, table)} ({names}) VALUES "
+            for values in _literal_rows(batch):
+                connection.exec_driver_sql(head + values)
+
+    def insert_fired(
+        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
+    ) -> None:
+        if columns:
+            joined = f"CONCAT('{HEAD}\"', {{job_id}}, '\"', {{run}}, {{definition}})"
+            if not _is_plain_json("".join(columns["job_id"])):
+                columns, joined = with_heads(columns), "CONCAT({run}, {definition})"
+            batch = Batch.to_insert(columns, apart=["job_id"])
+            given = _listed(batch) if _is_mariadb(connection) else _given(connection, tables.runs, batch)
+            if definition is None:
+                given = with_definitions(connection, tables.jobs, given, joined)
+            else:  # to look up a thousand of them takes the server a third of its time for this
+                given = with_definition(given, _literal(definition), joined)
+            connection.exec_driver_sql(insertion(connection, tables.runs, given))
+
+    def delete_rows(self, connection: Connection, key: Column[Any], keys: Collection[str], *which: Any) -> int:
+        # In this order: to remove a quarter of a table by a list of keys, a server reads the whole of it, and waits for
+        # every row that others have locked.
+        if not keys:
+            return 0
+        given = _given(connection, key.table, Batch({key.name: list(keys)}))
+        name = named(connection, key.table)
+        also = and_(true(), *which).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+        return connection.exec_driver_sql(
+            f"{_no_wait(connection)}DELETE {name} FROM {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
+            f"ON {name}.{key.name} = {given.values[key.name]} WHERE {also}"
+        ).rowcount
+
+    def update_rows(
+        self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
+    ) -> None:
+        if rows:
+            given = _given(connection, table, Batch.to_update(rows))
+            name = named(connection, table)
+            sets = assignments(connection, given, added, kept, f"{name}.")
+            # In this order: a server that reads the whole of a small table waits for every row that others have locked.
+            connection.exec_driver_sql(
+                f"{_no_wait(connection)}UPDATE {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
+                f"ON {name}.id = {given.values['id']} SET {sets}"
+            )
+
+
+def _no_wait(connection: Connection) -> str:
+    """Return what a statement begins with that does not wait for locked rows. MySQL waits: it cannot be told."""
+    waits = connection.get_execution_options().get("waits", True)
+    return "" if waits or not _is_mariadb(connection) else "SET STATEMENT innodb_lock_wait_timeout=0 FOR "
+
+
+def _is_mariadb(connection: Connection) -> bool:
+    return getattr(connection.dialect, "is_mariadb", False)
+
+
+class _Literals(UserDefinedType[Any]):
+    """A list of texts that becomes part of the statement: the driver takes long for a thousand parameters."""
+
+    cache_ok = True
+
+    def literal_processor(self, dialect: Any) -> Callable[[Sequence[str]], str]:
+        return lambda values: f"({','.join(_literals(values))})"
+
+
+def _rows(text: str, columns: Sequence[Any]) -> Iterator[list[Any]]:
+    """Return the rows of a text, one at a time, as they are asked for."""
+    numbers = [index for index, column in enumerate(columns) if isinstance(column.type, Integer)]
+    texts = [index for index, column in enumerate(columns) if column.nullable and index not in numbers]
+    for line in text[:-1].split("\0"):
+        row: list[Any] = line.split("\1")
+        for index in numbers:
+            value = row[index]
+            row[index] = None if value == "\2" else int(value)
+        for index in texts:
+            if row[index] == "\2":
+                row[index] = None
+        yield row
+
+
+#: Characters that hardly any text has in it, so that many rows can be one text.
+_NEXT_ROW: Any = literal_column("_utf8mb4 x'00'")
+_NEXT_COLUMN: Any = literal_column("_utf8mb4 x'01'")
+_NOTHING: Any = literal_column("_utf8mb4 x'02'")
+
+
+def _literal(value: Any, charset: str = "_utf8mb4 ") -> str:
+    """Return a value as it stands in a statement. Bytes that are given no character set take that of their column."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, int):
+        return str(int(value))
+    return f"'{value}'" if _is_plain(value) else f"{charset}x'{value.encode().hex()}'"
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether a text means itself between quotation marks, in every mode of the server and to every driver."""
+    return text.isascii() and "'" not in text and "\\" not in text and "%" not in text
+
+
+def _is_plain_json(text: str) -> bool:
+    """Tell whether a text means itself between the quotation marks of JSON as well."""
+    return text.isprintable() and '"' not in text and _is_plain(text)
+
+
+def _literal_rows(batch: Batch) -> Iterator[str]:
+    """Return rows as they stand in statements that add them, each not longer than a server takes."""
+    # The server takes bytes as they are in less time than a text that says what it is.
+    end = "".join([f",{_literal(value, charset='')}" for value in batch.same.values()])
+    columns = [_literals(values, charset="") for values in batch.varying.values()]
+    rows = map(",".join, zip(*columns, strict=True))
+    length = sum(sum(map(len, column)) for column in columns) + len(columns[0]) * (len(columns) + len(end) + 2)
+    if length > LONGEST:
+        return _portions(f"({row}{end})" for row in rows)
+    return iter([f"({f'{end}),('.join(rows)}{end})"])  # in less time than row by row
+
+
+def _literals(values: Sequence[Any], charset: str = "_utf8mb4 ") -> Sequence[str]:
+    """Return the values of a column as they stand in a statement, many in less time than each by itself."""
+    types = set(map(type, values))
+    if types == {int}:
+        return list(map(str, values))
+    if types == {str} and _is_plain("".join(values)):
+        return [f"'{value}'" for value in values]
+    return [_literal(value, charset) for value in values]
+
+
+def _portions(rows: Iterable[str]) -> Iterator[str]:
+    """Return rows for statements that are not longer than a server takes."""
+    portion: list[str] = []
+    length = 0
+    for row in rows:
+        length += len(row)
+        if portion and length > LONGEST:
+            yield ",".join(portion)
+            portion, length = [], len(row)
+        portion.append(row)
+    yield ",".join(portion)
+
+
+def _given(connection: Connection, table: Table, batch: Batch) -> Given:
+    # Not by the names of the table: what is set would be ambiguous.
+    paths = ", ".join(
+        f"c{number} {type_name} PATH '$[{number}]'"
+        for number, type_name in enumerate(types_of(connection.dialect, table, batch.varying))
+    )
+    values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
+    values.update({name: _literal(value) for name, value in batch.same.items()})
+    return Given(f"JSON_TABLE({_literal(batch.by_row())}, '$[*]' COLUMNS ({paths})) AS given", values, ())
+
+
+def _listed(batch: Batch) -> Given:
+    """Return rows as MariaDB takes them in less time than as JSON."""
+    names = ", ".join(f"c{number}" for number in range(len(batch.varying)))
+    rows = "),(".join(map(",".join, zip(*map(_literals, batch.varying.values()), strict=True)))
+    values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
+    values.update({name: _literal(value) for name, value in batch.same.items()})
+    return Given(f"(WITH listed ({names}) AS (VALUES ({rows})) SELECT * FROM listed) AS given", values, ())
+
+
+def _by_one_column(batch: Batch) -> Given | None:
+    """Return rows that differ in one column, as new jobs may in their ids, so that the server has least to read.
+
+    None if they differ in more, if there is only one, or if there are more than a server takes in one statement.
+    """
+    first, *others = batch.varying.values()
+    if others or len(first) == 1:
+        return None
+    given = _listed(batch)
+    return given if len(given.source) <= LONGEST else None
+
+
+def _mysql_code(error: Exception) -> Any:
+    arguments = getattr(getattr(error, "orig", None), "args", None)
+    return arguments[0] if arguments else None

@@ -1,0 +1,1 @@
+"""PostgreSQL: notifications, and several statements in one round trip."""

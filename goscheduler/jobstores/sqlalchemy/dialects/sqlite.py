@@ -1,0 +1,219 @@
+"""SQLite: one file, one writer at a time, several processes."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from sqlalchemy import Table, event, func, select
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import StaticPool
+from sqlalchemy.sql.elements import ColumnElement
+
+from goscheduler._files import create_private
+from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.errors import GoSchedulerError
+from goscheduler.jobstores.sqlalchemy.bulk import (
+    OF_A_FIRING,
+    Batch,
+    Changes,
+    Columns,
+    Given,
+    Names,
+    assignments,
+    insertion,
+    named,
+    with_definitions,
+)
+from goscheduler.jobstores.sqlalchemy.dialects.base import CONNECT_SECONDS, Dialect
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
+from goscheduler.jobstores.sqlalchemy.rows import with_heads
+from goscheduler.jobstores.sqlalchemy.tables import Tables
+from goscheduler.jobstores.sqlalchemy.watcher import FileView, Watcher
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores.sqlalchemy.due_work import Looking
+
+#: What is committed is on the disk, and who reads does not wait for who writes.
+_SAFETY = ("journal_mode=WAL", "synchronous=FULL")
+#: A batch of firings among a million jobs changes a page of four kilobytes for each of them. With what SQLite takes by
+#: itself it would not have room for them, look at them twice and copy them into the file after every second batch.
+_TUNING = (
+    "cache_size=-16000",  # kilobytes for each connection, and only if they are needed
+    "wal_autocheckpoint=4000",  # pages
+    "temp_store=MEMORY",  # what undoes a statement that fails is a file otherwise
+)
+#: Few connections, because each has a cache: one that writes, and some that read beside it.
+_POOL = {"pool_size": 2, "max_overflow": 4, "pool_use_lifo": True, "pool_timeout": CONNECT_SECONDS}
+
+
+#: How often it is looked whether somebody has written to the file, in seconds.
+WATCH_EVERY = 0.04
+
+
+class SQLite(Dialect):
+    def __init__(self, url: URL) -> None:
+        self._in_memory = url.database in (None, "", ":memory:") or "mode=memory" in str(url)
+        # A thread that finds the file locked by another one sleeps and looks again; a lock wakes it at once.
+        self._lock = threading.Lock()
+
+    def connect_args(self) -> dict[str, Any]:
+        return {"timeout": CONNECT_SECONDS, "check_same_thread": False}
+
+    def engine_options(self, url: URL) -> dict[str, Any]:
+        return {"poolclass": StaticPool} if self._in_memory else dict(_POOL)
+
+    def after_fork(self) -> None:
+        self._lock = threading.Lock()
+
+    def prepare(self, engine: Engine) -> None:
+        @event.listens_for(engine, "do_connect")
+        def connecting(_dialect: Any, _record: Any, arguments: Sequence[Any], options: dict[str, Any]) -> None:
+            path = _file_to_make(str(arguments[0]), bool(options.get("uri")))
+            if path:
+                create_private(path)
+
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _record: Any) -> None:
+            connection.isolation_level = None  # or the driver would begin transactions when it sees fit
+            _set(connection, _SAFETY)
+
+        @event.listens_for(engine, "begin")
+        def begun(connection: Connection) -> None:
+            options = connection.get_execution_options()
+            if options.get("writes", True):
+                _begin_to_write(connection, PAUSES_OF_THE_FIRST if options.get("first") else PAUSES)
+            else:
+                connection.exec_driver_sql("BEGIN")
+
+    def tune(self, engine: Engine) -> None:
+        event.listen(engine, "connect", lambda connection, _record: _set(connection, _TUNING))
+
+    @contextmanager
+    def turn(self, writes: bool, first: bool = False) -> Iterator[None]:
+        # Whoever has the turn may be waiting for another process. What goes first does not wait for it to get through.
+        if self._in_memory or (writes and not first):
+            with self._lock:
+                yield
+        else:
+            yield
+
+    def begin(self, connection: Connection, tables: Tables) -> None:
+        """Nothing more: the transaction was begun as the only one that writes."""
+
+    def listen(
+        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
+    ) -> Hearing | None:
+        if isinstance(engine.pool, StaticPool):  # the only connection there is, and maybe the only one that sees it
+            return None
+        watcher = Watcher(engine, FileView, WATCH_EVERY, looking, wake, warn)
+        watcher.start()
+        return watcher
+
+    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+        each = func.json_each(json.dumps(list(values))).table_valued("value")
+        return column.in_(select(each.c.value))
+
+    def check_version(self, connection: Connection) -> None:
+        version = str(connection.exec_driver_sql("SELECT sqlite_version()").scalar())
+        if tuple(map(int, version.split("."))) < (3, 33):
+            raise GoSchedulerError(f"SQLite is too old: 3.33 is needed, this Python has {version}")
+
+    def fetch(self, connection: Connection, query: Any) -> Iterable[Sequence[Any]]:
+        inner = query.subquery()
+        whole = select(func.json_group_array(func.json_array(*inner.c)))
+        try:
+            rows: list[list[Any]] = json.loads(connection.execute(whole).scalar_one())
+        except OperationalError:  # somebody has put into a row what JSON cannot hold
+            return super().fetch(connection, query)
+        return rows
+
+    def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
+        if columns:
+            given = _given(Batch.to_insert(columns))
+            tail = " WHERE true ON CONFLICT DO NOTHING" if once else ""
+            connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
+
+    def insert_fired(
+        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
+    ) -> None:
+        if columns:
+            given = _given(Batch.to_insert(with_heads(columns), OF_A_FIRING))
+            given = with_definitions(connection, tables.jobs, given)
+            connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
+
+    def update_rows(
+        self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
+    ) -> None:
+        if rows:
+            given = _given(Batch.to_update(rows))
+            name = named(connection, table)
+            sets = assignments(connection, given, added, kept, f"{name}.")
+            statement = f"UPDATE {name} SET {sets} FROM {given.source} WHERE {name}.id = {given.values['id']}"
+            connection.exec_driver_sql(statement, given.parameters)
+
+
+def _file_to_make(place: str, is_uri: bool) -> str:
+    """Return the path of the file that SQLite would make if it were not there; nothing for a database without one."""
+    if not is_uri or not place.startswith("file:"):
+        return "" if place == ":memory:" else place
+    parts = urlsplit(place)
+    modes = parse_qs(parts.query).get("mode", ["rwc"])
+    path = unquote(parts.path)
+    return path if modes[-1] == "rwc" and path != ":memory:" else ""
+
+
+def _begin_to_write(connection: Connection, pauses: tuple[float, float]) -> None:
+    """Begin to write, as soon as others let us.
+
+    SQLite would sleep for longer and longer, up to a tenth of a second, while those who have just written begin again:
+    one of four processes would get next to nothing. Who looks every few milliseconds is there in most of the pauses
+    between two transactions, and who looks still more often is there first.
+    """
+    driver: Any = connection.connection.driver_connection
+    (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
+    until = SYSTEM_CLOCK.monotonic() + milliseconds / 1000
+    driver.execute("PRAGMA busy_timeout = 0")
+    try:
+        while not _has_begun(connection, driver, is_last_try=SYSTEM_CLOCK.monotonic() >= until):
+            look_again(random.uniform(*pauses))
+    finally:
+        driver.execute(f"PRAGMA busy_timeout = {milliseconds}")
+
+
+def _has_begun(connection: Connection, driver: Any, is_last_try: bool) -> bool:
+    if not is_last_try:
+        try:
+            driver.execute("BEGIN IMMEDIATE")  # not by SQLAlchemy, which takes long for an error
+            return True
+        except connection.dialect.loaded_dbapi.OperationalError as error:
+            if "locked" in str(error):
+                return False
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    return True
+
+
+#: How long to wait, in seconds, before it is looked again whether the file is free: at least, and at most. The renewal
+#: of a lease, which is short and cannot wait, looks more often than all others.
+PAUSES = (0.001, 0.004)
+PAUSES_OF_THE_FIRST = (0.0002, 0.001)
+look_again = threading.Event().wait
+
+
+def _set(connection: Any, settings: Sequence[str]) -> None:
+    cursor = connection.cursor()
+    for setting in settings:
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()
+
+
+def _given(batch: Batch) -> Given:
+    values = {name: f"json_extract(given.value, '$[{number}]')" for number, name in enumerate(batch.varying)}
+    values.update(dict.fromkeys(batch.same, "?"))
+    return Given("json_each(?) AS given", values, (*batch.same.values(), batch.by_row()))

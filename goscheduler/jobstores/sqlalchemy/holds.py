@@ -1,0 +1,147 @@
+"""Who has hold of what while runs are started, on servers where many write at once.
+
+Nobody waits for a lock that a process holds while its server waits for it: a process may be frozen, or cut off. Rows
+that others have locked are skipped, and what depends on them is left for a moment. A start needs, until it is written,
+
+- the row of its job. If the job is gone, or was added again meanwhile: all of its runs that can be claimed, the one
+  with the lowest id first, so that of several processes one gets hold of all of them;
+- the rows of its limits.
+
+Who ends a run needs only that run. So that no run waits for one that has ended already, see ``sqlalchemy.claiming``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, bindparam, select, update
+from sqlalchemy.engine import Connection
+
+from goscheduler.jobstores.sqlalchemy.bulk import columns_of
+from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
+from goscheduler.jobstores.sqlalchemy.due_work import claimable
+from goscheduler.jobstores.sqlalchemy.rows import LimitRow, Rows, limit_names
+from goscheduler.jobstores.sqlalchemy.tables import Tables
+from goscheduler.runs.limits import Ledger
+
+
+class Work(NamedTuple):
+    """What the steps of a transaction work with."""
+
+    connection: Connection
+    tables: Tables
+    dialect: Dialect
+    rows: Rows
+
+
+def take_jobs(work: Work, job_ids: Collection[str]) -> set[str]:
+    """Return those of the jobs of which nobody else starts a run until the transaction has ended."""
+    connection, tables, dialect, _ = work
+    jobs, runs = tables.jobs, tables.runs
+    ours = lock(work, jobs.c.id, job_ids)
+    there = runs.outerjoin(jobs, jobs.c.id == runs.c.job_id)
+    query = select(runs.c.id, runs.c.job_id, jobs.c.id).select_from(there)
+    found = connection.execute(query.where(dialect.among(runs.c.job_id, job_ids), *claimable(runs))).all()
+    first: dict[str, str] = {}
+    for run_id, job_id, existing in found:
+        if existing is None:
+            first[job_id] = min(run_id, first.get(job_id, run_id))
+    locked = lock(work, runs.c.id, list(first.values()))
+    ours |= {job_id for job_id, run_id in first.items() if run_id in locked}
+    return ours - _claimed_by_others(work, {run_id: job_id for run_id, job_id, _ in found if job_id in ours})
+
+
+def being_claimed(work: Work, job_ids: Collection[str]) -> set[str]:
+    """Return those of the jobs, whose rows are ours, of which somebody claims a run: they were gone a moment ago."""
+    runs = work.tables.runs
+    query = select(runs.c.id, runs.c.job_id).where(work.dialect.among(runs.c.job_id, job_ids), *claimable(runs))
+    return _claimed_by_others(work, dict(map(tuple, work.connection.execute(query))))
+
+
+def _claimed_by_others(work: Work, runs: dict[str, str]) -> set[str]:
+    """Return the jobs of which others have locked a run; ``runs`` are run ids → job ids."""
+    locked = lock(work, work.tables.runs.c.id, list(runs))
+    return {job_id for run_id, job_id in runs.items() if run_id not in locked}
+
+
+def lock(work: Work, column: Any, ids: Collection[str]) -> set[str]:
+    """Lock rows, and return the ids of those that are there and that nobody else has locked."""
+    if not ids:
+        return set()
+    query = select(column).where(work.dialect.among(column, ids)).with_for_update(skip_locked=True)
+    return set(work.connection.execute(query).scalars())
+
+
+class MissingLimitsError(Exception):
+    """Limits were never used before: they have to be added, by a transaction of their own."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        super().__init__(names)
+        self.names = names
+
+
+def take_rows(work: Work, query: Select[Any]) -> Sequence[Any]:
+    """Return the rows of a query for runs, with their ids, that nobody else has locked; now they are."""
+    connection, tables, dialect, _ = work
+    if not dialect.locks_neighbours:
+        return connection.execute(query.with_for_update(skip_locked=True) if dialect.skips_locked else query).all()
+    ids = lock(work, tables.runs.c.id, [row.id for row in connection.execute(query)])
+    return connection.execute(query.where(dialect.among(tables.runs.c.id, ids))).all() if ids else ()
+
+
+class Limits(NamedTuple):
+    """How limits stand."""
+
+    ledger: Ledger
+    busy: Collection[str] = ()
+    """Texts that name limits under which somebody else starts something at this moment."""
+    live: Mapping[str, list[str]] = MappingProxyType({})
+    """Name → ids of the live runs that count."""
+
+
+def load_limits(work: Work, texts: Iterable[str]) -> Limits:
+    """Return how the limits stand that texts name. Nobody else starts anything under those that are not busy.
+
+    :raises MissingLimitsError: if they have to be added first
+    """
+    named = {text: limit_names(text) for text in set(texts) if text}
+    wanted = sorted({name for names in named.values() for name in names})
+    if not wanted:
+        return Limits(Ledger())
+    connection, tables, dialect, _ = work
+    limits, runs = tables.limits, tables.runs
+    known = set(connection.execute(select(limits.c.name).where(limits.c.name.in_(wanted))).scalars())
+    if len(known) < len(wanted):
+        raise MissingLimitsError([name for name in wanted if name not in known])
+    query = select(limits.c.name, limits.c.state).where(limits.c.name.in_(wanted)).order_by(limits.c.name)
+    if dialect.skips_locked:
+        query = query.with_for_update(skip_locked=True)
+    rates = {name: json.loads(state) for name, state in connection.execute(query)}
+    live: dict[str, list[str]] = {}
+    counted = select(runs.c.id, runs.c.limits).where(runs.c.owner.is_not(None), runs.c.limits != "")
+    for run_id, text in connection.execute(counted):
+        for name in limit_names(text):
+            live.setdefault(name, []).append(run_id)
+    ledger = Ledger(Counter({name: len(ids) for name, ids in live.items()}), {n: s for n, s in rates.items() if s})
+    return Limits(ledger, [text for text, names in named.items() if not rates.keys() >= set(names)], live)
+
+
+def add_limits(work: Work, names: Collection[str]) -> None:
+    """Add limits that were never used; somebody else may have been quicker."""
+    limits = work.tables.limits
+    known = set(work.connection.execute(select(limits.c.name).where(limits.c.name.in_(names))).scalars())
+    rows = columns_of([LimitRow(name, "[]") for name in names if name not in known])
+    work.dialect.insert_rows(work.connection, limits, rows, once=True)
+
+
+def save_ledger(work: Work, ledger: Ledger) -> None:
+    """Write what was started under limits with a rate."""
+    limits = work.tables.limits
+    if ledger.changed:
+        change = update(limits).where(limits.c.name == bindparam("changed")).values(state=bindparam("new_state"))
+        states = [{"changed": name, "new_state": json.dumps(state)} for name, state in ledger.changed.items()]
+        work.connection.execute(change, states)

@@ -1,0 +1,345 @@
+"""Jobs, runs and records as rows of the SQL store, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goscheduler.jobstores._shared.records import (
+    RUN_SCHEMA,
+    Records,
+    history_record,
+    history_text,
+    read_zone,
+    run_head,
+    zone_text,
+)
+from goscheduler.jobstores.sqlalchemy.bulk import Columns
+from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Owner, Source
+from goscheduler.runs.records import DEFAULT_EXECUTOR, record_of
+from goscheduler.times import EPOCH, UTC, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.runs.model import Attempt, Run
+    from goscheduler.runs.records import Record
+
+
+class JobRow(NamedTuple):
+    id: str
+    executor: str
+    task: str | None
+    priority: int
+    due: int | None
+    next_run: int | None
+    zone: str
+    fence: int
+    suspended: str | None
+    definition: str
+    limits: str
+    run_count: int
+    last_run: int | None
+    last_success: int | None
+    last_error: str | None
+    last_outcome: str | None
+    paused_by: str | None
+    finished: int | None
+
+
+class RunRow(NamedTuple):
+    id: str
+    job_id: str
+    executor: str
+    task: str | None
+    priority: int
+    due: int
+    ready: int | None
+    owner: str | None
+    fence: int
+    firing: int
+    revoked: int
+    limits: str
+    run: str
+
+
+class DeadRow(NamedTuple):
+    finished: int
+    run_id: str
+    fence: int
+    job_id: str
+    outcome: str
+    error_type: str | None
+    tags: str
+    record: str
+    run: str
+    reason: str
+
+
+class DueJob(NamedTuple):
+    """The columns of a job that are needed to fire it."""
+
+    executor: str
+    priority: int
+    due: int
+    id: str
+    zone: str
+    fence: int
+    limits: str
+    definition: str
+
+
+class WaitingRun(NamedTuple):
+    """The columns of a pending run that are needed to see whether it can be claimed."""
+
+    executor: str
+    priority: int
+    due: int
+    id: str
+    job_id: str
+
+
+class LimitRow(NamedTuple):
+    name: str
+    state: str
+
+
+class DueRun(NamedTuple):
+    """The columns of a pending run that are needed to claim it."""
+
+    executor: str
+    priority: int
+    due: int
+    id: str
+    job_id: str
+    ready: int
+    owner: str | None
+    fence: int
+    freed: str | None
+    limits: str
+    run: str
+
+
+_OF_HISTORY = ("finished", "run_id", "fence", "job_id", "outcome", "error_type", "tags", "record")
+
+
+class Rows:
+    """Writes and reads rows for one store."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+        self._last = 0, "Z", EPOCH
+        """The last due time that was read, because many jobs have the same."""
+
+    def job_row(self, job: Job) -> JobRow:
+        """Return a job as a row."""
+        next_run = moment(job.next_run_time)
+        options = job.options
+        count, last_run, last_success, error, outcome, paused_by, finished_at = job.life
+        return JobRow(
+            job.id, options.executor or DEFAULT_EXECUTOR, job.task, job.priority,
+            None if job.suspended is not None else next_run, next_run,
+            "Z" if job.next_run_time is None else zone_text(job.next_run_time), 0, quoted(job.suspended),
+            self.records.job_text(job), limits_text(job), count, moment(last_run), moment(last_success), quoted(error),
+            None if outcome is None else outcome.value, paused_by, moment(finished_at),
+        )  # fmt: skip
+
+    def job(self, row: Any) -> Job:
+        """Return the job of a row."""
+        # In the order of the columns: names would cost more than the rest.
+        job_id, executor, _, priority, _, next_run, zone, _, suspended, definition, limits, *life = row
+        next_run_time = None if next_run is None else from_instant(next_run, UTC if zone == "Z" else read_zone(zone))
+        job = self.records.job(job_id, definition, next_run_time, _life(*life), unquoted(suspended))
+        return self._agreed(job, executor, priority, limits) if self.records.signs else job
+
+    def due_job(self, row: DueJob) -> Job:
+        """Return a job that is due, without its life."""
+        executor, priority, due, job_id, zone, _, limits, definition = row
+        last_due, last_zone, time = self._last
+        if due != last_due or zone != last_zone:
+            time = from_instant(due, UTC if zone == "Z" else read_zone(zone))
+            self._last = due, zone, time
+        job = self.records.job(job_id, definition, time)
+        return self._agreed(job, executor, priority, limits) if self.records.signs else job
+
+    def _agreed(self, job: Job, *written: Any) -> Job:
+        meant = job.options.executor or DEFAULT_EXECUTOR, job.priority, limits_text(job)
+        return self.records.agreed(job, written, meant)
+
+    def run_row(self, run: Run) -> RunRow:
+        """Return a run as a row."""
+        job = run.job
+        due = instant(run.due_at)
+        options = job.options
+        return RunRow(
+            run.id, job.id, options.executor or DEFAULT_EXECUTOR, job.task, options.priority, due,
+            due if run.owner is None else None, run.owner, run.fence, 1 if run.source is Source.SCHEDULE else 0, 0,
+            limits_text(job), self.records.run_text(run),
+        )  # fmt: skip
+
+    def fired_columns(self, runs: Sequence[Run]) -> Columns:
+        """Return runs that a firing has just made, by column; of the text of each only what follows the job's id.
+
+        What defines the job is still to be put behind it.
+        """
+        # By column: thousands of rows would keep the garbage collector busy.
+        jobs = [run.job for run in runs]
+        options = [job.options for job in jobs]
+        due, tails = _due_and_tails(runs)
+        return {
+            "id": [run.id for run in runs],
+            "job_id": [job.id for job in jobs],
+            "executor": [each.executor or DEFAULT_EXECUTOR for each in options],
+            "task": [job.task for job in jobs],
+            "priority": [each.priority for each in options],
+            "due": due,
+            "ready": [time if run.owner is None else None for run, time in zip(runs, due, strict=True)],
+            "owner": [run.owner for run in runs],
+            "fence": [run.fence for run in runs],
+            "firing": [1] * len(runs),
+            "revoked": [0] * len(runs),
+            "limits": [limits_text(job) for job in jobs],
+            "run": tails,
+        } if runs else {}  # fmt: skip
+
+    def run(self, row: Any) -> Run:
+        """Return the run of a row."""
+        run = self.records.run(row.id, row.run, row.owner, row.fence, max(row.due, row.ready or 0))
+        run.job.next_run_time = run.scheduled_at  # as it was when it fired
+        return run
+
+    def history_columns(self, attempts: Iterable[Attempt]) -> Columns:
+        """Return attempts that have ended by column, as the history keeps them."""
+        columns: dict[str, list[Any]] = {name: [] for name in _OF_HISTORY}
+        finished, run_id, fence, job_id, outcome, error_type, tags, text = columns.values()
+        for record in map(record_of, attempts):  # one at a time: thousands would keep the garbage collector busy
+            finished.append(instant(record.finished_at))
+            run_id.append(record.run_id)
+            fence.append(record.fence)
+            job_id.append(record.job_id)
+            outcome.append(str.__str__(record.outcome))
+            error_type.append(record.error_type)
+            tags.append(tags_text(record.tags) if record.tags else "")
+            text.append(history_text(record))
+        return columns if text else {}
+
+    def dead_row(self, letter: DeadLetter) -> DeadRow:
+        """Return a dead letter as a row."""
+        record = letter.record
+        return DeadRow(
+            instant(record.finished_at), record.run_id, record.fence, record.job_id, record.outcome.value,
+            record.error_type, tags_text(record.tags), history_text(record), self.records.run_text(letter.run),
+            quoted(letter.reason) or "",
+        )  # fmt: skip
+
+    def letter(self, row: Any) -> DeadLetter:
+        """Return the dead letter of a row."""
+        record = self.record(row)
+        run = self.records.run(row.run_id, row.run, record.owner, row.fence)
+        return DeadLetter(run, record, unquoted(row.reason) or "")
+
+    def record(self, row: Any) -> Record:
+        """Return the record of a row."""
+        return history_record(row.record)
+
+
+def _due_and_tails(runs: Sequence[Run]) -> tuple[list[int], list[str]]:
+    """Return the due times of runs that a firing has just made, and what follows the id of the job in their texts."""
+    times: list[int] = []
+    tails: list[str] = []
+    due, tail = 0, ""
+    due_at: datetime | None = None
+    at, coalesced = due_at, 0
+    for run in runs:
+        # Many are due at the same time, and have one and the same object for it.
+        if run.due_at is not due_at or run.scheduled_at is not at or run.coalesced != coalesced:
+            at, due_at, coalesced = run.scheduled_at, run.due_at, run.coalesced
+            due = instant(due_at)
+            tail = run_head(run, due)[len(_head(run.job.id)) :]
+        times.append(due)
+        tails.append(tail)
+    return times, tails
+
+
+def with_heads(columns: Columns) -> Columns:
+    """Return runs that a firing has made with whole texts, but for what defines their jobs."""
+    heads = [_head(job_id) + tail for job_id, tail in zip(columns["job_id"], columns["run"], strict=True)]
+    return {**columns, "run": heads}
+
+
+def _head(job_id: str) -> str:
+    return f"{HEAD}{_quote(job_id)}"
+
+
+#: How the text of a run begins. The id of its job follows, as JSON.
+HEAD = f"[{RUN_SCHEMA},"
+_quote = json.encoder.encode_basestring_ascii
+
+
+def quoted(words: str | None) -> str | None:
+    """Return what somebody has to say so that every database takes it."""
+    return None if words is None else json.dumps(words)
+
+
+def unquoted(text: str | None) -> str | None:
+    """Return what :func:`quoted` was given."""
+    return None if text is None else str(json.loads(text))
+
+
+def moment(time: datetime | None) -> int | None:
+    """Return a moment as a column holds it."""
+    return None if time is None else instant(time)
+
+
+def limits_text(job: Job) -> str:
+    """Return the names of a job's limits, as a column holds them."""
+    limits = job.options.limits
+    return json.dumps([limit.name for limit in limits]) if limits else ""
+
+
+def limit_names(text: str) -> list[str]:
+    """Return the names in what :func:`limits_text` wrote."""
+    return list(json.loads(text)) if text else []
+
+
+def tags_text(tags: Sequence[str]) -> str:
+    """Return tags so that one of them can be looked for."""
+    return "".join(map(tag_text, tags))
+
+
+def tag_text(tag: str) -> str:
+    """Return how one tag stands among others: as JSON, in which no quotation mark stands alone."""
+    return json.dumps(tag)
+
+
+def _life(
+    run_count: int,
+    last_run: int | None,
+    last_success: int | None,
+    last_error: str | None,
+    last_outcome: str | None,
+    paused_by: str | None,
+    finished: int | None,
+) -> JobLife:
+    if not run_count and last_outcome is None and paused_by is None and finished is None:
+        return NEWBORN
+    return JobLife(
+        run_count, _time(last_run), _time(last_success), unquoted(last_error),
+        None if last_outcome is None else OutcomeKind(last_outcome), paused_by, _time(finished),
+    )  # fmt: skip
+
+
+def _time(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_instant(microseconds, UTC)
+
+
+def owner_text(owner: Owner, now: datetime) -> str:
+    """Return all of an owner but its id and its lease, as text."""
+    return json.dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
+
+
+def read_owner(owner_id: str, text: str) -> Owner:
+    """Return the owner of which :func:`owner_text` made a text."""
+    host, pid, started_at, executors, tasks = json.loads(text)
+    return Owner(owner_id, host, pid, from_instant(started_at, UTC), tuple(executors), tuple(tasks))

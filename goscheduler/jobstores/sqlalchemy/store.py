@@ -1,0 +1,445 @@
+"""A job store in a SQL database: SQLite, PostgreSQL, MySQL, MariaDB, or any other that SQLAlchemy speaks to.
+
+Several processes may use the same tables at once. A round that finds nothing due costs one query; a round that fires
+costs one transaction for any number of jobs, and so does the end of any number of runs: on PostgreSQL one message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from goscheduler.codec import CodecError
+from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable
+from goscheduler.jobstores._shared.polling import Poll
+from goscheduler.jobstores._shared.records import Records
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest
+from goscheduler.jobstores.sqlalchemy.bulk import columns_of
+from goscheduler.jobstores.sqlalchemy.claiming import SOON, Claiming
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.prefetch import ForeseenFirings
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.statements import end_untouched
+from goscheduler.jobstores.sqlalchemy.due_work import Lane, Looking, Seen, earliest, to_end
+from goscheduler.jobstores.sqlalchemy.firing import Firing, tell_to_end, together
+from goscheduler.jobstores.sqlalchemy.history import page, prune
+from goscheduler.jobstores.sqlalchemy.holds import Work
+from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
+from goscheduler.jobstores.sqlalchemy.migrations import bring_up_to_date
+from goscheduler.jobstores.sqlalchemy.rows import Rows, owner_text, read_owner, unquoted
+from goscheduler.jobstores.sqlalchemy.settling import (
+    Doubts,
+    NotAsExpectedError,
+    Settled,
+    drop_pending,
+    end_key,
+    is_anything_lost,
+    is_plain,
+    note_ends,
+    recover,
+    retire,
+    settle,
+    settle_untouched,
+)
+from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
+from goscheduler.jobstores.sqlalchemy.transactions import RowsHeldError, Transactions, UnknownOutcome
+from goscheduler.jobstores.types import SettledInPart
+from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
+from goscheduler.runs.records import HistoryQuery, Record, Retention
+from goscheduler.times import UTC, from_instant, instant
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.serializers import Serializer
+
+__all__ = ["SQLAlchemyJobStore"]
+
+_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
+
+
+class SQLAlchemyJobStore(StoredJobs):
+    """Keeps jobs, runs and history in tables whose names begin with ``tablename``.
+
+    Give ``url``, or ``engine``, which is then not closed. ``serializer`` says how arguments are written. The times of
+    the database server count, not those of this machine, unless ``server_time`` is false. ``metadata`` and
+    ``pickle_protocol`` are taken because APScheduler 3 has them, and have no effect.
+    """
+
+    shared = True
+    lock_backend = "sql"
+
+    def __init__(
+        self,
+        url: Any = None,
+        engine: Engine | str | None = None,
+        tablename: str = "goscheduler",
+        metadata: Any = None,
+        pickle_protocol: int | None = None,
+        tableschema: str | None = None,
+        engine_options: Mapping[str, Any] | None = None,
+        *,
+        serializer: Serializer | None = None,
+        server_time: bool = True,
+    ) -> None:
+        if (url is None) == (engine is None):
+            raise InvalidArgument("Need either 'engine' or 'url' defined", field="url")
+        schema = None if tableschema is None else check_table_name("tableschema", tableschema)
+        self._tables = Tables(check_table_name("tablename", tablename), schema)
+        self._database = Transactions(self._tables, url, engine, engine_options or {})
+        self._dialect = self._database.dialect
+        self._serializer = serializer
+        self._server_time = server_time and self._dialect.now is not None
+        self._registered: set[str] = set()
+        self._looking = Looking(self._tables, self._dialect, self._server_time)
+        self._seen: tuple[FireRequest, Seen] | None = None
+        """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
+        self._held = self._left = False
+        """Whether runs were held until others have ended; whether others had hold of what was to be started last."""
+        self._doubts = Doubts()
+        self._foreseen: ForeseenFirings | None = None
+        self._poll = Poll()
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> SQLAlchemyJobStore:
+        """Return a store on the database of a URL. Where that names no driver, it is the one of our extras."""
+        backend, separator, rest = url.partition("://")
+        return cls(f"{_DRIVERS.get(backend, backend)}{separator}{rest}", **options)
+
+    def start(self, scheduler: Any, alias: str) -> None:
+        super().start(scheduler, alias)
+        self._database.after_fork()
+        if scheduler is not None:
+            self._database.follow(scheduler.lease)
+        rows = Rows(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
+        self._database.open(rows)
+        try:
+            bring_up_to_date(self._tables, self._database.engine)
+            with self._database.reading() as connection:
+                for warning in self._dialect.warnings(connection):
+                    self._logger.warning('Job store "%s": %s', alias, warning)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise StoreUnavailable(f"the connection to the database was lost: {error.orig}") from error
+            raise
+        self._rows = rows
+        if self._dialect.sends_messages(self._database.engine):
+            self._foreseen = ForeseenFirings(self._database, self._tables, rows, self._looking, self._doubts)
+
+    def shutdown(self) -> None:
+        self._database.close()
+
+    def is_outage(self, error: BaseException) -> bool:
+        return self._database.is_outage(error) or super().is_outage(error)
+
+    def fire_due(self, request: FireRequest) -> Fired:
+        self._looking.begin(request.now)
+        found, self._left = self._found_again(), False
+        fired, seen, request = self._fire_due(request)
+        if self._foreseen is not None:
+            self._foreseen.look_ahead(request, seen)
+        self._poll.found(bool(fired.runs))
+        self._seen, self._held = (request, seen), seen.held
+        return fired._replace(
+            runs=[*found, *fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
+            more=bool(seen.crowded(seen.job_lanes, request.room)), now=request.now + self._looking.ahead,
+        )  # fmt: skip
+
+    def _fire_due(self, request: FireRequest) -> tuple[Fired, Seen, FireRequest]:
+        """Return also what there is to do after that, and the request with the room that is left."""
+        expected = self._looking.expect(request)
+        fired, seen = Fired(), expected
+        if expected is None and self._foreseen is not None:
+            fired, seen = self._foreseen.fire(request)
+            request = request.after(fired.runs)
+        seen = seen or self._look(request)
+        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
+            rest: Fired = self._start_runs(Firing, request, seen)
+            if expected is not None and not (rest.runs or rest.records or rest.suspended):
+                return self._fire_due(request)  # things are not as expected
+            fired = together(fired, rest)
+            request = request.after(rest.runs)
+            seen = self._looking.after(seen, request.room, rest.runs) or self._look(request)
+        return fired, seen, request
+
+    def claim_runs(self, request: FireRequest) -> Claimed:
+        seen = self._seen_just_now(request)
+        claimed, self._left = Claimed(), False
+        due = seen.due(seen.run_lanes)
+        if any(request.room[executor] > 0 for executor, _ in due) or (due and seen.held and seen.let_try):
+            claimed = self._start_runs(Claiming, request, seen)
+            request = request.after(claimed.runs)
+            seen = self._look(request)
+        return claimed._replace(
+            next_due=self._next_due(seen, seen.run_lanes, request),
+            more=seen.held or bool(seen.crowded(seen.run_lanes, request.room)),
+            to_end=self._to_end(request.owner) if seen.to_end else (),
+        )
+
+    def _next_due(self, seen: Seen, lanes: Mapping[Lane, int], request: FireRequest) -> datetime | None:
+        """Return when there is something to do; in a moment, where others have hold of what is due."""
+        return seen.now + SOON if self._left and seen.due(lanes) else earliest(lanes, request.room)
+
+    def _seen_just_now(self, request: FireRequest) -> Seen:
+        """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
+        seen, self._seen = self._seen, None
+        same = seen is not None and seen[0]._replace(plan=request.plan) == request
+        return seen[1] if seen is not None and same else self._look(request)
+
+    def _start_runs(self, kind: type[Firing] | type[Claiming], request: FireRequest, seen: Seen) -> Any:
+        """Write runs that are ours, and remember those of which it is not known whether they were written."""
+        started: list[Run] = []
+
+        def start(work: Work) -> Any:
+            step = kind(work, request, seen)
+            result, self._left = step.start(), step.left
+            started[:] = result.runs
+            return result
+
+        try:
+            return self._database.write(start)
+        except UnknownOutcome:
+            self._doubts.runs += started
+            raise
+
+    def _found_again(self) -> list[Run]:
+        """Return the runs of an earlier call that were written, although we were not told so."""
+        if not self._doubts.runs:
+            return []
+        with self._database.reading() as connection:
+            found = self._doubts.started(connection, self._tables, self._dialect)
+        self._doubts.runs = []
+        return found
+
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        try:
+            settled = Settled() if self._settle_at_once(settlements) else self._settle(settlements)
+        except UnknownOutcome:
+            self._doubts.ends.update(map(end_key, settlements))
+            raise
+        if self._doubts.ends:
+            self._doubts.ends -= {*map(end_key, settlements)} - {*map(end_key, settled.left)}
+        if settled.left:
+            raise SettledInPart(settled.refused, settled.left)
+        return settled.refused
+
+    def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
+        """Write plain ends in one message, where that can be; false if nothing was written."""
+        if self._foreseen is None or self._held or not is_plain(settlements):
+            return False
+
+        def end(message: Any) -> None:
+            work = Work(message, self._tables, self._dialect, self._rows)
+            end_untouched(work, settlements)
+            note_ends(work, settlements)
+
+        return self._database.send(end, waits=False) is not None
+
+    def _settle(self, settlements: Sequence[Settlement]) -> Settled:
+        def end(work: Work, step: Callable[..., Settled] = settle) -> Settled:
+            settled = step(work, settlements, self._doubts)
+            if settled.more:
+                self._dialect.notify(work.connection, self._tables)
+            return settled
+
+        try:
+            return self._database.write(lambda work: end(work, settle_untouched), waits=False)
+        except (NotAsExpectedError, RowsHeldError):
+            return self._database.write(end)
+
+    def add_run(self, run: Run, must_exist: bool = False) -> None:
+        def add(work: Work) -> None:
+            there = self._locking(select(self._tables.jobs.c.id).where(self._tables.jobs.c.id == run.job.id))
+            if must_exist and work.connection.execute(there).first() is None:
+                raise JobLookupError(run.job.id)
+            self._add_pending(work, run)
+
+        self._database.write(add)
+
+    def _add_pending(self, work: Work, run: Run) -> None:
+        self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
+        self._dialect.notify(work.connection, self._tables)
+
+    def discard_pending(self, job_id: str | None = None) -> bool:
+        which = () if job_id is None else (self._tables.runs.c.job_id == job_id,)
+        return bool(self._database.write(lambda work: drop_pending(work, *which)))
+
+    def live_runs(self, job_id: str | None = None) -> list[Run]:
+        return self._runs_where(self._tables.runs.c.owner.is_not(None), job_id)
+
+    def pending_runs(self, job_id: str | None = None) -> list[Run]:
+        return self._runs_where(self._tables.runs.c.owner.is_(None), job_id)
+
+    def _runs_where(self, condition: Any, job_id: str | None) -> list[Run]:
+        runs = self._tables.runs
+        query = select(runs).where(condition).order_by(runs.c.due, runs.c.id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query if job_id is None else query.where(runs.c.job_id == job_id)).all()
+        return [run for row in rows if (run := self._read_run(row)) is not None]
+
+    def _read_run(self, row: Any) -> Run | None:
+        try:
+            return self._rows.run(row)
+        except CodecError as error:
+            self._logger.error("Run %s is kept and cannot be run: %s", row.id, error)
+            return None
+
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+    ) -> Run | None:
+        runs = self._tables.runs
+
+        def cancel(work: Work) -> Run | None:
+            row = work.connection.execute(self._locking(select(runs).where(runs.c.id == run_id))).first()
+            run = None if row is None else self._read_run(row)
+            if run is not None and run.owner is None:
+                drop_pending(work, runs.c.id == run_id)
+                # Another fence, because no two records have the same position, and one may have been put back just now.
+                called_off = self._rows.history_columns([end(run._replace(fence=run.fence + 1)).attempt])
+                self._dialect.insert_rows(work.connection, self._tables.history, called_off, once=True)
+            elif run is not None:
+                tell_to_end(work, runs.c.id == run_id, reason, yields)
+                self._dialect.notify(work.connection, self._tables)
+            return run
+
+        return self._database.write(cancel)
+
+    def _to_end(self, owner: str) -> list[tuple[Run, str]]:
+        runs = self._tables.runs
+        with self._database.reading() as connection:
+            rows = connection.execute(select(runs).where(*to_end(runs, owner))).all()
+        return [(run, unquoted(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
+
+    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+        runs = self._tables.runs
+        asked = runs.c.job_id == job_id, runs.c.owner.is_not(None), runs.c.cancel.is_not(None)
+        with self._database.reading() as connection:
+            rows = connection.execute(select(runs.c.id, runs.c.cancel).where(*asked)).all()
+        return {row.id: unquoted(row.cancel) or "" for row in rows}
+
+    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+        runs = self._tables.runs
+
+        def take_back(work: Work) -> list[str]:
+            these = work.dialect.among(runs.c.id, list(wishes)), runs.c.owner == owner, runs.c.cancel.is_not(None)
+            rows = work.connection.execute(self._locking(select(runs.c.id, runs.c.cancel).where(*these))).all()
+            taken = [row.id for row in rows if unquoted(row.cancel) == wishes[row.id]]
+            if taken:
+                work.connection.execute(update(runs).where(work.dialect.among(runs.c.id, taken)).values(cancel=None))
+            return taken
+
+        taken = self._database.write(take_back)
+        self._looking.forget_ends()
+        return taken
+
+    # Owners
+
+    def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
+        owners = self._tables.owners
+        account = owner_text(owner, now)
+
+        def renew(work: Work) -> bool:
+            values = {"expires": instant(self._now(work.connection, now) + lease), "account": account}
+            if owner.id in self._registered:
+                change = update(owners).where(owners.c.id == owner.id).values(values)
+                return work.connection.execute(change).rowcount > 0
+            work.connection.execute(delete(owners).where(owners.c.id == owner.id))
+            work.connection.execute(insert(owners), {"id": owner.id, **values})
+            return True
+
+        renewed = self._database.write(renew, first=True)
+        self._registered.add(owner.id)
+        return renewed
+
+    def retire_owner(self, owner: str) -> None:
+        def leave(work: Work) -> None:
+            if retire(work, owner):
+                self._dialect.notify(work.connection, self._tables)
+
+        self._database.write(leave)
+
+    def owners(self, now: datetime) -> list[Owner]:
+        owners = self._tables.owners
+        with self._database.reading() as connection:
+            moment = instant(self._now(connection, now))
+            rows = connection.execute(select(owners).where(owners.c.expires > moment)).all()
+        return [read_owner(row.id, row.account) for row in rows]
+
+    def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
+        def give_up(work: Work) -> Sequence[Settlement]:
+            settlements = recover(work, self._now(work.connection, now), decide)
+            if settlements:
+                self._dialect.notify(work.connection, self._tables)
+            return settlements
+
+        with self._database.reading() as connection:
+            if not is_anything_lost(connection, self._tables, self._now(connection, now)):
+                return []
+        return self._database.write(give_up)
+
+    # History
+
+    def history(self, query: HistoryQuery) -> list[Record]:
+        with self._database.reading() as connection:
+            rows = connection.execute(page(self._tables.history, query)).all()
+        return [self._rows.record(row) for row in rows]
+
+    def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
+        return self._database.write(lambda work: prune(work, retention, now, limit))
+
+    def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
+        with self._database.reading() as connection:
+            rows = connection.execute(page(self._tables.dead, query)).all()
+        return [self._rows.letter(row) for row in rows]
+
+    def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
+        dead = self._tables.dead
+
+        def take(work: Work) -> bool:
+            row = work.connection.execute(self._locking(select(dead).where(dead.c.run_id == run_id))).first()
+            if row is None:
+                return False
+            work.connection.execute(delete(dead).where(dead.c.run_id == run_id))
+            if follow_up is not None:
+                self._add_pending(work, follow_up(self._rows.letter(row)))
+            return True
+
+        return self._database.write(take)
+
+    def life_of(self, job: Job) -> JobLife:
+        return job.life
+
+    def forget_job(self, job_id: str) -> None:
+        runs = self._tables.runs
+
+        def forget(work: Work) -> None:
+            # In this order: who ends a live run at this moment may put a pending one in its place, and is waited for.
+            work.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
+            drop_pending(work, runs.c.job_id == job_id)
+
+        self._database.write(forget)
+
+    def forget_live_runs(self) -> None:
+        """Let go of connections that belong to the parent of a fork. The runs of earlier starts have their owners."""
+        self._database.after_fork()
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        alias, warning = self._alias, self._logger.warning
+        self._database.listen(self._looking, wake, lambda words: warning('Job store "%s": %s', alias, words))
+
+    def poll_after(self) -> float:
+        return math.inf if self._database.hears else self._poll.seconds
+
+    # Inside
+
+    def _look(self, request: FireRequest) -> Seen:
+        with self._database.reading() as connection:
+            return self._looking.look(connection, request)
+
+    def _now(self, connection: Connection, now: datetime) -> datetime:
+        if not self._server_time or self._dialect.now is None:
+            return now
+        return from_instant(int(connection.execute(select(self._dialect.now)).scalar_one()), UTC)

@@ -1,0 +1,234 @@
+"""The tables of the SQL store, and the steps that lead from one version of them to the next.
+
+Moments are whole microseconds since 1970. Texts are what ``_shared.records`` writes; what people and
+programs have to say (reasons, errors) is written as JSON, because not every database takes every character.
+
+===========  =====================================================================================================
+``jobs``     one row a job; ``due`` is its next time while it can fire, null while it is paused, suspended or finished
+``runs``     one row for each run that has not ended; ``ready`` is its due time while it can be claimed, null while it
+             is held under a key or an owner has it
+``history``  one row an attempt that has ended, ordered by (finished, run_id, fence)
+``dead``     one row a dead letter
+``owners``   one row for each start of a scheduler that is alive
+``limits``   what was started under limits that have a rate
+``meta``     the version of the tables, and a row that those lock who must not come between each other
+===========  =====================================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, SmallInteger, String, Table, Text
+from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.ext.compiler import compiles
+
+from goscheduler.errors import InvalidArgument, shown
+
+VERSION = 3
+#: Databases that have every row of a table in every index of it.
+MYSQL = ("mysql", "mariadb")
+#: The row of ``meta`` that is locked by those who must not come between each other.
+TURN = "turn"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
+
+
+def check_table_name(field: str, value: Any) -> str:
+    """Return a name that needs no quoting anywhere, or raise."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidArgument(
+            f"{field} must be a name of letters, digits and underscores, at most 48 characters, got {shown(value)}",
+            field=field,
+            value=value,
+        )
+    return value
+
+
+def exact_collation(dialect: Any) -> str:
+    """Return the collation by which a server of MySQL or MariaDB compares byte by byte, spaces at the end included."""
+    return "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
+
+
+class _Varchar(mysql.VARCHAR):
+    """A name, with the collation that the server has for it."""
+
+
+class _LongText(mysql.LONGTEXT):
+    """A long text, with the same collation, because those of different ones cannot be put together."""
+
+
+@compiles(_Varchar, *MYSQL)
+@compiles(_LongText, *MYSQL)
+def _declaration(text: Any, compiler: Any, **_: Any) -> str:
+    # The collation is not known before: behind a URL of MySQL there may be a server of MariaDB.
+    kind = "LONGTEXT" if text.length is None else f"VARCHAR({text.length})"
+    return f"{kind} CHARACTER SET utf8mb4 COLLATE {exact_collation(compiler.dialect)}"
+
+
+def _text(length: int) -> Any:
+    """Return a type for names that are compared and ordered byte by byte, on every database."""
+    ordered = postgresql.VARCHAR(length, collation="C")
+    return String(length).with_variant(_Varchar(length), *MYSQL).with_variant(ordered, "postgresql")
+
+
+def _long_text() -> Any:
+    return Text().with_variant(_LongText(), *MYSQL)
+
+
+ID = 255
+REASON = 2000
+
+
+class Tables:
+    """The tables of one store."""
+
+    def __init__(self, prefix: str, schema: str | None) -> None:
+        self.metadata = MetaData(schema=schema)
+        self._prefix = prefix
+        self.jobs = self._table("jobs", *_jobs_columns(), sqlite_with_rowid=True)
+        self.runs = self._table("runs", *_runs_columns())
+        self.history = self._table("history", *_history_columns())
+        self.dead = self._table("dead", *_dead_columns())
+        self.owners = self._table("owners", *_owners_columns())
+        self.limits = self._table("limits", *_limits_columns())
+        self.meta = self._table("meta", Column("name", _text(64), primary_key=True), Column("value", Integer))
+        self._add_indexes(prefix)
+
+    def _table(self, name: str, *columns: Any, sqlite_with_rowid: bool = False) -> Table:
+        """Define a table.
+
+        On SQLite its rows stand in the order of their key, as on MySQL: one tree less to write to. But that tree has
+        whole rows in its inner pages too, about seven jobs in a page, and a million of them make it deep: jobs have an
+        index for their key.
+        """
+        return Table(f"{self._prefix}_{name}", self.metadata, *columns, sqlite_with_rowid=sqlite_with_rowid)
+
+    def _add_indexes(self, prefix: str) -> None:
+        jobs, runs, history, dead = self.jobs.c, self.runs.c, self.history.c, self.dead.c
+        Index(f"{prefix}_jobs_due", jobs.executor, jobs.priority, jobs.due)
+        Index(f"{prefix}_runs_job", runs.job_id)
+        Index(f"{prefix}_history_job", history.job_id, history.finished)
+        Index(f"{prefix}_dead_finished", dead.finished)
+        _index_of_few(f"{prefix}_jobs_finished", jobs.finished)
+        self.partial = [
+            _index_of_few(f"{prefix}_jobs_suspended", jobs.id, only=jobs.suspended),
+            _index_of_few(f"{prefix}_runs_ready", runs.executor, runs.priority, runs.ready, only=runs.ready),
+            _index_of_few(f"{prefix}_runs_held", runs.held, runs.due, only=runs.held),
+            _index_of_few(f"{prefix}_runs_freed", runs.freed),
+            _index_of_few(f"{prefix}_runs_cancel", runs.owner, only=runs.cancel),
+        ]
+        """Indexes that are of no use where they would have all rows in them, and be written to at every firing."""
+        self.complete = [
+            Index(f"{prefix}_runs_pending", runs.owner, runs.held, runs.executor, runs.priority, runs.ready),
+            Index(
+                f"{prefix}_runs_apart", runs.held, runs.freed, runs.cancel, runs.due,
+                mysql_length={"cancel": 1}, mariadb_length={"cancel": 1},
+            ),
+        ]  # fmt: skip
+        """What is there in their place. What few rows have comes first: they stand behind all that have nothing."""
+        for index in self.partial:
+            index.ddl_if(callable_=_leaves_rows_out)
+        for index in self.complete:
+            index.ddl_if(callable_=_has_all_rows)
+
+
+def _index_of_few(name: str, *columns: Any, only: Any = None) -> Index:
+    """Return an index of the rows in which ``only`` has a value, where the database can leave out the others."""
+    few = (columns[0] if only is None else only).is_not(None)
+    return Index(name, *columns, sqlite_where=few, postgresql_where=few)
+
+
+def _leaves_rows_out(*_: Any, dialect: Any, **__: Any) -> bool:
+    return dialect.name not in MYSQL
+
+
+def _has_all_rows(*_: Any, dialect: Any, **__: Any) -> bool:
+    return dialect.name in MYSQL
+
+
+def _jobs_columns() -> list[Column[Any]]:
+    return [
+        Column("id", _text(ID), primary_key=True),
+        Column("executor", _text(ID), nullable=False),
+        Column("task", _text(ID)),
+        Column("priority", SmallInteger, nullable=False),
+        Column("due", BigInteger),
+        Column("next_run", BigInteger),
+        Column("zone", _text(ID), nullable=False),
+        Column("fence", BigInteger, nullable=False),
+        Column("suspended", _long_text()),
+        Column("definition", _long_text(), nullable=False),
+        Column("limits", _long_text(), nullable=False),
+        Column("run_count", BigInteger, nullable=False),
+        Column("last_run", BigInteger),
+        Column("last_success", BigInteger),
+        Column("last_error", _long_text()),
+        Column("last_outcome", _text(16)),
+        Column("paused_by", _text(ID)),
+        Column("finished", BigInteger),
+    ]
+
+
+def _runs_columns() -> list[Column[Any]]:
+    return [
+        Column("id", _text(64), primary_key=True),
+        Column("job_id", _text(ID), nullable=False),
+        Column("executor", _text(ID), nullable=False),
+        Column("task", _text(ID)),
+        Column("priority", SmallInteger, nullable=False),
+        Column("due", BigInteger, nullable=False),
+        Column("ready", BigInteger),
+        Column("owner", _text(64)),
+        Column("fence", BigInteger, nullable=False),
+        Column("held", _text(300)),
+        Column("freed", _text(300)),
+        Column("cancel", _long_text()),
+        Column("firing", SmallInteger, nullable=False),
+        Column("revoked", SmallInteger, nullable=False),
+        Column("limits", _long_text(), nullable=False),
+        Column("run", _long_text(), nullable=False),
+    ]
+
+
+def _history_columns() -> list[Column[Any]]:
+    return [
+        Column("finished", BigInteger, primary_key=True, autoincrement=False),
+        Column("run_id", _text(64), primary_key=True),
+        Column("fence", BigInteger, primary_key=True, autoincrement=False),
+        Column("job_id", _text(ID), nullable=False),
+        Column("outcome", _text(16), nullable=False),
+        Column("error_type", _text(ID)),
+        Column("tags", _long_text(), nullable=False),
+        Column("record", _long_text(), nullable=False),
+    ]
+
+
+def _dead_columns() -> list[Column[Any]]:
+    return [
+        Column("run_id", _text(64), primary_key=True),
+        Column("finished", BigInteger, nullable=False),
+        Column("fence", BigInteger, nullable=False),
+        Column("job_id", _text(ID), nullable=False),
+        Column("outcome", _text(16), nullable=False),
+        Column("error_type", _text(ID)),
+        Column("tags", _long_text(), nullable=False),
+        Column("record", _long_text(), nullable=False),
+        Column("run", _long_text(), nullable=False),
+        Column("reason", _long_text(), nullable=False),
+    ]
+
+
+def _owners_columns() -> list[Column[Any]]:
+    return [
+        Column("id", _text(64), primary_key=True),
+        Column("expires", BigInteger, nullable=False),
+        Column("account", _long_text(), nullable=False),
+    ]
+
+
+def _limits_columns() -> list[Column[Any]]:
+    return [
+        Column("name", _text(ID), primary_key=True),
+        Column("state", _long_text(), nullable=False),
+    ]

@@ -1,0 +1,296 @@
+"""Transactions of the SQL store: each has a deadline, and says when it is not known whether it was written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from goscheduler._drivers.sql_watchdog import Watchdog
+from goscheduler._urls import masked
+from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable, nearest
+from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, Dialect
+from goscheduler.jobstores.sqlalchemy.dialects.by_url import dialect_of
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import REFUSAL, Message
+from goscheduler.jobstores.sqlalchemy.holds import MissingLimitsError, Work, add_limits
+from goscheduler.jobstores.sqlalchemy.rows import Rows
+from goscheduler.jobstores.sqlalchemy.tables import Tables
+from goscheduler.plugins import STORE_URLS, require_clear_login
+from goscheduler.references import maybe_ref
+
+_BACKENDS = [backend for backend, (plugin, _) in STORE_URLS.items() if plugin == "sqlalchemy"]
+#: How often a transaction is tried that others are in the way of.
+TRIES = 5
+
+T = TypeVar("T")
+
+
+class UnknownOutcome(StoreUnavailable):
+    """The connection broke while a transaction was being written: it may have been, or not."""
+
+
+class RowsHeldError(Exception):
+    """A transaction that does not wait came upon a row that another process has locked; nothing was written."""
+
+
+class Transactions:
+    """Reads and writes for one store."""
+
+    def __init__(self, tables: Tables, url: Any, given: Engine | str | None, options: Mapping[str, Any]) -> None:
+        self._tables = tables
+        self._owns_engine = given is None
+        engine: Engine | None = maybe_ref(given)
+        self.dialect: Dialect = _dialect(url if engine is None else engine.url)
+        self.engine = self._create_engine(url, dict(options)) if engine is None else self.dialect.adopt(engine)
+        self.dialect.prepare(self.engine)
+        if self._owns_engine:
+            self.dialect.tune(self.engine)
+        self._rows: Rows | None = None
+        self._watchdog = Watchdog()
+        self._process = os.getpid()
+        self._stop_listening: Callable[[], None] | None = None
+        self._hears: Callable[[], bool] = lambda: False
+
+    def _create_engine(self, url: Any, options: dict[str, Any]) -> Engine:
+        arguments = {**self.dialect.connect_args(), **options.pop("connect_args", {})}
+        # Parameters are what users store; they do not belong into messages.
+        defaults = {"hide_parameters": True, **self.dialect.engine_options(make_url(url))}
+        try:
+            return create_engine(url, connect_args=arguments, **{**defaults, **options})
+        except (ArgumentError, NoSuchModuleError) as error:
+            raise _refused(url, error) from None
+        except ModuleNotFoundError as error:
+            raise ImportError(
+                f"{_shown(url)} needs a driver that is not installed ({error}); "
+                f'install it with: pip install "goscheduler[{self.dialect.extra}]"',
+                name=error.name,
+            ) from error
+
+    def open(self, rows: Rows) -> None:
+        """Get ready, and make sure that the database answers.
+
+        :raises StoreUnavailable: if it cannot be reached at the moment
+        """
+        self._rows = rows
+        with self.reaching(), self.reading() as connection:
+            self.dialect.check_version(connection)
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Say in our own words that the database cannot be reached, or does not want us."""
+        try:
+            yield
+        except (OperationalError, PoolTimeout) as error:
+            if self.dialect.is_refusal(error):
+                raise GoSchedulerError(f"{_shown(self.engine.url)} refuses us: {_cause(error)}") from error
+            raise StoreUnavailable(f"{_shown(self.engine.url)} cannot be reached: {_cause(error)}") from error
+
+    def is_outage(self, error: BaseException) -> bool:
+        """Tell whether a connection was lost or could not be made, or others were in the way for too long."""
+        if isinstance(error, PoolTimeout):
+            return True
+        if not isinstance(error, DBAPIError):
+            return False
+        # What cannot be connected to has been told no statement.
+        unconnected = isinstance(error, OperationalError) and error.statement is None
+        lost = error.connection_invalidated or self.dialect.may_try_again(error)
+        return lost or (unconnected and not self.dialect.is_refusal(error))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+            self._stop_listening = None
+        self._watchdog.stop()
+        if self._owns_engine:
+            self.engine.dispose()
+
+    def after_fork(self) -> None:
+        """Leave the connections to the parent, if this process is a forked child."""
+        if os.getpid() != self._process:
+            self._process = os.getpid()
+            self._watchdog, self._stop_listening = Watchdog(), None
+            self._hears = lambda: False
+            self.dialect.after_fork()
+            self.engine.dispose(close=False)
+
+    def listen(self, looking: Any, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
+        """Call ``wake`` when another process has something new that ``looking`` did not see, where that can be."""
+        heard = self.dialect.listen(self.engine, self._tables, looking, wake, warn)
+        if heard is not None:
+            self._stop_listening, self._hears = heard.stop, heard.hears_all
+
+    @property
+    def hears(self) -> bool:
+        """Whether we are told when others change something."""
+        return self._hears()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Give a connection to read with."""
+        with self._connected(writes=False, seconds=CALL_SECONDS) as connection:
+            self.dialect.begin_reading(connection)
+            yield connection
+
+    def follow(self, lease: float) -> None:
+        """Take in how long a lease is, in seconds."""
+        before = self.dialect.idle_seconds
+        self.dialect.follow(lease)
+        if self._owns_engine and self.dialect.idle_seconds != before:
+            self.engine.dispose()  # connections that have other limits
+
+    def write(
+        self, step: Callable[[Work], T], seconds: float = CALL_SECONDS, first: bool = False, waits: bool = True
+    ) -> T:
+        """Return what ``step`` returns, having written what it wrote; it may be called more than once.
+
+        What is short and cannot wait goes ``first``, where one at a time writes.
+
+        :raises UnknownOutcome: if it cannot be told whether it was written
+        :raises RowsHeldError: if it does not ``wait``, and another process holds one of its rows
+        """
+        tries_left = TRIES
+        while True:
+            try:
+                return self._write_once(step, seconds, first, waits)
+            except MissingLimitsError as missing:
+                self._add_limits(missing.names)
+            except DBAPIError as error:
+                if not waits and self.dialect.is_held(error):
+                    raise RowsHeldError from error
+                tries_left -= 1
+                if not tries_left or not self.dialect.may_try_again(error):
+                    raise
+
+    def _add_limits(self, names: Collection[str]) -> None:
+        """Add limits that are used for the first time."""
+        if not self.dialect.skips_locked:
+            self.write(lambda work: add_limits(work, names))
+            return
+        # By statements of their own: no lock, which who adds the same would wait for, is held while the server waits.
+        assert self._rows is not None, "the store was not started"
+        with self._connected(writes=True, seconds=CALL_SECONDS) as connection:
+            committing = connection.execution_options(isolation_level="AUTOCOMMIT")
+            add_limits(Work(committing, self._tables, self.dialect, self._rows), names)
+
+    def _write_once(self, step: Callable[[Work], T], seconds: float, first: bool, waits: bool) -> T:
+        assert self._rows is not None, "the store was not started"
+        with self._connected(writes=True, seconds=seconds, first=first, waits=waits) as connection:
+            transaction = connection.begin()
+            try:
+                self.dialect.begin(connection, self._tables)
+                result = step(Work(connection, self._tables, self.dialect, self._rows))
+            except BaseException:
+                transaction.rollback()
+                raise
+            self._commit(transaction)
+            return result
+
+    def post(self, step: Callable[[Work], None]) -> None:
+        """Write what ``step`` writes without a look at the answers: in one message, where the database takes such.
+
+        :raises UnknownOutcome: if it cannot be told whether it was written
+        """
+
+        def put(message: Any) -> None:
+            assert self._rows is not None, "the store was not started"
+            self.dialect.begin(message, self._tables)
+            step(Work(message, self._tables, self.dialect, self._rows))
+
+        if not self.dialect.sends_messages(self.engine) or self.send(put) is None:
+            self.write(step)
+
+    def send(self, write: Callable[[Message], None], waits: bool = True) -> Message | None:
+        """Return a message with its answers, having written what ``write`` put into it.
+
+        None if nothing was written: others were in the way, or one of the statements has refused it.
+
+        :raises UnknownOutcome: if it cannot be told whether it was written
+        """
+        with self._connected(True, CALL_SECONDS, waits=waits, isolation_level="AUTOCOMMIT") as connection:
+            message = Message(connection)
+            write(message)
+            try:
+                message.send()
+            except connection.dialect.loaded_dbapi.Error as error:
+                if not message.take_back(error):
+                    raise _unknown(error) from error
+                is_taken = isinstance(error, connection.dialect.loaded_dbapi.IntegrityError)
+                failure = (IntegrityError if is_taken else DBAPIError)(None, None, error)
+                in_the_way = self.dialect.may_try_again(failure) or self.dialect.is_held(failure)
+                if error.sqlstate == REFUSAL or in_the_way:
+                    return None
+                if message.reads_on:  # it may have failed after it was written
+                    raise _unknown(error) from error
+                raise failure from error
+            return message
+
+    @contextmanager
+    def _connected(
+        self, writes: bool, seconds: float, first: bool = False, **options: Any
+    ) -> Iterator[Connection]:
+        with (
+            self.dialect.turn(writes, first),
+            self.engine.connect() as connection,
+            self._watchdog.over(connection, seconds),
+        ):
+            yield connection.execution_options(writes=writes, first=first, **options)
+
+    def _commit(self, transaction: Any) -> None:
+        try:
+            transaction.commit()
+        except DBAPIError as error:
+            if self.dialect.may_try_again(error):
+                raise
+            raise _unknown(error) from error
+
+
+def _unknown(error: BaseException) -> UnknownOutcome:
+    return UnknownOutcome(f"It is not known whether this was written: {_cause(error)}")
+
+
+def _dialect(url: Any) -> Dialect:
+    if isinstance(url, str):
+        require_clear_login(url, first_at=True)
+    try:
+        return dialect_of(url)
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise _refused(url, error if isinstance(error, SQLAlchemyError) else "its port is no number") from None
+
+
+def _refused(url: Any, reason: object) -> InvalidArgument:
+    text = f"url must be a database URL such as sqlite:///jobs.db, got {_shown(url)}"
+    return InvalidArgument(f"{text}: {_meant(_shown(url)) or reason}", field="url")
+
+
+def _meant(url: str) -> str | None:
+    """Return what was probably meant by a URL that SQLAlchemy refuses, as a question."""
+    backend, _, rest = url.partition("://")
+    if backend.startswith("sqlite") and rest and not rest.startswith("/"):
+        return f"did you mean {backend}:///{rest}?"
+    backend = backend.partition("+")[0]
+    near = None if backend in _BACKENDS else nearest(backend, _BACKENDS)
+    return near and f"did you mean {near}://?"
+
+
+def _shown(url: Any) -> str:
+    """Return a URL without its secrets."""
+    return masked(url.render_as_string(hide_password=True) if isinstance(url, URL) else str(url))
+
+
+def _cause(error: BaseException) -> str:
+    """Return what the driver has to say, on one line."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())[:300]
