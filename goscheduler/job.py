@@ -24,7 +24,7 @@ from goscheduler.options import (
 )
 from goscheduler.references import check_callable_args, get_callable_name, obj_to_ref
 from goscheduler.runs.limits import Limit
-from goscheduler.runs.model import NEWBORN, JobLife, JobState
+from goscheduler.runs.model import NO_STATS, JobState, JobStats
 from goscheduler.runs.retry import Retry
 from goscheduler.tasks import Target, TaskRegistry, UnknownTask, resolve, restore
 from goscheduler.times import convert_to_datetime
@@ -96,7 +96,7 @@ class Job:
     next_run_time: datetime | None
     """The next fire time; None while the job is paused. A pending job may not have one yet."""
     options: JobOptions
-    life: JobLife
+    life: JobStats
     """What the job has lived through, as of when it was read from its store."""
     suspended: str | None
     """Why the job cannot be run for now, or None."""
@@ -116,7 +116,7 @@ class Job:
         self._scheduler = scheduler
         self._jobstore_alias = self._waits_for = None
         self.suspended = None
-        self.life = NEWBORN
+        self.life = NO_STATS
         self.options = OPEN
         self.id = urandom(16).hex() if id is None else check_job_id(id)
         self._set_call(*self._checked_call(func, args, kwargs))
@@ -339,7 +339,7 @@ class Job:
             )
         self._jobstore_alias = self._waits_for = None
         self.suspended = None
-        self.life = JobLife.from_state(state["life"]) if "life" in state else NEWBORN
+        self.life = JobStats.from_state(state["life"]) if "life" in state else NO_STATS
         self.id = state["id"]
         self.func, self.func_ref, self.task = restore(state["func"])
         self.trigger = state["trigger"]

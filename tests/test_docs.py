@@ -34,7 +34,7 @@ from goscheduler.plugins import BUILT_IN
 from goscheduler.runs import transitions
 from goscheduler.runs.limits import Ledger
 from goscheduler.runs.model import Attempt, DeadLetter, Outcome, OutcomeKind, Run, RunState, Settlement, Source
-from goscheduler.runs.plan import Standing, plan_firing
+from goscheduler.runs.plan import ConcurrencyState, plan_firing
 from goscheduler.runs.records import Record, Retention, record_of
 from goscheduler.runs.retry import Retry, exponential
 from goscheduler.schedulers._announce import CODE_OF
@@ -255,7 +255,7 @@ def test_the_table_of_run_changes_is_what_a_walk_over_all_changes_finds() -> Non
 def walk_over_changes() -> Iterator[tuple[str, str, str]]:
     """Try every change on a run in every state, and yield those that can be made: from, to, by."""
     job = a_job_with_a_backlog()
-    plan = plan_firing(job, NOW, Standing(0, 0, 1, Ledger()), "owner", lambda: "run")
+    plan = plan_firing(job, NOW, ConcurrencyState(0, 0, 1, Ledger()), "owner", lambda: "run")
     for run in (*plan.start, *plan.wait):
         yield "–", run.state.value, "plan_firing"
     yield "–", transitions.asked_for(job, "run", NOW).state.value, "asked_for"
@@ -307,7 +307,7 @@ def test_every_change_of_the_module_is_walked() -> None:
         for name, value in vars(transitions).items()
         if inspect.isfunction(value) and value.__module__ == transitions.__name__ and not name.startswith("_")
     }
-    assert public == {name for name, _ in CHANGES} | {"asked_for", "lived", "redriven"}
+    assert public == {name for name, _ in CHANGES} | {"asked_for", "with_attempt", "redriven"}
 
 
 def test_the_tables_of_states_and_outcomes_are_complete() -> None:

@@ -24,7 +24,7 @@ class Settings(NamedTuple):
     queues: frozenset[str] | None = None
 
 
-class Elsewhere(BaseExecutor):
+class RemoteExecutor(BaseExecutor):
     """Stands for an executor that other workers have: it never has room, so its jobs stay where they are."""
 
     def room(self) -> int:
@@ -96,11 +96,11 @@ def _keep_only(scheduler: BaseScheduler, queues: frozenset[str]) -> None:
         raise Refusal(f"--queues: there is no executor {shown(unknown[0])}; there are: {', '.join(sorted(known))}")
     for alias in sorted(known - queues):
         scheduler.remove_executor(alias)
-        scheduler.add_executor(Elsewhere(), alias)
+        scheduler.add_executor(RemoteExecutor(), alias)
 
 
 def _set_concurrency(executor: BaseExecutor, concurrency: int) -> None:
-    if isinstance(executor, Elsewhere):
+    if isinstance(executor, RemoteExecutor):
         raise Refusal('--concurrency is about the executor "default", which --queues leaves to other workers')
     if not isinstance(executor, (ThreadPoolExecutor, ProcessPoolExecutor)):
         raise Refusal(

@@ -31,8 +31,8 @@ from goscheduler.cli._target import import_from_here
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import ConflictingIdError
 from goscheduler.job import Job
-from goscheduler.runs.model import NEWBORN
-from goscheduler.schedulers._pending_jobs import Addition
+from goscheduler.runs.model import NO_STATS
+from goscheduler.schedulers._pending_jobs import AddRequest
 from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.schedulers.base import BaseScheduler
 
@@ -184,7 +184,7 @@ def added(candidate: Candidate, target: Target, replace: bool) -> str:
         taken = scheduler.get_job(candidate.id, target.store) is not None
         if_exists = "replace" if replace else "error"
         job = job_from(candidate, scheduler)
-        scheduler._jobs.add(Addition(job, target.store, if_exists, time_given=True, imported=True))
+        scheduler._jobs.add(AddRequest(job, target.store, if_exists, time_given=True, imported=True))
     except ConflictingIdError:
         return "id is taken"
     except Exception as error:  # the job's own matter; the others go on
@@ -209,7 +209,7 @@ def job_from(candidate: Candidate, scheduler: BaseScheduler) -> Job:
     if job.task is None:
         job.func_ref = candidate.func
     if job.next_run_time is None:
-        job.life = NEWBORN._replace(paused_by="APScheduler, before it was moved")
+        job.life = NO_STATS._replace(paused_by="APScheduler, before it was moved")
     return job
 
 

@@ -22,7 +22,7 @@ class Caller:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loop: LoopThread | None = None
+        self._loop: EventLoopThread | None = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function in a context of its own, and wait for the end of what it returns, if that can be awaited."""
@@ -45,14 +45,14 @@ class Caller:
         if isinstance(result, Awaitable):
             self._event_loop().run(result)
 
-    def _event_loop(self) -> LoopThread:
+    def _event_loop(self) -> EventLoopThread:
         with self._lock:
             if self._loop is None:
-                self._loop = LoopThread()
+                self._loop = EventLoopThread()
             return self._loop
 
 
-class LoopThread:
+class EventLoopThread:
     """An event loop on a thread."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from goscheduler.errors import InvalidArgument, shown
-from goscheduler.times import UTC, duration, from_instant, instant
+from goscheduler.times import UTC, from_micros, micros_of, to_micros
 
 LONGEST_PATH = 200
 
@@ -95,5 +95,5 @@ def in_utc(moment: datetime) -> datetime:
 
 def round_up(moment: datetime, resolution: timedelta) -> datetime:
     """Return the moment, or the first one after it that a store with this resolution can hold."""
-    step = duration(resolution)
-    return from_instant(-(-instant(moment) // step) * step, UTC)
+    step = micros_of(resolution)
+    return from_micros(-(-to_micros(moment) // step) * step, UTC)

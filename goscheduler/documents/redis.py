@@ -18,7 +18,7 @@ from typing import Any
 from goscheduler.documents.base import DocumentStore, Malformed
 from goscheduler.documents.model import Document, Fields, in_utc
 from goscheduler.errors import InvalidArgument, shown
-from goscheduler.times import SECOND, UTC, from_instant, instant
+from goscheduler.times import SECOND, UTC, from_micros, to_micros
 
 try:
     import redis
@@ -202,7 +202,7 @@ def _to_redis(value: Any) -> Any:
         return int(value)
     if not isinstance(value, datetime):
         return value
-    milliseconds = instant(in_utc(value)) // 1000
+    milliseconds = to_micros(in_utc(value)) // 1000
     return f"{'-' if milliseconds < 0 else ''}{abs(milliseconds) // 1000}.{abs(milliseconds) % 1000:03}"
 
 
@@ -212,7 +212,7 @@ def _moment(value: Any) -> datetime | None:
     if not _NUMBER.fullmatch(text) or len(text) >= 20:
         return None
     seconds = float(text)
-    return from_instant(round(seconds * SECOND), UTC) if FIRST < seconds < LAST else None
+    return from_micros(round(seconds * SECOND), UTC) if FIRST < seconds < LAST else None
 
 
 def _text(value: Any) -> Any:

@@ -27,7 +27,7 @@ from weakref import WeakSet
 from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.executors._pace import Pace, depth
 from goscheduler.executors.call import failed
-from goscheduler.executors.context import mark_given_up, tell_to_end, unmark_given_up, untell
+from goscheduler.executors.context import clear_cancel, mark_given_up, tell_to_end, unmark_given_up
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Outcome, Run
@@ -110,7 +110,7 @@ class WorkerPool:
         self._put_back = put_back
         self._thread_name = thread_name
         self._queue: SimpleQueue[Run | None] = SimpleQueue()
-        self._staff = _Staff()
+        self._workers = _Staff()
         self._staffing = threading.Lock()
         """Guards the replacement of the staff, together with the start of a thread."""
         self._hired = 0
@@ -129,19 +129,19 @@ class WorkerPool:
             self._pace.begin(self._clock.monotonic())
         self._submitted += 1
         self._queue.put(run)
-        if len(self._staff.slots) < self._size and self._is_short_of_workers():
-            self._hire()
+        if len(self._workers.slots) < self._size and self._is_short_of_workers():
+            self._spawn_worker()
         if self._closed:
             self._empty_queue(SHUT_DOWN)
 
     def live(self) -> int:
         """Return how many runs are queued or running."""
-        staff = self._staff
+        staff = self._workers
         return self._submitted - staff.finished - sum(slot.finished for slot in staff.slots)
 
     def room(self) -> int:
         """Return how many more runs should be submitted now; negative when overfull."""
-        staff = self._staff
+        staff = self._workers
         finished = staff.finished + sum(slot.finished for slot in staff.slots)
         seconds = staff.seconds + sum(slot.seconds for slot in staff.slots)
         live = self._submitted - finished
@@ -154,7 +154,7 @@ class WorkerPool:
         if slot is None or not slot.worker.cancel(run, reason):
             return False
         if self._slot_of(run) is None:
-            untell(run.id)  # over by now, and may have been forgotten already
+            clear_cancel(run.id)  # over by now, and may have been forgotten already
         return True
 
     def give_up(self, run: Run) -> None:
@@ -167,7 +167,7 @@ class WorkerPool:
             unmark_given_up(run)  # it ended in this very moment, and its worker accounts for it
             return
         slot.given_up = True
-        self._hire(in_place_of=slot)
+        self._spawn_worker(in_place_of=slot)
 
     def close(self, wait: bool, timeout: float | None) -> None:
         """Take no more runs; with ``wait``, finish those that were taken, for at most ``timeout`` seconds.
@@ -187,21 +187,21 @@ class WorkerPool:
         if wait and not done:
             self._abort()
         elif not wait:
-            _left_to_themselves.update(self._staff.slots)
+            _detached_workers.update(self._workers.slots)
 
     def busy(self) -> list[Run]:
         """Return the runs that are being run."""
-        return [run for slot in self._staff.slots for run in list(slot.held.values())]
+        return [run for slot in self._workers.slots for run in list(slot.held.values())]
 
     def _slot_of(self, run: Run) -> _Slot | None:
-        for slot in self._staff.slots:
+        for slot in self._workers.slots:
             held = slot.held.get(run.id)
             if held is not None and held.fence == run.fence:
                 return slot
         return None
 
     def _abort(self) -> None:
-        aborted = [slot.worker.abort() for slot in self._staff.slots]
+        aborted = [slot.worker.abort() for slot in self._workers.slots]
         if any(aborted):
             self._join(ABORT_SECONDS)
 
@@ -218,7 +218,7 @@ class WorkerPool:
     def _others(self) -> list[threading.Thread]:
         """Return the threads at work other than the present one."""
         with self._staffing:  # so as not to look between the leaving of a worker and the start of its successor
-            threads = [slot.thread for slot in self._staff.slots]
+            threads = [slot.thread for slot in self._workers.slots]
         return [thread for thread in threads if thread is not threading.current_thread() and thread.is_alive()]
 
     def _empty_queue(self, reason: str) -> None:
@@ -236,18 +236,18 @@ class WorkerPool:
         if stop_seen:
             self._queue.put(None)
 
-    def _hire(self, in_place_of: _Slot | None = None) -> None:
+    def _spawn_worker(self, in_place_of: _Slot | None = None) -> None:
         """Start one more worker if runs wait for one, after the leaving of a worker that was given up."""
         with self._staffing:
             if in_place_of is not None:
                 # How long its run would have taken is unknown; the average so far leaves the average as it is.
-                self._staff = self._staff.without(in_place_of, self._pace.average_seconds)
+                self._workers = self._workers.without(in_place_of, self._pace.average_seconds)
             problem = self._start_worker() if self._is_short_of_workers() else ""
-        if problem and not self._staff.slots:
+        if problem and not self._workers.slots:
             self._empty_queue(f"no worker thread could be started: {problem}")
 
     def _is_short_of_workers(self) -> bool:
-        workers = len(self._staff.slots)
+        workers = len(self._workers.slots)
         return workers < self._size and self.live() > workers
 
     def _start_worker(self) -> str:
@@ -255,12 +255,12 @@ class WorkerPool:
         slot = _Slot(self._new_worker())
         name = f"{self._thread_name}_{self._hired}"
         slot.thread = threading.Thread(target=self._work, args=(slot,), name=name, daemon=True)
-        staff = self._staff
-        self._staff = staff._replace(slots=(*staff.slots, slot))  # first: a signal may interrupt us in between
+        staff = self._workers
+        self._workers = staff._replace(slots=(*staff.slots, slot))  # first: a signal may interrupt us in between
         try:
             slot.thread.start()
         except RuntimeError as error:  # the system has no more threads to give, or the interpreter is ending
-            self._staff = staff
+            self._workers = staff
             return str(error) or "unknown"
         self._hired += 1
         return ""
@@ -342,11 +342,11 @@ class ThreadWorker:
 
 
 # Workers of pools that were closed without waiting. Their jobs go on, and the interpreter waits for them at its end.
-_left_to_themselves: WeakSet[_Slot] = WeakSet()
+_detached_workers: WeakSet[_Slot] = WeakSet()
 
 
 def _join_at_exit() -> None:
-    for slot in list(_left_to_themselves):
+    for slot in list(_detached_workers):
         while slot.thread.is_alive() and not slot.given_up:
             slot.thread.join(LOOK_SECONDS)
 

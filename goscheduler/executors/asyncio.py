@@ -16,11 +16,11 @@ from goscheduler.executors.base import UNKNOWN_ROOM, BaseExecutor, ExecutorHost,
 from goscheduler.executors.call import call_coroutine, cancelled, failed, snoozed
 from goscheduler.executors.context import (
     attempt_key,
+    clear_cancel,
     id_of_current_run,
     mark_given_up,
     tell_to_end,
     unmark_given_up,
-    untell,
 )
 from goscheduler.tasks import PassJob
 
@@ -102,7 +102,7 @@ class AsyncIOExecutor(BaseExecutor):
         with suppress(RuntimeError):  # closed in this very moment
             self._loop.call_soon_threadsafe(handed.cancel)
         if handed.ended:
-            untell(run.id)  # over by now, and may have been forgotten already
+            clear_cancel(run.id)  # over by now, and may have been forgotten already
         return True
 
     def give_up(self, run: Run) -> None:

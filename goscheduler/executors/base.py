@@ -23,12 +23,12 @@ from goscheduler.executors._log import log_start
 from goscheduler.executors.call import call, cancelled, execute, execute_coroutine, failed, judged, missed, snoozed
 from goscheduler.executors.context import (
     attempt_key,
+    cancel_reason,
+    clear_cancel,
     kept_back,
     mark_given_up,
     tell_to_end,
-    told_reason,
     unmark_given_up,
-    untell,
 )
 from goscheduler.logs import guarded_logger
 from goscheduler.runs.model import Outcome, OutcomeKind, Run, Source
@@ -151,7 +151,7 @@ class BaseExecutor:
             for each in seen:
                 tell_to_end(each.id, reason)
             if not self._seen_by_job(run):
-                untell(run.id)  # over by now, and may have been forgotten already
+                clear_cancel(run.id)  # over by now, and may have been forgotten already
         return bool(seen)
 
     def give_up(self, run: Run) -> None:
@@ -268,7 +268,7 @@ class BaseExecutor:
             return known
 
     def _forget(self, taken: _Taken) -> None:
-        untell(taken.stand_in.id)
+        clear_cancel(taken.stand_in.id)
         unmark_given_up(taken.stand_in)
         job_id = taken.run.job.id
         rest = [other for other in self._taken[job_id] if other is not taken]
@@ -378,7 +378,7 @@ def _event_of(run: Run, jobstore_alias: str | None, outcome: Outcome) -> JobExec
 def _not_started(run: Run) -> Outcome:
     """Return the outcome of a run that was taken and may not be started any more."""
     lost = kept_back(run)
-    return cancelled(told_reason(run.id) or NOT_STARTED) if lost is None else snoozed(lost)
+    return cancelled(cancel_reason(run.id) or NOT_STARTED) if lost is None else snoozed(lost)
 
 
 def _outcome_of(event: JobExecutionEvent) -> Outcome:

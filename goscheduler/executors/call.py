@@ -14,8 +14,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from goscheduler.executors.context import RunCancelled, enter_run, told_reason
-from goscheduler.runs.model import Outcome, OutcomeKind, Source, make
+from goscheduler.executors.context import RunCancelled, cancel_reason, enter_run
+from goscheduler.runs.model import Outcome, OutcomeKind, Source, unchecked_tuple
 from goscheduler.runs.retry import Snooze
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ async def call_coroutine(run: Run, clock: Clock) -> Outcome:
         if isinstance(result, Awaitable):
             result = await result
     except CancelledError:
-        return cancelled(told_reason(run.id) or "the task was cancelled", started_at, clock.monotonic() - begun)
+        return cancelled(cancel_reason(run.id) or "the task was cancelled", started_at, clock.monotonic() - begun)
     except BaseException as error:
         return failed(error, started_at, clock.monotonic() - begun)
-    return make(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
+    return unchecked_tuple(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
 
 
 def missed(run: Run, clock: Clock) -> Outcome | None:
@@ -94,7 +94,7 @@ def _call(run: Run, started_at: datetime, clock: Clock) -> Outcome:
             result = _run_to_end(result)
     except BaseException as error:
         return failed(error, started_at, clock.monotonic() - begun)
-    return make(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
+    return unchecked_tuple(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
 
 
 def _run_to_end(coroutine: Coroutine[Any, Any, object]) -> object:

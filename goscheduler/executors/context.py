@@ -203,12 +203,12 @@ def tell_to_end(run_id: str, reason: str) -> None:
     _told.setdefault(run_id, reason)
 
 
-def told_reason(run_id: str) -> str | None:
+def cancel_reason(run_id: str) -> str | None:
     """Return why a run was told to end, or None if it was not."""
     return _told.get(run_id)
 
 
-def untell(run_id: str) -> None:
+def clear_cancel(run_id: str) -> None:
     """Take back that a run is to end; it was over already."""
     _told.pop(run_id, None)
 

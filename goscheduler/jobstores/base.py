@@ -42,12 +42,12 @@ from goscheduler.errors import ConflictingIdError, JobLookupError, StoreUnavaila
 from goscheduler.jobstores._local.firing import LocalFiring
 from goscheduler.jobstores._local.retention import note_whether_finished, prune
 from goscheduler.jobstores._local.runs import LocalRuns
-from goscheduler.jobstores.types import Claimed, Fired, FireRequest, PutBack, SettledInPart, Suspended
+from goscheduler.jobstores.types import Claimed, Fired, FireRequest, PartlySettled, Requeued, Suspended
 from goscheduler.logs import guarded_logger
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
+    from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
     from goscheduler.runs.records import HistoryQuery, Record, Retention
 
 __all__ = [
@@ -57,8 +57,8 @@ __all__ = [
     "FireRequest",
     "Fired",
     "JobLookupError",
-    "PutBack",
-    "SettledInPart",
+    "PartlySettled",
+    "Requeued",
     "Suspended",
     "TransientJobError",
 ]
@@ -191,7 +191,7 @@ class BaseJobStore(ABC):
     def claim_runs(self, request: FireRequest) -> Claimed:
         """Claim pending runs that are due, those of the lowest rank first, as many as there is room for."""
         runs, next_due, more = self._runs.claim(request)
-        return Claimed(runs, next_due, more, self._runs.to_end(request.owner))
+        return Claimed(runs, next_due, more, self._runs.to_cancel(request.owner))
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         """Write how runs ended, and return the ends that are refused because the run was handed out again since."""
@@ -220,25 +220,25 @@ class BaseJobStore(ABC):
         return self._runs.pending(job_id)
 
     def cancel_run(
-        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
         """End a pending run as ``end``, a pure function, says; of a live one, tell its owner by ``claim_runs``.
 
         Return the run as it was found, or None if there is none by this id. Of two reasons for the same live run the
-        later one stays, unless it ``yields``: then an earlier one does.
+        later one stays, unless it ``keep_existing_reason``: then an earlier one does.
         """
-        return self._runs.end_early(run_id, reason, end, yields)
+        return self._runs.end_early(run_id, reason, end, keep_existing_reason)
 
-    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+    def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         """Return run id → reason, of the live runs of a job that their owners are to end."""
-        return self._runs.asked_to_end(job_id)
+        return self._runs.cancel_requests(job_id)
 
-    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+    def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
         """Forget that runs are to end, given by run id → reason: those that ``owner`` has, if that is still the reason.
 
         Return the ids of these.
         """
-        return self._runs.take_back_ends(owner, wishes)
+        return self._runs.withdraw_cancel_requests(owner, requests)
 
     def history(self, query: HistoryQuery) -> list[Record]:
         """Return what is kept of finished attempts and asked for, newest first: descending by their positions."""
@@ -277,20 +277,20 @@ class BaseJobStore(ABC):
         """
         return self._runs.recover(now, decide)
 
-    def put_back_strays(self, limit: int) -> PutBack:
+    def requeue_orphans(self, limit: int) -> Requeued:
         """Look at about ``limit`` jobs and runs, and put back in line those that nobody would find any more.
 
         Each call goes on where the last one has stopped. Nothing to do for a store in which a job and its time, a run
         and its owner are one thing. One that keeps lists of them beside finds what is in none; one in which a run and
         the limit it waits for are changed one after the other finds those that wait for nothing.
         """
-        return PutBack()
+        return Requeued()
 
     def suspensions(self) -> Mapping[str, str]:
         """Return job id → reason for every suspended job."""
         return dict(self._runs.suspended)
 
-    def life_of(self, job: Job) -> JobLife:
+    def stats_of(self, job: Job) -> JobStats:
         """Return what a job of this store has lived through."""
         noted, life = self._runs.lives.get(job.id), job.life
         return life if noted is None else noted._replace(paused_by=life.paused_by, finished_at=life.finished_at)
@@ -318,11 +318,11 @@ class BaseJobStore(ABC):
         """Return after how many seconds another look is worth while although nothing is due: others may have come."""
         return math.inf
 
-    def may_have_forgotten(self) -> bool:
+    def detected_failover(self) -> bool:
         """Tell, once, whether what was confirmed may have been lost since the last time: another server answers."""
         return False
 
-    def forget_live_runs(self) -> None:
+    def after_fork_in_child(self) -> None:
         """Let go of runs that belong to an earlier start of the scheduler, or to the parent of a forked child."""
         self.__dict__["_local_runs"] = self._runs.without_owners()
 

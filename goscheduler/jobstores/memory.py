@@ -14,16 +14,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
-from goscheduler.jobstores._local.queue import Entry, Lane
+from goscheduler.jobstores._local.queue import DispatchQueue, Entry
 from goscheduler.jobstores._local.retention import note_whether_finished
 from goscheduler.jobstores._local.runs import HISTORY_KEPT, LocalRuns
 from goscheduler.jobstores.base import BaseJobStore, Fired, FireRequest, Suspended
 from goscheduler.runs.plan import rank_of
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Attempt, JobLife, Run
+    from goscheduler.runs.model import Attempt, JobStats, Run
     from goscheduler.runs.records import Retention
 
 _Entry = Entry["Job"]
@@ -42,7 +42,7 @@ class MemoryJobStore(BaseJobStore):
         self._local_runs = LocalRuns(self._history_kept, self.lookup_job)
         self._lock = threading.RLock()
         self._entries: dict[str, _Entry] = {}
-        self._lanes: dict[str, Lane[Job]] = {}
+        self._queues: dict[str, DispatchQueue[Job]] = {}
         self._stale = 0
         self._order = itertools.count()
 
@@ -55,7 +55,7 @@ class MemoryJobStore(BaseJobStore):
         return None if entry is None else entry[2]
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
-        limit = instant(now)
+        limit = to_micros(now)
         with self._lock:
             due = [entry for entry in self._entries.values() if _NOT_SCHEDULED < entry[0] <= limit]
         return [entry[2] for entry in sorted(due)]
@@ -108,7 +108,7 @@ class MemoryJobStore(BaseJobStore):
     def remove_all_jobs(self) -> None:
         with self._lock:
             self._entries.clear()
-            self._lanes.clear()
+            self._queues.clear()
             self._stale = 0
 
     def fire_due(self, request: FireRequest) -> Fired:
@@ -119,7 +119,7 @@ class MemoryJobStore(BaseJobStore):
         with self._lock:
             return super().prune_finished_jobs(retention, now, limit)
 
-    def forget_live_runs(self) -> None:
+    def after_fork_in_child(self) -> None:
         self._lock = threading.RLock()  # the parent of a fork may have held the old one
         self._local_runs = self._local_runs.without_owners()
 
@@ -145,14 +145,14 @@ class MemoryJobStore(BaseJobStore):
         if job.next_run_time is None or job.suspended is not None:
             self._entries[job.id] = (_NOT_SCHEDULED, next(self._order), job, 0)
             return
-        due = instant(job.next_run_time)
+        due = to_micros(job.next_run_time)
         entry = (due, next(self._order), job, rank_of(job, due))
         self._entries[job.id] = entry
         executor = job.executor
-        lane = self._lanes.get(executor)
-        if lane is None:
-            lane = self._lanes[executor] = Lane()
-        lane.push(entry)
+        queue = self._queues.get(executor)
+        if queue is None:
+            queue = self._queues[executor] = DispatchQueue()
+        queue.push(entry)
 
     def _unschedule(self, job_id: str) -> Job:
         entry = self._entries.pop(job_id, None)
@@ -164,25 +164,25 @@ class MemoryJobStore(BaseJobStore):
     def _count_stale(self, entry: _Entry) -> None:
         if entry[0] != _NOT_SCHEDULED:
             self._stale += 1
-            if self._stale > 64 and self._stale * 2 > sum(map(len, self._lanes.values())):
+            if self._stale > 64 and self._stale * 2 > sum(map(len, self._queues.values())):
                 self._drop_stale_entries()
 
     def _drop_stale_entries(self) -> None:
-        for lane in self._lanes.values():
-            lane.keep([entry for entry in lane.entries() if self._entries.get(entry[2].id) is entry])
+        for queue in self._queues.values():
+            queue.keep([entry for entry in queue.entries() if self._entries.get(entry[2].id) is entry])
         self._stale = 0
 
-    def _upcoming(self, lane: Lane[Job]) -> _Entry | None:
+    def _upcoming(self, queue: DispatchQueue[Job]) -> _Entry | None:
         """Return the next entry of a lane that is not stale, dropping those that are."""
-        while (entry := lane.upcoming()) is not None:
+        while (entry := queue.upcoming()) is not None:
             if self._entries.get(entry[2].id) is entry:
                 return entry
-            lane.drop_upcoming()
+            queue.drop_upcoming()
             self._stale -= 1
         return None
 
 
-def _merged(lived: JobLife, edited: JobLife) -> JobLife:
+def _merged(lived: JobStats, edited: JobStats) -> JobStats:
     return lived._replace(paused_by=edited.paused_by, finished_at=edited.finished_at)
 
 
@@ -203,29 +203,29 @@ class _Firing:
         self._more = False
 
     def fire(self) -> Fired:
-        for executor, lane in list(self._store._lanes.items()):
+        for executor, queue in list(self._store._queues.items()):
             # An executor that nobody has takes nothing; planning its jobs suspends them. Another process may have it.
-            without = 0 if self._store.shared else len(lane)
-            self._fire_lane(lane, self._request.room.get(executor, without))
+            without = 0 if self._store.shared else len(queue)
+            self._fire_lane(queue, self._request.room.get(executor, without))
         self._runs.fired(self._started, self._waiting, self._records)
         next_due = min(self._heads)[2].next_run_time if self._heads else None
         return Fired(self._started, self._records, self._finished, self._suspended, next_due, self._more)
 
-    def _fire_lane(self, lane: Lane[Job], room: int) -> None:
+    def _fire_lane(self, queue: DispatchQueue[Job], room: int) -> None:
         store, entries, runs = self._store, self._store._entries, self._runs
         plan, now = self._request.plan, self._request.now
-        limit = instant(now)
+        limit = to_micros(now)
         unchanged: list[Job] = []
-        while (entry := lane.pop(limit)) is not None:
+        while (entry := queue.pop(limit)) is not None:
             job = entry[2]
             if entries.get(job.id) is not entry:
                 store._stale -= 1
                 continue
             if room <= 0:
-                lane.push(entry)
+                queue.push(entry)
                 self._more = True
                 return
-            start, wait, records, following, suspended, displace, keep = plan(job, runs.standing(job.id), now)
+            start, wait, records, following, suspended, cancel_live, keep = plan(job, runs.concurrency(job.id), now)
             if suspended is not None:
                 self._suspend(job, suspended)
                 continue
@@ -236,15 +236,15 @@ class _Firing:
             else:
                 job.next_run_time = following
                 store._schedule(job)
-            if displace:
-                runs.displace(job.id)
+            if cancel_live:
+                runs.cancel_live(job.id)
             room -= len(start)
             self._started += start
             self._waiting += wait
             self._records += records
         for job in unchanged:  # not before, or the lane would give them again
             store._schedule(job)
-        head = store._upcoming(lane)
+        head = store._upcoming(queue)
         if head is not None:
             self._heads.append(head)
 

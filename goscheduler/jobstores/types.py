@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.model import Attempt, Run, Settlement
-    from goscheduler.runs.plan import FiringPlan, Refusal, Standing
+    from goscheduler.runs.plan import ConcurrencyState, FiringPlan, Refusal
 
 
 class FireRequest(NamedTuple):
@@ -23,10 +23,10 @@ class FireRequest(NamedTuple):
     """Executor alias → how many runs it can take. Jobs of an executor without room are left alone. So are, in a shared
     store, those of an executor that is not named here: another process may have it. Who cannot serve all of them
     serves those that are named first."""
-    plan: Callable[[Job, Standing, datetime], FiringPlan]
-    """``plan(job, standing, now)`` says what to write for a due job; ``now`` by the store's clock."""
-    admit: Callable[[Run, Standing, datetime], Refusal | None]
-    """``admit(run, standing, now)`` says what a pending run has to wait for, or None if it may start."""
+    plan: Callable[[Job, ConcurrencyState, datetime], FiringPlan]
+    """``plan(job, concurrency, now)`` says what to write for a due job; ``now`` by the store's clock."""
+    admit: Callable[[Run, ConcurrencyState, datetime], Refusal | None]
+    """``admit(run, concurrency, now)`` says what a pending run has to wait for, or None if it may start."""
     tasks: Sequence[str] = ()
     """Names of the tasks that are known here. In a shared store, jobs of other tasks are left to other processes."""
 
@@ -71,13 +71,13 @@ class Claimed(NamedTuple):
     """When the next pending run comes due."""
     more: bool = False
     """Whether due runs were left because an executor has no room or they have to wait for others to end."""
-    to_end: Sequence[tuple[Run, str]] = ()
+    to_cancel: Sequence[tuple[Run, str]] = ()
     """Live runs of this owner that are to be ended, and why; the same ones each time until they have ended."""
     error: Exception | None = None
     """What stopped the store halfway. What was claimed until then is in ``runs``."""
 
 
-class SettledInPart(Exception):
+class PartlySettled(Exception):
     """``settle`` has written some ends. The rest waits for other processes, which hold rows that it needs."""
 
     def __init__(self, refused: Sequence[Settlement], left: Sequence[Settlement]) -> None:
@@ -88,8 +88,8 @@ class SettledInPart(Exception):
         """The ends that were not written, and that the caller writes again in a moment."""
 
 
-class PutBack(NamedTuple):
-    """What ``put_back_strays`` has written."""
+class Requeued(NamedTuple):
+    """What ``requeue_orphans`` has written."""
 
     ids: Sequence[str] = ()
     """Of the jobs and runs that nobody would have found any more."""

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.locks.base import LockBackend
-from goscheduler.times import SECOND, instant
+from goscheduler.times import SECOND, to_micros
 
 
 class _Row(NamedTuple):
@@ -38,7 +38,7 @@ class MemoryLocks(LockBackend):
             elif row.expires > now:
                 return None
             else:
-                fence = max(row.fence + 1, instant(self.clock.now()))
+                fence = max(row.fence + 1, to_micros(self.clock.now()))
             self._rows[name] = _Row(token, fence, now + ttl)
             return fence
 
@@ -61,7 +61,7 @@ class MemoryLocks(LockBackend):
             return True
 
     def sweep(self, within: float) -> None:
-        ended, fenced = self.clock.monotonic() - self.kept, instant(self.clock.now()) - self.kept * SECOND
+        ended, fenced = self.clock.monotonic() - self.kept, to_micros(self.clock.now()) - self.kept * SECOND
         with self._freed:
             for name, row in list(self._rows.items()):
                 if (not row.expires or row.expires < ended) and row.fence < fenced:

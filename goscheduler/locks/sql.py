@@ -50,7 +50,7 @@ from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.dialects.by_url import dialect_of
 from goscheduler.jobstores.sqlalchemy.tables import check_table_name
 from goscheduler.locks.base import LONGEST_KEY, LockBackend, key_of
-from goscheduler.times import SECOND, instant
+from goscheduler.times import SECOND, to_micros
 
 DEFAULT_TABLE = "goscheduler_locks"
 #: How many old rows are removed at once.
@@ -129,7 +129,7 @@ class SQLLocks(LockBackend):
         return self._timed({"key": key_of(name), "given_token": token, "ttl": round(ttl * SECOND)})
 
     def _timed(self, values: dict[str, Any]) -> dict[str, Any]:
-        return values if self._dialect.now is not None else {**values, "now": instant(self.clock.now())}
+        return values if self._dialect.now is not None else {**values, "now": to_micros(self.clock.now())}
 
     @property
     def server(self) -> Hashable:

@@ -16,7 +16,7 @@ from goscheduler.errors import JobLookupError, MessageNotFound, RunLookupError
 from goscheduler.runs.model import OutcomeKind
 
 if TYPE_CHECKING:
-    from goscheduler.messages._shelf import Shelf
+    from goscheduler.messages._shelf import MessageRepository
     from goscheduler.runs.records import Record
     from goscheduler.schedulers.base import BaseScheduler
 
@@ -29,7 +29,9 @@ LONGEST_PAUSE = 0.1
 REASON = "its message was cancelled"
 
 
-def cancel_message(scheduler: BaseScheduler, shelf: Shelf, jobstore: str, message_id: str, timeout: float) -> bool:
+def cancel_message(
+    scheduler: BaseScheduler, shelf: MessageRepository, jobstore: str, message_id: str, timeout: float
+) -> bool:
     """Return whether the message is not delivered any more; see ``MessageScheduler.cancel``."""
     if shelf.find(message_id) is None:
         raise MessageNotFound(message_id)  # also for a job of the same scheduler that is no message
@@ -82,7 +84,7 @@ def _remove(scheduler: BaseScheduler, jobstore: str, message_id: str) -> bool:
     return True
 
 
-def _discard_letters(scheduler: BaseScheduler, shelf: Shelf, message_id: str) -> int:
+def _discard_letters(scheduler: BaseScheduler, shelf: MessageRepository, message_id: str) -> int:
     count = 0
     for letter in shelf.letters(message_id):
         try:

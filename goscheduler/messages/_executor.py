@@ -137,12 +137,12 @@ class DeliveryExecutor(BaseExecutor):
             self._changed.notify()
         elif len(self._threads) >= self._size:
             return ""
-        elif problem := self._hire():
+        elif problem := self._spawn_worker():
             return problem
         self._coming += 1
         return ""
 
-    def _hire(self) -> str:
+    def _spawn_worker(self) -> str:
         name = f"goscheduler-{self._alias}_{self._hired}"
         thread = threading.Thread(target=self._work, name=name, daemon=True)
         try:

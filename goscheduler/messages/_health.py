@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.errors import SchedulerNotRunningError, described
 from goscheduler.messages.views import Health, HealthStatus
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
-    from goscheduler.messages._shelf import Shelf
+    from goscheduler.messages._shelf import MessageRepository
     from goscheduler.schedulers.base import BaseScheduler
     from goscheduler.transports.base import Transport
 
@@ -42,7 +42,7 @@ def judge(found: Findings, stuck_after: float) -> tuple[HealthStatus, str]:
 
 
 def check_health(
-    scheduler: BaseScheduler, shelf: Shelf, transport: Transport | None, stuck_after: float, count: bool,
+    scheduler: BaseScheduler, shelf: MessageRepository, transport: Transport | None, stuck_after: float, count: bool,
     details: dict[str, Any],
 ) -> Health:  # fmt: skip
     """Look at store and transport, and return what was found."""
@@ -53,7 +53,7 @@ def check_health(
         next_due = _first_answer(scheduler, shelf)
         latency = clock.monotonic() - begin
         overdue = 0.0 if next_due is None else max(0.0, (checked_at - next_due).total_seconds())
-        stuck = shelf.count_stuck(instant(checked_at - timedelta(seconds=stuck_after)))
+        stuck = shelf.count_stuck(to_micros(checked_at - timedelta(seconds=stuck_after)))
         found = Findings("", shelf.count() if count else None, stuck, overdue, trouble)
     except Exception as problem:  # it may go away between two questions
         latency = clock.monotonic() - begin
@@ -63,7 +63,7 @@ def check_health(
     return Health(status, latency, found.pending, found.stuck, details, checked_at, message)
 
 
-def _first_answer(scheduler: BaseScheduler, shelf: Shelf) -> datetime | None:
+def _first_answer(scheduler: BaseScheduler, shelf: MessageRepository) -> datetime | None:
     """Return when the store has something due next; a scheduler that was not started has none to ask."""
     if not scheduler.running:
         raise SchedulerNotRunningError

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from goscheduler.errors import InvalidArgument, NeverFires
 from goscheduler.messages.message import Recurrence
-from goscheduler.times import SECOND, UTC, convert_to_datetime, datetime_repr, duration, from_instant, instant
+from goscheduler.times import SECOND, UTC, convert_to_datetime, datetime_repr, from_micros, micros_of, to_micros
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.cron import CronTrigger
 from goscheduler.triggers.date import DateTrigger
@@ -34,7 +34,7 @@ def trigger_of(recurrence: Recurrence | None, first: datetime, zone: tzinfo) -> 
         return DateTrigger(first)
     zone = recurrence.timezone if isinstance(recurrence.timezone, tzinfo) else zone
     until = convert_to_datetime(recurrence.until, zone, "until")
-    if until is not None and instant(until) < instant(first):
+    if until is not None and to_micros(until) < to_micros(first):
         raise InvalidArgument(
             f"until ({datetime_repr(until)}) is before the first delivery ({datetime_repr(first)})",
             field="until",
@@ -50,8 +50,8 @@ def _every(
     interval: timedelta, most: int | None, first: datetime, until: datetime | None, zone: tzinfo
 ) -> IntervalTrigger:
     try:
-        last = instant(first) + ((most or 1) - 1) * duration(interval)
-        end = until if most is None else _earlier(until, from_instant(last, zone))
+        last = to_micros(first) + ((most or 1) - 1) * micros_of(interval)
+        end = until if most is None else _earlier(until, from_micros(last, zone))
     except OverflowError:
         end = until  # the calendar ends before
     return IntervalTrigger(seconds=interval.total_seconds(), start_date=first, end_date=end, timezone=zone)
@@ -81,27 +81,27 @@ def _time_number(number: int, trigger: CronTrigger, first: datetime) -> datetime
 
 def _leap(number: int, trigger: CronTrigger, first: datetime) -> datetime | None:
     """Find the moment by leaps that grow until one is too far, and then shrink."""
-    left, at, leap, grows = number - 1, instant(first), _DAY, True
-    horizon = min(at + HORIZON, instant(_LATEST))
+    left, at, leap, grows = number - 1, to_micros(first), _DAY, True
+    horizon = min(at + HORIZON, to_micros(_LATEST))
     while left and at + leap <= horizon:
-        here, there = (from_instant(moment, trigger.timezone) for moment in (at, at + leap))
+        here, there = (from_micros(moment, trigger.timezone) for moment in (at, at + leap))
         passed = trigger.backlog(here, there).count - 1
         grows = grows and passed <= left
         if passed <= left:
             left, at = left - passed, at + leap
         leap = 2 * leap if grows else max(SECOND, leap // 2)
-    return None if left else from_instant(at, trigger.timezone)
+    return None if left else from_micros(at, trigger.timezone)
 
 
 def _earlier(one: datetime | None, other: datetime) -> datetime:
-    return other if one is None else min(one, other, key=instant)
+    return other if one is None else min(one, other, key=to_micros)
 
 
 def occurrence_of(trigger: BaseTrigger, moment: datetime) -> int:
     """Return which time of its recurrence a moment is, counted from 1."""
     if isinstance(trigger, IntervalTrigger):
-        return 1 + max(0, (instant(moment) - instant(trigger.start_date)) // duration(trigger.interval))
+        return 1 + max(0, (to_micros(moment) - to_micros(trigger.start_date)) // micros_of(trigger.interval))
     if not isinstance(trigger, CronTrigger) or trigger.start_date is None:
         return 1
     first = trigger.get_next_fire_time(None, trigger.start_date)
-    return 1 if first is None or instant(moment) <= instant(first) else trigger.backlog(first, moment).count
+    return 1 if first is None or to_micros(moment) <= to_micros(first) else trigger.backlog(first, moment).count

@@ -16,7 +16,7 @@ from goscheduler.errors import MessageRejected, described
 from goscheduler.executors._failures import RemoteError
 from goscheduler.messages._recurrence import occurrence_of
 from goscheduler.messages.views import MessageFilter, MessageList, MessageState, ScheduledMessage
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 from goscheduler.transports.base import Delivery
 from goscheduler.triggers.date import DateTrigger
 
@@ -33,7 +33,7 @@ PAGE = 100
 TASK_PREFIX = "goscheduler."
 
 
-class Contents:
+class MessageBody:
     """What the arguments of a job say of its message."""
 
     __slots__ = ("content_type", "metadata", "payload")
@@ -44,7 +44,7 @@ class Contents:
         self.metadata = MappingProxyType(metadata)
 
     @classmethod
-    def of(cls, job: Job) -> Contents:
+    def of(cls, job: Job) -> MessageBody:
         """Return what a job holds.
 
         :raises MessageRejected: if that is no message
@@ -61,14 +61,14 @@ def delivery_of(run: Run) -> Delivery:
 
     :raises MessageRejected: if the run is of no message
     """
-    job, contents = run.job, Contents.of(run.job)
+    job, contents = run.job, MessageBody.of(run.job)
     return Delivery(
         job.id, job.name, contents.payload, contents.content_type, run.scheduled_at, contents.metadata, run.attempt,
         occurrence_of(job.trigger, run.scheduled_at),
     )  # fmt: skip
 
 
-class Shelf:
+class MessageRepository:
     """The messages of one front in one store."""
 
     def __init__(self, scheduler: BaseScheduler, jobstore: str, task: str, tag: str) -> None:
@@ -138,7 +138,7 @@ class Shelf:
 
     def count_stuck(self, limit: int) -> int:
         """Return how many messages processes have that were due before a moment."""
-        return sum(instant(run.due_at) < limit for run in self._ours(self.store.live_runs()))
+        return sum(to_micros(run.due_at) < limit for run in self._ours(self.store.live_runs()))
 
     def _runs(self, message_id: str | None = None) -> Iterator[Run]:
         if self._scheduler.running:
@@ -150,7 +150,7 @@ class Shelf:
 
     def _is_ours(self, job: Job) -> bool:
         """Tell whether a job is a message; somebody may have made another one of the same task by hand."""
-        return job.task == self._task and len(job.args) == len(Contents.__slots__)
+        return job.task == self._task and len(job.args) == len(MessageBody.__slots__)
 
     def _last_error(self, run: Run) -> str | None:
         if run.attempt == 1:
@@ -166,7 +166,7 @@ class Shelf:
 
 def _order(message: ScheduledMessage) -> tuple[bool, int, str]:
     due = message.scheduled_at
-    return due is None, 0 if due is None else instant(due), message.id
+    return due is None, 0 if due is None else to_micros(due), message.id
 
 
 def _waiting(job: Job) -> ScheduledMessage:
@@ -181,7 +181,7 @@ def as_dead(letter: DeadLetter) -> ScheduledMessage:
 
 
 def _view(job: Job, due: datetime | None, state: MessageState, attempts: int, error: str | None) -> ScheduledMessage:
-    contents = Contents.of(job)
+    contents = MessageBody.of(job)
     recurring = not isinstance(job.trigger, DateTrigger)
     return ScheduledMessage(
         job.id, job.name, contents.payload, contents.content_type, contents.metadata, due, state, attempts, error,

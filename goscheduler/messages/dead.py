@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from goscheduler.errors import RunLookupError, shown
 from goscheduler.events import EventCode, SchedulerEvent
 from goscheduler.logs import GuardedLogger
-from goscheduler.messages._shelf import Shelf, as_dead
+from goscheduler.messages._shelf import MessageRepository, as_dead
 from goscheduler.messages.views import ScheduledMessage
 
 if TYPE_CHECKING:
@@ -68,10 +68,12 @@ def offering_to(queue: DeadLetterQueue | DeadLetterStore) -> Callable[[Scheduled
     return store
 
 
-class Undertaker:
+class DeadLetterForwarder:
     """Hands the dead letters of one front to a queue, on a thread of its own."""
 
-    def __init__(self, scheduler: BaseScheduler, shelf: Shelf, queue: DeadLetterQueue | DeadLetterStore) -> None:
+    def __init__(
+        self, scheduler: BaseScheduler, shelf: MessageRepository, queue: DeadLetterQueue | DeadLetterStore
+    ) -> None:
         self._scheduler = scheduler
         self._shelf = shelf
         self._offer = offering_to(queue)

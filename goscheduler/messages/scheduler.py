@@ -43,8 +43,8 @@ from goscheduler.messages._settings import (
     refuse_settings,
     retry_of,
 )
-from goscheduler.messages._shelf import TASK_PREFIX, Shelf, delivery_of
-from goscheduler.messages.dead import DeadLetterQueue, DeadLetterStore, Undertaker
+from goscheduler.messages._shelf import TASK_PREFIX, MessageRepository, delivery_of
+from goscheduler.messages.dead import DeadLetterForwarder, DeadLetterQueue, DeadLetterStore
 from goscheduler.messages.message import Message, Recurrence, check_size
 from goscheduler.messages.views import Health, MessageFilter, MessageList, ScheduledMessage
 from goscheduler.options import check_name_of
@@ -121,8 +121,8 @@ class MessageScheduler:
         if self._owns_scheduler:
             scheduler.add_executor(self._executor, self._name)
         scheduler.register(self._task, self._deliver_current)
-        self._shelf = Shelf(scheduler, jobstore, self._task, self._name)
-        self._undertaker = None if dead_letters is None else Undertaker(scheduler, self._shelf, dead_letters)
+        self._shelf = MessageRepository(scheduler, jobstore, self._task, self._name)
+        self._undertaker = None if dead_letters is None else DeadLetterForwarder(scheduler, self._shelf, dead_letters)
         self._delivering = False
         self._lock = threading.RLock()
         """Guards start and stop."""

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from goscheduler.errors import InvalidArgument, shown
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 
 class MessageState(str, Enum):
@@ -95,8 +95,8 @@ class MessageFilter:
         due = message.scheduled_at
         return (
             (self.event_name is None or message.event_name == self.event_name)
-            and (self.after is None or (due is not None and instant(due) >= instant(self.after)))
-            and (self.before is None or (due is not None and instant(due) < instant(self.before)))
+            and (self.after is None or (due is not None and to_micros(due) >= to_micros(self.after)))
+            and (self.before is None or (due is not None and to_micros(due) < to_micros(self.before)))
             and message.state in self.states
             and all(message.metadata.get(name) == value for name, value in self.metadata.items())
         )

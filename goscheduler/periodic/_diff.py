@@ -35,7 +35,7 @@ def disabled_by(registry: str) -> str:
     return f"the schedule registry {registry!r}, where it is disabled"
 
 
-class Wanted(NamedTuple):
+class DesiredJob(NamedTuple):
     """A schedule as the job that it is to be."""
 
     job: Job
@@ -81,14 +81,14 @@ _GROUPS = ("added", "changed", "unchanged", "removed", "orphaned", "pending")
 _ALWAYS_COUNTED = _GROUPS[:4]
 
 
-def compare(wanted: Mapping[str, Wanted], found: Sequence[Job], registry: str, prune: bool) -> SyncPlan:
+def compare(wanted: Mapping[str, DesiredJob], found: Sequence[Job], registry: str, prune: bool) -> SyncPlan:
     """Return what makes the jobs of a store those that are wanted.
 
     :raises ScheduleConflict: if a wanted id belongs to a job that this registry does not own
     """
     existing = {job.id: job for job in found}
-    added = {one: wish.job.trigger.explain() for one, wish in wanted.items() if one not in existing}
-    changes = {one: differences(existing[one], wish) for one, wish in wanted.items() if one in existing}
+    added = {one: desired.job.trigger.explain() for one, desired in wanted.items() if one not in existing}
+    changes = {one: differences(existing[one], desired) for one, desired in wanted.items() if one in existing}
     changed = {one: ", ".join(texts) for one, texts in changes.items() if texts}
     left = tuple(job.id for job in found if mark_of(registry) in job.tags and job.id not in wanted)
     return SyncPlan(
@@ -101,13 +101,13 @@ def compare(wanted: Mapping[str, Wanted], found: Sequence[Job], registry: str, p
     )
 
 
-def differences(existing: Job, wish: Wanted) -> list[str]:
+def differences(existing: Job, desired: DesiredJob) -> list[str]:
     """Return in which way a job is not what is wanted, in words but for the values of payloads, which may be secret.
 
     :raises ScheduleConflict: if the registry does not own the job
     """
-    require_owned(existing, wish.registry)
-    job = wish.job
+    require_owned(existing, desired.registry)
+    job = desired.job
     texts = []
     if not existing.trigger.same_schedule_as(job.trigger):
         texts.append(f"cron: {existing.trigger.explain()} → {job.trigger.explain()}")
@@ -118,8 +118,8 @@ def differences(existing: Job, wish: Wanted) -> list[str]:
     if existing.name != job.name:
         texts.append("name")
     texts += [name for name in OPTION_NAMES if getattr(existing.options, name) != getattr(job.options, name)]
-    if wish.enabled is not _is_enabled(existing, wish):
-        texts.append(f"enabled: {not wish.enabled} → {wish.enabled}")
+    if desired.enabled is not _is_enabled(existing, desired):
+        texts.append(f"enabled: {not desired.enabled} → {desired.enabled}")
     return texts
 
 
@@ -130,33 +130,37 @@ def require_owned(job: Job, registry: str) -> None:
         raise ScheduleConflict(job.id, f"the schedule registry {others[0]!r}" if others else "hand")
 
 
-def rewritten(existing: Job, wish: Wanted, first_time: datetime) -> Job:
+def rewritten(existing: Job, desired: DesiredJob, first_time: datetime) -> Job:
     """Return what becomes of a job that is not as wanted: all that it has lived through stays.
 
     Its next run stays too unless the trigger is another one, or the job was disabled; then it is ``first_time``.
     """
-    require_owned(existing, wish.registry)
-    edited = wish.job._edited()
+    require_owned(existing, desired.registry)
+    edited = desired.job._edited()
     edited._jobstore_alias, edited.life = existing._jobstore_alias, existing.life
     same = existing.trigger.same_schedule_as(edited.trigger)
     edited.trigger = existing.trigger if same else edited.trigger
     edited.next_run_time = existing.next_run_time
-    if not wish.enabled and existing.next_run_time is not None:
+    if not desired.enabled and existing.next_run_time is not None:
         edited.next_run_time = None
-        edited.life = existing.life._replace(paused_by=disabled_by(wish.registry))
-    elif wish.enabled and not _is_paused_by_others(existing, wish) and (existing.next_run_time is None or not same):
+        edited.life = existing.life._replace(paused_by=disabled_by(desired.registry))
+    elif (
+        desired.enabled
+        and not _is_paused_by_others(existing, desired)
+        and (existing.next_run_time is None or not same)
+    ):
         edited.next_run_time = first_time
         edited.life = existing.life._replace(paused_by=None, finished_at=None)
     return edited
 
 
-def _is_enabled(job: Job, wish: Wanted) -> bool:
+def _is_enabled(job: Job, desired: DesiredJob) -> bool:
     """Tell whether a job counts as enabled; what somebody else has paused is left as it is in either case."""
-    return wish.enabled if _is_paused_by_others(job, wish) else job.next_run_time is not None
+    return desired.enabled if _is_paused_by_others(job, desired) else job.next_run_time is not None
 
 
-def _is_paused_by_others(job: Job, wish: Wanted) -> bool:
-    return job.next_run_time is None and job.life.paused_by != disabled_by(wish.registry)
+def _is_paused_by_others(job: Job, desired: DesiredJob) -> bool:
+    return job.next_run_time is None and job.life.paused_by != disabled_by(desired.registry)
 
 
 def _called(job: Job) -> str:

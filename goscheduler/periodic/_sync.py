@@ -23,11 +23,11 @@ from goscheduler.errors import (
 )
 from goscheduler.job import Job
 from goscheduler.options import filled_in
-from goscheduler.periodic._diff import DISPATCH, SyncPlan, Wanted, compare, disabled_by, mark_of, rewritten
+from goscheduler.periodic._diff import DISPATCH, DesiredJob, SyncPlan, compare, disabled_by, mark_of, rewritten
 from goscheduler.periodic._registry import ScheduleRegistry
 from goscheduler.periodic.dispatch import PERSISTENT, Dispatcher, check_dispatcher, dispatching_task, doubt_about
 from goscheduler.schedulers._bulk import add_several
-from goscheduler.schedulers._pending_jobs import Addition
+from goscheduler.schedulers._pending_jobs import AddRequest
 from goscheduler.tasks import register, task_or_reference
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def sync(
     if dry_run:
         return work.compare()
     work.register_tasks()
-    pending = tuple(work.wishes())  # what is wrong with a schedule is an error now, not at the start
+    pending = tuple(work.desired())  # what is wrong with a schedule is an error now, not at the start
     with scheduler._lock:  # a start takes it to look what waits, after it has let jobs into the stores
         if not scheduler._jobs.started:
             scheduler._at_start.append((jobstore, work.carry_out))
@@ -106,15 +106,15 @@ class _Sync:
 
     def compare(self) -> SyncPlan:
         """Return what is to be done."""
-        return self._compare(self.wishes())
+        return self._compare(self.desired())
 
     def carry_out(self) -> SyncPlan:
         """Do what is to be done, and return what was."""
         for _ in range(TRIES):
-            wishes = self.wishes()
-            plan = self._compare(wishes)
+            desired = self.desired()
+            plan = self._compare(desired)
             try:
-                self._apply(plan, wishes)
+                self._apply(plan, desired)
             except ScheduleConflict:
                 raise
             except (ConflictingIdError, JobLookupError) as error:
@@ -129,22 +129,22 @@ class _Sync:
             value=self._registry.name,
         )
 
-    def _compare(self, wishes: dict[str, Wanted]) -> SyncPlan:
+    def _compare(self, desired: dict[str, DesiredJob]) -> SyncPlan:
         store = self._scheduler._jobs._store(self._alias)
-        return compare(wishes, store.get_all_jobs(), self._registry.name, self._prune)
+        return compare(desired, store.get_all_jobs(), self._registry.name, self._prune)
 
-    def _apply(self, plan: SyncPlan, wishes: dict[str, Wanted]) -> None:
+    def _apply(self, plan: SyncPlan, desired: dict[str, DesiredJob]) -> None:
         self._note(plan)
         for one in plan.changed:
-            self._change(wishes[one])
+            self._change(desired[one])
             self._done["changed"].append(one)
-        additions = [self._addition(wishes[one]) for one in plan.added]
+        additions = [self._addition(desired[one]) for one in plan.added]
         # All or none is quick; but where others add the same, each would keep the others from adding anything.
         self._add([[one] for one in additions] if self._contested else [additions])
         for one in plan.removed:
             self._remove(one)
 
-    def _add(self, batches: Iterable[list[Addition]]) -> None:
+    def _add(self, batches: Iterable[list[AddRequest]]) -> None:
         """Add what can be added, and then raise what kept the rest from it."""
         clash: ConflictingIdError | None = None
         for batch in batches:
@@ -160,19 +160,19 @@ class _Sync:
         known = (*self._done["added"], *self._done["changed"])
         self._details.update({one: text for one, text in plan.details.items() if one not in known})
 
-    def _change(self, wish: Wanted) -> None:
-        first = self._first_time(wish.job)
-        self._scheduler._jobs._edit(wish.job.id, self._alias, lambda job: rewritten(job, wish, first))
+    def _change(self, desired: DesiredJob) -> None:
+        first = self._first_time(desired.job)
+        self._scheduler._jobs._edit(desired.job.id, self._alias, lambda job: rewritten(job, desired, first))
 
     def _first_time(self, job: Job) -> datetime:
         return self._scheduler._jobs._first_fire_time(job)
 
-    def _addition(self, wish: Wanted) -> Addition:
-        job = wish.job
-        if not wish.enabled:
+    def _addition(self, desired: DesiredJob) -> AddRequest:
+        job = desired.job
+        if not desired.enabled:
             job.next_run_time = None
-            job.life = job.life._replace(paused_by=disabled_by(wish.registry))
-        return Addition(job, self._alias, "error", time_given=not wish.enabled)
+            job.life = job.life._replace(paused_by=disabled_by(desired.registry))
+        return AddRequest(job, self._alias, "error", time_given=not desired.enabled)
 
     def _remove(self, one: str) -> None:
         try:
@@ -198,11 +198,11 @@ class _Sync:
         self._scheduler._logger.info('Schedules of the registry "%s": %s', self._registry.name, summary)
         return plan
 
-    def wishes(self) -> dict[str, Wanted]:
+    def desired(self) -> dict[str, DesiredJob]:
         """Return the jobs that the schedules are to be, by id."""
         return {schedule.id: self._wish(schedule) for schedule in self._registry.list()}
 
-    def _wish(self, schedule: Schedule) -> Wanted:
+    def _wish(self, schedule: Schedule) -> DesiredJob:
         scheduler = self._scheduler
         try:
             job = Job(scheduler, schedule.id, name=schedule.id, trigger=schedule.trigger(), args=(),
@@ -212,7 +212,7 @@ class _Sync:
                 f"schedule {shown(schedule.id)} cannot be made a job: {error}", field="registry", value=schedule.id
             ) from error
         job.options = filled_in(job.options, scheduler._jobs.defaults)
-        return Wanted(job, self._registry.name, schedule.enabled)
+        return DesiredJob(job, self._registry.name, schedule.enabled)
 
     def _call(self, schedule: Schedule) -> dict[str, Any]:
         payload = deepcopy(dict(schedule.payload))

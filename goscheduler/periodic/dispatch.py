@@ -26,7 +26,7 @@ from goscheduler.executors.context import current_run
 from goscheduler.periodic._schedule import NORMAL
 from goscheduler.runs.model import OutcomeKind, Source
 from goscheduler.runs.retry import Retry, exponential
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from dramatiq import Broker, Message
@@ -112,7 +112,7 @@ def call_off_older(scheduler: BaseScheduler, run: Run) -> None:
     """Call off the firings of a schedule that wait for another attempt and are older than ``run``."""
     store = scheduler._jobs._store(run.job._jobstore_alias or "default")
     for older in store.pending_runs(run.job.id):
-        if older.source in _ATTEMPTED and instant(older.scheduled_at) < instant(run.scheduled_at):
+        if older.source in _ATTEMPTED and to_micros(older.scheduled_at) < to_micros(run.scheduled_at):
             scheduler.cancel_run(older.id, STOOD_FOR)
 
 

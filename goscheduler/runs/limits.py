@@ -32,7 +32,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from goscheduler.errors import InvalidArgument, shown
-from goscheduler.times import EPOCH, SECOND, duration, instant, parse_duration
+from goscheduler.times import EPOCH, SECOND, micros_of, parse_duration, to_micros
 
 BUCKETS = 60
 SKEW = 60 * SECOND
@@ -140,7 +140,7 @@ def _parse_rate(value: Any) -> Rate:
         raise _no_rate(value) from None
     if not SHORTEST_WINDOW <= length <= LONGEST_WINDOW:
         raise _refused("rate", "over a window from 1 second to 31 days", value)
-    return Rate(int(count), duration(length), window)
+    return Rate(int(count), micros_of(length), window)
 
 
 def _no_rate(value: object) -> InvalidArgument:
@@ -210,7 +210,7 @@ class Ledger:
 
     def _instant(self, now: datetime) -> int:
         """Return ``now`` as an instant; kept, because a round asks about many runs at the same moment."""
-        self._at, self._now = instant(now), now
+        self._at, self._now = to_micros(now), now
         return self._at
 
     def take(self, limits: Sequence[Limit], now: datetime) -> None:

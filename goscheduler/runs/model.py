@@ -3,7 +3,7 @@
 A :class:`Run` is one firing on its way; an :class:`Outcome` says how an attempt at it ended; an :class:`Attempt` is
 both together, of which the history keeps a record. They are named tuples because one of each is made for every firing,
 and a named tuple is the cheapest immutable value that Python has. On the path of every firing they are made by
-:func:`make`, which takes all fields in order and costs a third of the constructor.
+:func:`unchecked_tuple`, which takes all fields in order and costs a third of the constructor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.records import Record
 
-make = tuple.__new__
+unchecked_tuple = tuple.__new__
 
 
 class RunState(str, Enum):
@@ -97,7 +97,7 @@ class JobState(str, Enum):
     """Is not in its store any more, and was to fire again."""
 
 
-class JobLife(NamedTuple):
+class JobStats(NamedTuple):
     """What a job has lived through."""
 
     run_count: int = 0
@@ -121,13 +121,13 @@ class JobLife(NamedTuple):
         return {**state, "last_outcome": None if self.last_outcome is None else self.last_outcome.value}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> JobLife:
+    def from_state(cls, state: Mapping[str, Any]) -> JobStats:
         """Return the life that :meth:`as_state` told of."""
         outcome = state["last_outcome"]
         return cls(**{**state, "last_outcome": None if outcome is None else OutcomeKind(outcome)})
 
 
-NEWBORN = JobLife()
+NO_STATS = JobStats()
 
 
 class Run(NamedTuple):

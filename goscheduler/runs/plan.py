@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler._resolver import NOT_LOADED_YET
 from goscheduler.errors import described, survivable
-from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, Source, make
-from goscheduler.times import instant
+from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, Source, unchecked_tuple
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 #: that queues may wait.
 CATCH_UP = 1000
 #: What one step of priority is worth: a run that has waited so much longer goes before a more urgent one.
-AGEING = 60_000_000
+PRIORITY_STEP_US = 60_000_000
 #: What the rank of a job of the usual priority adds to its due time.
-USUAL_HEAD_START = 5 * AGEING
+DEFAULT_PRIORITY_OFFSET_US = 5 * PRIORITY_STEP_US
 
 _SCHEDULE = Source.SCHEDULE
 
 
-class Standing(NamedTuple):
+class ConcurrencyState(NamedTuple):
     """How a job stands in its store at the moment when one of the rules is asked about it."""
 
     live: int
@@ -75,7 +75,7 @@ class FiringPlan(NamedTuple):
     """The job's next fire time; None removes the job."""
     suspended: str | None = None
     """Why the job cannot be run. If set, the rest of the plan is empty and the job keeps its time."""
-    displace: bool = False
+    cancel_live: bool = False
     """Whether the live runs of the job are to be told to end."""
     keep: bool = False
     """Whether a job without a next time is kept, as finished, instead of being removed."""
@@ -100,7 +100,7 @@ class FiringPlanner:
         self._obstacle = obstacle
         self._new_id = new_id
 
-    def __call__(self, job: Job, standing: Standing, now: datetime) -> FiringPlan:
+    def __call__(self, job: Job, concurrency: ConcurrencyState, now: datetime) -> FiringPlan:
         """Return the plan for ``job``. Never raises: a job that cannot be planned is suspended, the others go on."""
         obstacle = self._obstacle(job)
         if obstacle is NOT_LOADED_YET:
@@ -108,25 +108,27 @@ class FiringPlanner:
         if obstacle is not None:
             return FiringPlan(suspended=obstacle)
         try:
-            return plan_firing(job, now, standing, self._owner, self._new_id)
+            return plan_firing(job, now, concurrency, self._owner, self._new_id)
         except BaseException as error:  # a user's trigger may raise anything
             if not survivable(error):
                 raise
             return FiringPlan(suspended=f"its trigger {_named(job.trigger)} cannot be used: {described(error)}")
 
 
-def plan_firing(job: Job, now: datetime, standing: Standing, owner: str, new_id: Callable[[], str]) -> FiringPlan:
+def plan_firing(
+    job: Job, now: datetime, concurrency: ConcurrencyState, owner: str, new_id: Callable[[], str]
+) -> FiringPlan:
     """Return what to do about a job whose ``next_run_time`` has come."""
     options = job.options
     due = job.next_run_time
     assert due is not None, "only a job with a next run time can be due"
-    live, waiting, fence, _ = standing
+    live, waiting, fence, _ = concurrency
     following = _following(job, due, now)
     alone = following is None or following > now
     unhindered = live < options.max_instances and not waiting and not options.limits
     if alone and unhindered and options.misfire_grace_time is None:
-        run = make(Run, (new_id(), job, due, due, owner, fence, 1, _SCHEDULE, 0, 0))
-        return make(FiringPlan, ((run,), (), (), following, None, False, not options.auto_remove))
+        run = unchecked_tuple(Run, (new_id(), job, due, due, owner, fence, 1, _SCHEDULE, 0, 0))
+        return unchecked_tuple(FiringPlan, ((run,), (), (), following, None, False, not options.auto_remove))
     times: Sequence[datetime] = (due,)
     bypassed = 0
     if not alone:
@@ -135,13 +137,13 @@ def plan_firing(job: Job, now: datetime, standing: Standing, owner: str, new_id:
     coalesced = bypassed if options.coalesce and runnable else 0
     if bypassed > coalesced:
         records.insert(0, _record(job, due, now, OutcomeKind.MISSED, new_id(), bypassed))
-    places = _placed(job, runnable, standing, now)
+    places = _placed(job, runnable, concurrency, now)
     records += [
         _record(job, time, now, OutcomeKind.SKIPPED, new_id(), 1 + coalesced, places.reason) for time in places.skip
     ]
     start = [Run(new_id(), job, time, time, owner, fence, coalesced=coalesced) for time in places.start]
     wait = [Run(new_id(), job, time, time, coalesced=coalesced) for time in places.wait]
-    return FiringPlan(start, wait, records, following, None, places.displace, not options.auto_remove)
+    return FiringPlan(start, wait, records, following, None, places.cancel_live, not options.auto_remove)
 
 
 class _Places(NamedTuple):
@@ -151,12 +153,12 @@ class _Places(NamedTuple):
     wait: Sequence[datetime] = ()
     skip: Sequence[datetime] = ()
     reason: str = ""
-    displace: bool = False
+    cancel_live: bool = False
 
 
-def _placed(job: Job, times: Sequence[datetime], standing: Standing, now: datetime) -> _Places:
+def _placed(job: Job, times: Sequence[datetime], concurrency: ConcurrencyState, now: datetime) -> _Places:
     options = job.options
-    live, waiting, _, ledger = standing
+    live, waiting, _, ledger = concurrency
     free = len(times) if options.overlap == "allow" else max(0, options.max_instances - live)
     if waiting and options.overlap == "queue":
         free = 0  # those that came earlier go first
@@ -185,20 +187,20 @@ def _overlapping(job: Job, times: Sequence[datetime], live: int, waiting: int) -
     if job.overlap == "cancel_running":
         count = len(times) - (0 if waiting else 1)
         reason = "a run of it waits already" if waiting else "a newer run takes its place"
-        return _Places((), times[count:], times[:count], reason, displace=live > 0)
+        return _Places((), times[count:], times[:count], reason, cancel_live=live > 0)
     return _Places((), (), times, f"maximum number of running instances reached ({job.max_instances})")
 
 
-def admit(run: Run, standing: Standing, now: datetime) -> Refusal | None:
+def admit(run: Run, concurrency: ConcurrencyState, now: datetime) -> Refusal | None:
     """Return None, having entered it into the ledger, if a pending run may start; else what it has to wait for."""
     options = run.job.options
-    if standing.live >= options.max_instances and options.overlap != "allow":
+    if concurrency.live >= options.max_instances and options.overlap != "allow":
         return Refusal(_job_key(run.job.id))
     if not options.limits:
         return None
-    obstacle = standing.ledger.obstacle(options.limits, now)
+    obstacle = concurrency.ledger.obstacle(options.limits, now)
     if obstacle is None:
-        standing.ledger.take(options.limits, now)
+        concurrency.ledger.take(options.limits, now)
         return None
     return Refusal(None if obstacle.until else _limit_key(obstacle.limit), obstacle.until)
 
@@ -225,7 +227,7 @@ def rank_of(job: Job, due: int) -> int:
 
     The more urgent one goes first, then the one that is due longer; but nobody waits for ever behind more urgent ones.
     """
-    return due + job.options.priority * AGEING
+    return due + job.options.priority * PRIORITY_STEP_US
 
 
 def _gathered(job: Job, due: datetime, now: datetime) -> tuple[Sequence[datetime], int, datetime | None]:
@@ -250,7 +252,7 @@ def _in_time(
 
 def _following(job: Job, previous: datetime, now: datetime) -> datetime | None:
     following = job.trigger.get_next_fire_time(previous, now)
-    if following is not None and following <= previous and instant(following) <= instant(previous):
+    if following is not None and following <= previous and to_micros(following) <= to_micros(previous):
         raise ValueError(f"after {previous} it answered {following}, which is not later")
     return following
 

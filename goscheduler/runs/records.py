@@ -16,8 +16,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from goscheduler.errors import InvalidArgument, UnknownOption, shown, survivable
-from goscheduler.runs.model import Attempt, JobLife, OutcomeKind, Source, make
-from goscheduler.times import UTC, from_instant, instant, parse_duration
+from goscheduler.runs.model import Attempt, JobStats, OutcomeKind, Source, unchecked_tuple
+from goscheduler.times import UTC, from_micros, parse_duration, to_micros
 
 DEFAULT_EXECUTOR = "default"
 
@@ -43,7 +43,7 @@ class Position(NamedTuple):
         """Return the position that a cursor stands for; raises ValueError or OverflowError for any other text."""
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         finished, fence, run_id = base64.b64decode(padded, b"-_", validate=True).decode("utf-8").split(".", 2)
-        position = cls(from_instant(int(finished), UTC), run_id, int(fence))
+        position = cls(from_micros(int(finished), UTC), run_id, int(fence))
         if position.cursor != cursor:
             raise ValueError(cursor)
         return position
@@ -51,7 +51,7 @@ class Position(NamedTuple):
     @property
     def cursor(self) -> str:
         """The position as one word that may stand in a URL."""
-        text = f"{instant(self.finished_at)}.{self.fence}.{self.run_id}"
+        text = f"{to_micros(self.finished_at)}.{self.fence}.{self.run_id}"
         return base64.urlsafe_b64encode(text.encode("utf-8")).decode("ascii").rstrip("=")
 
 
@@ -107,11 +107,11 @@ class Record(NamedTuple):
     @property
     def lateness(self) -> float:
         """Seconds from the fire time to the start; 0 for what was never started."""
-        return 0.0 if self.started_at is None else (instant(self.started_at) - instant(self.scheduled_at)) / 1e6
+        return 0.0 if self.started_at is None else (to_micros(self.started_at) - to_micros(self.scheduled_at)) / 1e6
 
     @property
     def position(self) -> Position:
-        return make(Position, (self.finished_at, self.run_id, self.fence))
+        return unchecked_tuple(Position, (self.finished_at, self.run_id, self.fence))
 
     @property
     def cursor(self) -> str:
@@ -146,19 +146,19 @@ def record_of(attempt: Attempt, host: str = "") -> Record:
         traceback = _bounded(traceback, MAX_TRACEBACK)
     share, note = progress or (None, "")
     # On the path of every firing: fields in order, and options without the properties of the job.
-    return make(Record, (
+    return unchecked_tuple(Record, (
         run_id, job.id, job.name, job.func_ref, options.tags or (), options.executor or DEFAULT_EXECUTOR, source,
         number, scheduled_at, started_at, finished_at, seconds, kind, reason, error_type, message, traceback, result,
         share, note, owner, ran_on or host, fence, coalesced, fire_times, crashes,
     ))  # fmt: skip
 
 
-def life_told_by(records: Sequence[Record]) -> JobLife:
+def stats_from(records: Sequence[Record]) -> JobStats:
     """Return what a job has lived through if these, newest first, are all of its records."""
     begun = [record for record in records if record.started_at is not None]
     ends = [record.finished_at for record in begun if record.outcome is _SUCCEEDED]
     errors = [_account_of(record) for record in begun if record.outcome not in (_SUCCEEDED, OutcomeKind.SNOOZED)]
-    return JobLife(
+    return JobStats(
         len(begun), begun[0].started_at if begun else None, ends[0] if ends else None, errors[0] if errors else None,
         records[0].outcome, None, records[0].finished_at,
     )
@@ -280,7 +280,7 @@ class Retention:
                 raise UnknownOption(str(name), names, where="retention")
         return cls(**value)
 
-    def has_outlived(self, life: JobLife, now: datetime) -> bool:
+    def has_outlived(self, life: JobStats, now: datetime) -> bool:
         """Tell whether a job with this life has fired for the last time and is not to be kept any longer."""
         if life.finished_at is None:
             return False

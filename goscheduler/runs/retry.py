@@ -157,8 +157,8 @@ class Retry:
     ) -> Decision:
         """Return whether to try again after the ``attempt``-th attempt, ``age`` seconds after the fire time.
 
-        ``draw`` gives a random number from 0 to 1 for the jitter. An attempt without an error, such as one that ran out
-        of time, counts as a failure that may be tried again.
+        ``random_number`` gives a random number from 0 to 1 for the jitter. An attempt without an error, such as one
+        that ran out of time, counts as a failure that may be tried again.
         """
         if isinstance(error, GiveUp):
             reason = getattr(error, "reason", "")

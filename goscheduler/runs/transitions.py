@@ -29,7 +29,7 @@ from goscheduler.errors import GoSchedulerError, described
 from goscheduler.runs.model import (
     Attempt,
     DeadLetter,
-    JobLife,
+    JobStats,
     Outcome,
     OutcomeKind,
     Progress,
@@ -37,7 +37,7 @@ from goscheduler.runs.model import (
     RunState,
     Settlement,
     Source,
-    make,
+    unchecked_tuple,
 )
 from goscheduler.runs.retry import Retry, Snooze, asked_seconds
 
@@ -119,14 +119,14 @@ def settle(
 ) -> Settlement:
     """Return what the end of an attempt leads to: nothing more, another attempt, or the dead letters.
 
-    ``draw`` gives random numbers from 0 to 1, for the jitter of a retry policy; ``progress`` and ``host`` are kept with
-    the attempt.
+    ``random_number`` gives random numbers from 0 to 1, for the jitter of a retry policy; ``progress`` and ``host`` are
+    kept with the attempt.
     """
     if run.owner is None:
         _require(run, RunState.CLAIMED, "settled")
-    attempt = make(Attempt, (run, outcome, now, 1, progress, host))
+    attempt = unchecked_tuple(Attempt, (run, outcome, now, 1, progress, host))
     if outcome.kind is _SUCCEEDED:
-        return make(Settlement, (attempt, None, None))
+        return unchecked_tuple(Settlement, (attempt, None, None))
     if outcome.kind is _SNOOZED:
         snooze = outcome.error
         later = now + timedelta(seconds=asked_seconds(snooze)) if isinstance(snooze, Snooze) else None
@@ -159,7 +159,7 @@ def _after_failure(attempt: Attempt, draw: Callable[[], float]) -> Settlement:
     return Settlement(attempt, None, decision.reason if run.job.dead_letter else None)
 
 
-def lived(life: JobLife, attempt: Attempt) -> JobLife:
+def with_attempt(life: JobStats, attempt: Attempt) -> JobStats:
     """Return the life of a job after one more attempt at a run of it."""
     outcome = attempt.outcome
     started_at = outcome.started_at
@@ -169,7 +169,7 @@ def lived(life: JobLife, attempt: Attempt) -> JobLife:
         return life._replace(last_outcome=outcome.kind, last_error=outcome.reason)  # nobody knows whether it began
     if outcome.kind is _SUCCEEDED:
         count, finished_at = life.run_count + 1, attempt.finished_at
-        return make(JobLife, (count, started_at, finished_at, life.last_error, _SUCCEEDED, *life[5:]))
+        return unchecked_tuple(JobStats, (count, started_at, finished_at, life.last_error, _SUCCEEDED, *life[5:]))
     return life._replace(
         run_count=life.run_count + 1, last_run=started_at, last_outcome=outcome.kind,
         last_error=life.last_error if outcome.kind is _SNOOZED else _account_of(outcome),

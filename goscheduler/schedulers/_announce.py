@@ -19,7 +19,7 @@ from goscheduler.events import (
 )
 from goscheduler.executors._log import log_end
 from goscheduler.runs.model import OutcomeKind, Settlement
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import Fired
@@ -51,7 +51,7 @@ def announce_firing(engine: Engine, alias: str, fired: Fired) -> None:
             job.id,
             reason,
         )
-    engine.tell(list(_firing_events(engine, alias, fired)))
+    engine.emit(list(_firing_events(engine, alias, fired)))
 
 
 def _firing_events(engine: Engine, alias: str, fired: Fired) -> Iterator[SchedulerEvent]:
@@ -72,7 +72,7 @@ def _firing_events(engine: Engine, alias: str, fired: Fired) -> Iterator[Schedul
 def announce_submissions(engine: Engine, alias: str, runs: Sequence[Run]) -> None:
     """Tell that pending runs go to their executors."""
     if runs and engine.bus.wants(EventCode.JOB_SUBMITTED):
-        engine.tell(list(_submissions(alias, runs)))
+        engine.emit(list(_submissions(alias, runs)))
 
 
 def _submissions(alias: str, runs: Sequence[Run]) -> Iterator[SchedulerEvent]:
@@ -82,8 +82,8 @@ def _submissions(alias: str, runs: Sequence[Run]) -> Iterator[SchedulerEvent]:
 
 def announce_start(engine: Engine, run: Run) -> None:
     """Tell that a run begins, on the thread that runs it."""
-    job, started_at = run.job, engine.endings.started_at(run) or engine.clock.now()
-    engine.tell([
+    job, started_at = run.job, engine.running.started_at(run) or engine.clock.now()
+    engine.emit([
         JobStartEvent(
             EventCode.JOB_STARTED, job.id, job._jobstore_alias, run.scheduled_at, run.id, run.attempt, job.func_ref,
             _lateness(run, started_at),
@@ -111,7 +111,7 @@ def announce_settlements(engine: Engine, alias: str, settlements: Sequence[Settl
             events.append(event_of(alias, attempt, EventCode.JOB_DEAD_LETTERED))
         elif follow_up is not None and follow_up.attempt > attempt.run.attempt:
             events.append(event_of(alias, attempt, EventCode.JOB_RETRIED))
-    engine.tell(events)
+    engine.emit(events)
 
 
 def event_of(alias: str, attempt: Attempt, code: EventCode) -> SchedulerEvent:
@@ -136,4 +136,4 @@ def event_of(alias: str, attempt: Attempt, code: EventCode) -> SchedulerEvent:
 
 
 def _lateness(run: Run, started_at: datetime) -> float:
-    return (instant(started_at) - instant(run.scheduled_at)) / 1e6
+    return (to_micros(started_at) - to_micros(run.scheduled_at)) / 1e6

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import InvalidArgument
-from goscheduler.schedulers._pending_jobs import Addition
+from goscheduler.schedulers._pending_jobs import AddRequest
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.schedulers._jobs import Jobs
 
 
-def add_several(jobs: Jobs, additions: Sequence[Addition]) -> None:
+def add_several(jobs: Jobs, additions: Sequence[AddRequest]) -> None:
     """Put jobs where they belong, filling in what was left open; if one is refused, none is added."""
     undo: list[Callable[[], object]] = []
     try:
@@ -32,7 +32,7 @@ def add_several(jobs: Jobs, additions: Sequence[Addition]) -> None:
         jobs._announce(addition)
 
 
-def _let_wait(jobs: Jobs, addition: Addition, undo: list[Callable[[], object]]) -> bool:
+def _let_wait(jobs: Jobs, addition: AddRequest, undo: list[Callable[[], object]]) -> bool:
     if addition.connection is not None:
         raise InvalidArgument("connection cannot be given to add_jobs; use add_job", field="connection")
     jobs._warn_of_unknown_task(addition.job)
@@ -43,8 +43,8 @@ def _let_wait(jobs: Jobs, addition: Addition, undo: list[Callable[[], object]]) 
     return True
 
 
-def _write(jobs: Jobs, additions: Sequence[Addition], undo: list[Callable[[], object]]) -> None:
-    by_store: dict[str, list[Addition]] = {}
+def _write(jobs: Jobs, additions: Sequence[AddRequest], undo: list[Callable[[], object]]) -> None:
+    by_store: dict[str, list[AddRequest]] = {}
     for addition in additions:
         if addition.if_exists == "error":
             by_store.setdefault(addition.jobstore, []).append(addition)
@@ -58,6 +58,6 @@ def _write(jobs: Jobs, additions: Sequence[Addition], undo: list[Callable[[], ob
         undo.append(partial(_forget_all, jobs, store, new))
 
 
-def _forget_all(jobs: Jobs, store: BaseJobStore, additions: Sequence[Addition]) -> None:
+def _forget_all(jobs: Jobs, store: BaseJobStore, additions: Sequence[AddRequest]) -> None:
     for addition in reversed(additions):
         jobs._forget(store, addition.job)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.errors import survivable
 from goscheduler.executors._log import names_of
-from goscheduler.executors.context import attempt_key, keep_back, kept_back, untell
+from goscheduler.executors.context import attempt_key, clear_cancel, keep_back, kept_back
 from goscheduler.runs.model import Outcome, OutcomeKind
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._engine import Engine
 
 #: How often, at least, running jobs are looked after while a scheduler waits for them to end, in seconds.
-LONGEST_LOOK = 1.0
+MAX_LOOK_SECONDS = 1.0
 #: The longest time until another look is asked for, in seconds: no clock can wait for a timeout of a million years.
-LONGEST_REST = 86_400.0
+MAX_WAIT_SECONDS = 86_400.0
 #: Of so many runs it is known that they were given up. Most of them never report anything.
 GIVEN_UP_KEPT = 10_000
 #: Of so many runs it is known that they were told to end, and have. A store says so again until their end is written.
-OBEYED_KEPT = 1000
+TERMINATED_KEPT = 1000
 LOST_BEFORE = "its lease was lost before it began"
 #: How a run ends although it was told to end otherwise: it was quicker.
 _OWN_ENDS = frozenset({OutcomeKind.SUCCEEDED, OutcomeKind.MISSED})
 
 
-class Sentence(NamedTuple):
+class Termination(NamedTuple):
     """How a run is to end."""
 
     run: Run
@@ -49,7 +49,7 @@ class Sentence(NamedTuple):
     """When it is given up (monotonic)."""
 
 
-class Endings:
+class RunningRuns:
     """The runs of one scheduler that go on at this moment, and those of them that are to end."""
 
     def __init__(self, engine: Engine) -> None:
@@ -60,12 +60,12 @@ class Endings:
         self._deadlines: list[tuple[float, int, Run, float]] = []
         self._timed: dict[tuple[str, int], int] = {}
         """Runs with a timeout → the number of their deadline."""
-        self._sentences: dict[tuple[str, int], Sentence] = {}
+        self._terminations: dict[tuple[str, int], Termination] = {}
         self._given_up: dict[tuple[str, int], bool] = {}
         """Runs that were given up → whether an outcome of them has been taken. There may come two."""
         self._withdrawn: set[tuple[str, int]] = set()
         """Those of them that still wait in their executor, and are not to be started."""
-        self._obeyed: deque[tuple[str, int]] = deque(maxlen=OBEYED_KEPT)
+        self._terminated: deque[tuple[str, int]] = deque(maxlen=TERMINATED_KEPT)
         """Runs that were told to end, and have."""
         self._order = itertools.count()
 
@@ -74,13 +74,13 @@ class Endings:
         key = (run.id, run.fence)
         if self._engine.leases.has_lost(run):
             # Not begun, so not lost: if nobody else has it by now it goes back.
-            self._sentences[key] = Sentence(run, OutcomeKind.SNOOZED, LOST_BEFORE, math.inf)
+            self._terminations[key] = Termination(run, OutcomeKind.SNOOZED, LOST_BEFORE, math.inf)
             keep_back(run, LOST_BEFORE)
         # First noted, then looked: who tells it to end does it the other way round, so one of the two finds the other.
         self._begun[key] = (run, self._engine.clock.now())
         revoked = self._engine.revoked
         if (
-            (self._sentences and key in self._sentences)
+            (self._terminations and key in self._terminations)
             or (self._withdrawn and self._take_withdrawn(key))
             or (revoked and key in revoked)
         ):
@@ -96,7 +96,7 @@ class Endings:
         begun = self._begun.get(attempt_key(run))
         return None if begun is None else begun[1]
 
-    def going_on(self) -> list[Run]:
+    def running(self) -> list[Run]:
         """Return the runs that have started and not ended."""
         return [run for run, _ in list(self._begun.values())]
 
@@ -107,14 +107,14 @@ class Endings:
         """
         executor = self._engine.executors.get(run.job.executor)
         grace = 0.0 if executor is None else executor.grace_seconds
-        sentence = Sentence(run, kind, reason, self._engine.clock.monotonic() + grace)
+        termination = Termination(run, kind, reason, self._engine.clock.monotonic() + grace)
         with self._lock:
-            if attempt_key(run) in self._obeyed:
+            if attempt_key(run) in self._terminated:
                 return
-            if self._sentences.setdefault(attempt_key(run), sentence) is not sentence:
+            if self._terminations.setdefault(attempt_key(run), termination) is not termination:
                 return
             if kind is not OutcomeKind.CANCELLED and not self._goes_on(run):
-                del self._sentences[attempt_key(run)]  # it has just ended by itself
+                del self._terminations[attempt_key(run)]  # it has just ended by itself
                 return
         self._engine.logger.info('Run %s of job "%s" (%s) is told to end: %s', *names_of(run), reason)
         told = True
@@ -125,22 +125,22 @@ class Endings:
                 raise
             self._engine.logger.exception('Executor "%s" could not cancel run %s', run.job.executor, run.id)
         if not told and not self._goes_on(run):
-            self._withdraw(sentence)
+            self._withdraw(termination)
 
     def look(self) -> float:
         """Tell the runs whose time is over, give up those that were told in vain; return the seconds until the next."""
-        if not self._deadlines and not self._sentences:
+        if not self._deadlines and not self._terminations:
             return math.inf
         now = self._engine.clock.monotonic()
         for run, timeout in self._out_of_time(now):
             self.end(run, OutcomeKind.TIMED_OUT, f"it ran longer than its timeout of {timeout:g} seconds")
-        for sentence in list(self._sentences.values()):
-            if sentence.force_at <= now:
-                self._give_up(sentence)
+        for termination in list(self._terminations.values()):
+            if termination.force_at <= now:
+                self._give_up(termination)
         with self._lock:
-            times = [sentence.force_at for sentence in self._sentences.values()]
+            times = [termination.force_at for termination in self._terminations.values()]
             times += [entry[0] for entry in self._deadlines[:1]]
-        return min(LONGEST_REST, max(0.0, min(times) - now)) if times else math.inf
+        return min(MAX_WAIT_SECONDS, max(0.0, min(times) - now)) if times else math.inf
 
     @contextmanager
     def watched(self, hear: Callable[[], object]) -> Iterator[None]:
@@ -151,7 +151,7 @@ class Endings:
         done = threading.Event()
 
         def look() -> None:
-            while not done.wait(min(LONGEST_LOOK, self.look())):
+            while not done.wait(min(MAX_LOOK_SECONDS, self.look())):
                 hear()
 
         watcher = threading.Thread(target=look, name="goscheduler-endings", daemon=True)
@@ -162,9 +162,9 @@ class Endings:
         finally:
             done.set()
             if watcher.ident is not None:
-                watcher.join(LONGEST_LOOK)
+                watcher.join(MAX_LOOK_SECONDS)
 
-    def judge(self, run: Run, outcome: Outcome) -> Outcome | None:
+    def final_outcome(self, run: Run, outcome: Outcome) -> Outcome | None:
         """Return how a reported run has ended, considering what it was told; None if it was given up before."""
         key = (run.id, run.fence)
         if self._given_up and key in self._given_up:
@@ -176,29 +176,30 @@ class Endings:
                 return None
             self._given_up[key] = True
         self._begun.pop(key, None)
-        return self._ended(run, outcome) if self._sentences or self._timed else outcome
+        return self._ended(run, outcome) if self._terminations or self._timed else outcome
 
     def _ended(self, run: Run, outcome: Outcome) -> Outcome:
         with self._lock:
             self._timed.pop(attempt_key(run), None)
-            sentence = self._sentences.pop(attempt_key(run), None)
-            if sentence is not None:
-                self._obeyed.append(attempt_key(run))
-        if sentence is not None:
-            untell(run.id)  # not forgotten altogether: its progress goes into its record
+            termination = self._terminations.pop(attempt_key(run), None)
+            if termination is not None:
+                self._terminated.append(attempt_key(run))
+        if termination is not None:
+            clear_cancel(run.id)  # not forgotten altogether: its progress goes into its record
             kept_back(run)  # where the executor did not ask
-        if sentence is None or outcome.kind in _OWN_ENDS:
+        if termination is None or outcome.kind in _OWN_ENDS:
             return outcome
-        return outcome._replace(kind=sentence.kind, reason=sentence.reason, error=_error_of(sentence, outcome.error))
+        error = _error_of(termination, outcome.error)
+        return outcome._replace(kind=termination.kind, reason=termination.reason, error=error)
 
     def _goes_on(self, run: Run) -> bool:
         return attempt_key(run) in self._begun
 
-    def _withdraw(self, sentence: Sentence) -> None:
+    def _withdraw(self, termination: Termination) -> None:
         """End a run that its executor has not started, or that is over by now: then the store refuses this end."""
-        run, kind, reason, _ = sentence
+        run, kind, reason, _ = termination
         with self._lock:
-            if self._sentences.get(attempt_key(run)) is not sentence:
+            if self._terminations.get(attempt_key(run)) is not termination:
                 return
             self._note_given_up(run)
             self._withdrawn.add(attempt_key(run))
@@ -220,8 +221,8 @@ class Endings:
         """Tell whether the end of a run was not its own: nobody is astonished if the store does not take it."""
         return attempt_key(run) in self._given_up
 
-    def _give_up(self, sentence: Sentence) -> None:
-        run, kind, reason, _ = sentence
+    def _give_up(self, termination: Termination) -> None:
+        run, kind, reason, _ = termination
         executor = self._engine.executors.get(run.job.executor)
         started_at = self.started_at(run)
         self._engine.logger.error(
@@ -236,12 +237,12 @@ class Endings:
             self._engine.logger.exception('Executor "%s" could not give up run %s', run.job.executor, run.id)
         seconds = 0.0 if started_at is None else (self._engine.clock.now() - started_at).total_seconds()
         with self._lock:
-            if self._sentences.get(attempt_key(run)) is not sentence:
+            if self._terminations.get(attempt_key(run)) is not termination:
                 return  # it has ended after all
-            self._sentences[attempt_key(run)] = sentence._replace(force_at=math.inf)
+            self._terminations[attempt_key(run)] = termination._replace(force_at=math.inf)
             self._note_given_up(run)
         self._engine.report(
-            run, Outcome(kind, None, _error_of(sentence), "", started_at, max(0.0, seconds), reason)
+            run, Outcome(kind, None, _error_of(termination), "", started_at, max(0.0, seconds), reason)
         )
 
     def _set_deadline(self, run: Run, timeout: float) -> None:
@@ -268,8 +269,8 @@ class Endings:
             return runs
 
 
-def _error_of(sentence: Sentence, raised: BaseException | None = None) -> BaseException | None:
+def _error_of(termination: Termination, raised: BaseException | None = None) -> BaseException | None:
     """Return the error of a run that has ended because it was told to; what it raised only to obey says nothing."""
-    if sentence.kind is OutcomeKind.TIMED_OUT and not isinstance(raised, Exception):
-        return TimeoutError(sentence.reason)
+    if termination.kind is OutcomeKind.TIMED_OUT and not isinstance(raised, Exception):
+        return TimeoutError(termination.reason)
     return raised

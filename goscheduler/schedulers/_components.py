@@ -36,7 +36,7 @@ class Components:
             if self._running:
                 executor.start(self._scheduler, alias)
             self._engine.put_executor(alias, executor)
-        self._engine.tell_of_scheduler(EventCode.EXECUTOR_ADDED, alias)
+        self._engine.emit_scheduler_event(EventCode.EXECUTOR_ADDED, alias)
 
     def remove_executor(self, alias: str, shutdown: bool) -> None:
         """Take an executor out, and shut it down if wanted."""
@@ -45,7 +45,7 @@ class Components:
             raise KeyError(f"No such executor: {alias}")
         if shutdown and self._running:
             stop(executor)
-        self._engine.tell_of_scheduler(EventCode.EXECUTOR_REMOVED, alias)
+        self._engine.emit_scheduler_event(EventCode.EXECUTOR_REMOVED, alias)
 
     def add_store(self, alias: str, store: BaseJobStore, patience: Patience) -> None:
         """Add a store, and start it if the scheduler runs; one whose server is down is waited for."""
@@ -53,7 +53,7 @@ class Components:
             if self._running:
                 self._start_store(alias, store, patience)
             self._engine.put_store(alias, store)
-        self._engine.tell_of_scheduler(EventCode.JOBSTORE_ADDED, alias)
+        self._engine.emit_scheduler_event(EventCode.JOBSTORE_ADDED, alias)
 
     def remove_store(self, alias: str, shutdown: bool) -> None:
         """Take a store out, and shut it down if wanted."""
@@ -63,7 +63,7 @@ class Components:
         self._engine.leases.leave(alias, store)
         if shutdown and self._running:
             store.shutdown()
-        self._engine.tell_of_scheduler(EventCode.JOBSTORE_REMOVED, alias)
+        self._engine.emit_scheduler_event(EventCode.JOBSTORE_REMOVED, alias)
 
     @contextmanager
     def _reserved(self, noun: str, alias: str, taken: Mapping[str, object]) -> Iterator[None]:
@@ -97,7 +97,7 @@ class Components:
     def _start_store(self, alias: str, store: BaseJobStore, patience: Patience) -> None:
         patience.reach(alias, store, partial(store.start, self._scheduler, alias))
         if not store.shared:
-            store.forget_live_runs()
+            store.after_fork_in_child()
             if not store.keeps_objects:
                 self._engine.logger.info('Job store "%s" is not shared: let only one scheduler at a time use it', alias)
             return
@@ -125,7 +125,7 @@ class Components:
         self._being_added = set()
         for store in self._engine.stores.values():
             if not store.shared:
-                store.forget_live_runs()
+                store.after_fork_in_child()
 
     def _guard(self, what: str, action: Callable[[], object]) -> None:
         try:

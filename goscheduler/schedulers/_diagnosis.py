@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
-from goscheduler.runs.records import HistoryQuery, life_told_by
+from goscheduler.runs.records import HistoryQuery, stats_from
 from goscheduler.runs.transitions import JOB_REMOVED
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RECORDS = 100
 
 
-class Inquiry(NamedTuple):
+class Diagnosis(NamedTuple):
     """What is known about one job at one moment."""
 
     job: Job
@@ -51,16 +51,16 @@ class Inquiry(NamedTuple):
         return [owner for owner in self.others if self.job.executor in owner.executors]
 
 
-def inquire(engine: Engine, job: Job, firing: bool, gone: bool = False) -> Inquiry:
+def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) -> Diagnosis:
     """Ask everybody who knows something about a job, the history too about one that is ``gone``."""
     now = engine.clock.now()
     alias = job._jobstore_alias
     store = None if alias is None else engine.stores.get(alias)
     if alias is None or store is None:
-        return Inquiry(job, now, firing=False)
+        return Diagnosis(job, now, firing=False)
     live = store.live_runs(job.id)
-    queued = [run for run in live if engine.leases.is_ours(run.owner) and not engine.endings.started_at(run)]
-    return Inquiry(
+    queued = [run for run in live if engine.leases.is_ours(run.owner) and not engine.running.started_at(run)]
+    return Diagnosis(
         job, now, firing,
         [run for run in live if run not in queued], queued, store.pending_runs(job.id),
         engine.room().get(job.executor), alias in engine.outages,
@@ -69,15 +69,15 @@ def inquire(engine: Engine, job: Job, firing: bool, gone: bool = False) -> Inqui
     )
 
 
-def refresh(job: Job, found: Inquiry) -> None:
+def refresh(job: Job, found: Diagnosis) -> None:
     """Have a job that somebody holds show what was found, so that it does not contradict its state."""
     if found.records is None and found.job is not job:
         job.next_run_time, job.life, job.suspended = found.job.next_run_time, found.job.life, found.job.suspended
     elif found.records and len(found.records) < RECORDS:  # else there may be more of them
-        job.life = life_told_by(found.records)
+        job.life = stats_from(found.records)
 
 
-def state_of(found: Inquiry) -> JobState:
+def state_of(found: Diagnosis) -> JobState:
     """Return the state of a job, the most telling one first."""
     job = found.job
     if job.pending:
@@ -93,7 +93,7 @@ def state_of(found: Inquiry) -> JobState:
     return _state_at_rest(job) if found.records is None else _state_of_gone(job, found.records)
 
 
-def _is_due(found: Inquiry) -> bool:
+def _is_due(found: Diagnosis) -> bool:
     """Tell whether a run waits for its turn, or a firing does where somebody fires."""
     if any(run.due_at <= found.now for run in found.pending):
         return True
@@ -124,7 +124,7 @@ def _was_to_fire_again(job: Job, last: Record) -> bool:
     return job.trigger.get_next_fire_time(last.scheduled_at, last.scheduled_at) is not None
 
 
-def why_not_running(found: Inquiry) -> str:
+def why_not_running(found: Diagnosis) -> str:
     """Return in a sentence why a job is not running now."""
     state = state_of(found)
     if state is JobState.PENDING:
@@ -141,12 +141,12 @@ def why_not_running(found: Inquiry) -> str:
     return _why_not_started(found)
 
 
-def _and_waiting(found: Inquiry) -> str:
+def _and_waiting(found: Diagnosis) -> str:
     due = [run for run in found.pending if run.due_at <= found.now]
     return f", and {len(due)} more to follow when one has ended" if due else ""
 
 
-def _why_not_started(found: Inquiry) -> str:
+def _why_not_started(found: Diagnosis) -> str:
     """Say what a job waits for that could run."""
     time = _earliest(found)
     if time is not None and time > found.now:
@@ -160,7 +160,7 @@ def _why_not_started(found: Inquiry) -> str:
     return "It is due, and about to be started."
 
 
-def _hindrance(found: Inquiry) -> str:
+def _hindrance(found: Diagnosis) -> str:
     """Say what keeps this scheduler, or all, from starting anything of the job; nothing if nothing does."""
     job, able = found.job, found.able
     if found.room is None and not able:
@@ -176,7 +176,7 @@ def _hindrance(found: Inquiry) -> str:
     return ""
 
 
-def _why_put_off(found: Inquiry, run: Run) -> str:
+def _why_put_off(found: Diagnosis, run: Run) -> str:
     """Say why a pending run is not due yet."""
     time = _shown(run.due_at)
     if run.source is Source.RETRY:
@@ -187,7 +187,7 @@ def _why_put_off(found: Inquiry, run: Run) -> str:
     return f"It was put off until {time}."
 
 
-def _why_held(found: Inquiry, run: Run) -> str:
+def _why_held(found: Diagnosis, run: Run) -> str:
     limits = found.job.limits
     if limits:
         names = _names_of(limits)
@@ -199,7 +199,7 @@ def _names_of(limits: Sequence[Limit]) -> str:
     return ", ".join(f'"{limit.name}"' for limit in limits)
 
 
-def _earliest(found: Inquiry) -> datetime | None:
+def _earliest(found: Diagnosis) -> datetime | None:
     times = [run.due_at for run in (*found.pending, *found.queued)]
     if found.job.next_run_time is not None:
         times.append(found.job.next_run_time)

@@ -26,10 +26,10 @@ from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
-from goscheduler.schedulers._cancellation import Endings
+from goscheduler.schedulers._cancellation import RunningRuns
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._outages import Outages
-from goscheduler.schedulers._reconciliation import Doubts
+from goscheduler.schedulers._reconciliation import Reconciler
 from goscheduler.tasks import PROCESS_TASKS, TaskRegistry, unknown_task
 
 #: A wall clock that moves more than this against the monotonic one has been set.
@@ -56,16 +56,16 @@ class Engine:
         self.tasks = TaskRegistry(PROCESS_TASKS)
         """The tasks that were registered with this scheduler, and through it those of the process."""
         self.outages = Outages()
-        self.endings = Endings(self)
+        self.running = RunningRuns(self)
         self.leases = Leases(self)
         self.report: Callable[[Run, Outcome], None] = _nobody_listens
         self.wake: Callable[[], None] = _nobody_sleeps
         """Ends the rest of the loop, also of one that is paused."""
-        self.rest: Callable[[float], object] | None = _rest
+        self.sleep: Callable[[float], object] | None = _sleep
         """Waits some seconds for others; None where one thread drives all of them, and nothing comes of waiting."""
         self.poll_interval = math.inf
         """The longest rest of the loop between two rounds, in seconds."""
-        self.draw: Callable[[], float] = random.random
+        self.random_number: Callable[[], float] = random.random
         """Gives random numbers from 0 to 1, for the jitter of retries."""
         self.retention = Retention()
         """How long the stores keep records of finished attempts."""
@@ -93,13 +93,13 @@ class Engine:
         self.outages = Outages()
         self.left_waiting: set[str] = set()
         """Aliases of the stores whose pending runs have the next turn, because firings went before them."""
-        self.endings = Endings(self)
-        self.doubts = Doubts(self)
+        self.running = RunningRuns(self)
+        self.reconciler = Reconciler(self)
         self.leases.begin()
         self.chores_due_at: float | None = None
         """When the loop looks after the stores again (monotonic), None if it never did; see ``_housekeeping``."""
         self.prune_due_at = 0.0
-        self.strays_due_at = 0.0
+        self.orphans_due_at = 0.0
         self.missing_executors: dict[str, set[str]] = {}
         """Alias of a shared store → the executors that its due jobs wait for and that no process has."""
         self._clocks: tuple[datetime, float] | None = None
@@ -178,7 +178,7 @@ class Engine:
             job = store.lookup_job(job_id)
             if job is not None and fits(job, reason) and store.release(job_id):
                 self.logger.info('Job "%s" (%s) is no longer suspended', job.name, job_id)
-                self.tell([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
+                self.emit([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
 
     def release_known_tasks(self, alias: str, store: BaseJobStore) -> None:
         """Let the jobs of a store fire again whose function or executor has come since the store last answered."""
@@ -202,7 +202,7 @@ class Engine:
 
     def may_start(self, run: Run) -> bool:
         """Tell whether a run that was handed over may still be started; if so, that is its start."""
-        if not self.endings.begin(run):
+        if not self.running.begin(run):
             return False
         if self.bus.hears_starts:
             announce_start(self, run)
@@ -231,12 +231,12 @@ class Engine:
             self.logger.exception('Executor "%s" cannot tell its room; it gets nothing for now', alias)
             return 0
 
-    def tell(self, events: Sequence[SchedulerEvent]) -> None:
+    def emit(self, events: Sequence[SchedulerEvent]) -> None:
         """Post events, if there are any."""
         if events:
             self.bus.post(events)
 
-    def tell_of_scheduler(self, code: EventCode, alias: str | None = None) -> None:
+    def emit_scheduler_event(self, code: EventCode, alias: str | None = None) -> None:
         """Post an event about the scheduler itself."""
         if self.bus.wants(code):
             self.bus.post([SchedulerEvent(code, alias)])
@@ -252,7 +252,7 @@ def _replaced(
     return others if component is None else {**others, alias: component}
 
 
-def _rest(seconds: float) -> None:
+def _sleep(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 

@@ -44,7 +44,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     """Do what is due, and return the seconds until the next time. Who is ``busy`` does it somewhat later."""
     now = engine.clock.monotonic()
     if engine.chores_due_at is None:
-        engine.chores_due_at = engine.prune_due_at = engine.strays_due_at = now
+        engine.chores_due_at = engine.prune_due_at = engine.orphans_due_at = now
     wait = engine.chores_due_at + (PUT_OFF if busy else 0.0) - now
     if wait > 0:
         return wait
@@ -54,14 +54,14 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
         if not more:
             warn_of_missing_executors(engine)
         engine.prune_due_at = now + (PRUNE_AGAIN if more else PRUNE_INTERVAL)
-    if engine.strays_due_at <= now:
-        more = put_back_strays(engine)
+    if engine.orphans_due_at <= now:
+        more = requeue_orphans(engine)
         if not more:
             try_slow_imports_again(engine)
-        engine.strays_due_at = now + (STRAYS_AGAIN if more else STRAYS_INTERVAL)
+        engine.orphans_due_at = now + (STRAYS_AGAIN if more else STRAYS_INTERVAL)
     shared = any(store.shared for store in engine.stores.values())
     interval = engine.leases.length * RENEW_AFTER if shared else PRUNE_INTERVAL
-    interval = min(interval, engine.prune_due_at - now, engine.strays_due_at - now)
+    interval = min(interval, engine.prune_due_at - now, engine.orphans_due_at - now)
     engine.chores_due_at = now + interval
     return interval
 
@@ -71,7 +71,7 @@ def recover(engine: Engine) -> None:
     now = engine.clock.now()
 
     def decide(run: Run, host: str = "") -> Settlement:
-        return crashed(run, now, engine.draw, host)
+        return crashed(run, now, engine.random_number, host)
 
     for alias, store in engine.stores.items():
         if not store.shared or alias in engine.outages or not engine.leases.may_claim(alias, store):
@@ -113,7 +113,7 @@ def _prune_jobs(engine: Engine, alias: str, store: BaseJobStore) -> None:
     for job_id in removed:
         engine.logger.info("Removed job %s, which has fired for the last time and was kept for long enough", job_id)
     if engine.bus.wants(EventCode.JOB_REMOVED):
-        engine.tell([JobEvent(EventCode.JOB_REMOVED, job_id, alias) for job_id in removed])
+        engine.emit([JobEvent(EventCode.JOB_REMOVED, job_id, alias) for job_id in removed])
 
 
 def _prune_store(engine: Engine, store: BaseJobStore) -> bool:
@@ -166,7 +166,7 @@ def try_slow_imports_again(engine: Engine) -> None:
             engine.logger.warning('Job store "%s" could not look for suspended jobs: %s', alias, error, exc_info=error)
 
 
-def put_back_strays(engine: Engine) -> bool:
+def requeue_orphans(engine: Engine) -> bool:
     """Put some jobs and runs back in line that nobody would find any more, in every shared store that answers.
 
     True if there are others to be looked at.
@@ -176,7 +176,7 @@ def put_back_strays(engine: Engine) -> bool:
         if not store.shared or alias in engine.outages:
             continue
         try:
-            put_back = store.put_back_strays(STRAYS_AT_ONCE)
+            put_back = store.requeue_orphans(STRAYS_AT_ONCE)
         except BaseException as error:
             if not survivable(error):
                 raise

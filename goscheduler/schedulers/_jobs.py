@@ -25,7 +25,7 @@ from goscheduler.errors import (
 )
 from goscheduler.events import EventCode, JobEvent, SchedulerEvent
 from goscheduler.options import DEFAULTS, JobOptions, check_name_of, filled_in
-from goscheduler.schedulers._pending_jobs import Addition, WaitingRoom, add_waiting
+from goscheduler.schedulers._pending_jobs import AddRequest, PendingJobStore, add_waiting
 from goscheduler.schedulers._removal import Removal
 from goscheduler.tasks import UnknownTask
 from goscheduler.times import utc_timestamp
@@ -47,7 +47,7 @@ class Jobs:
     def __init__(self, engine: Engine, wake: Callable[[], None]) -> None:
         self._engine = engine
         self._wake = wake
-        self.waiting: dict[str, WaitingRoom] = {}
+        self.waiting: dict[str, PendingJobStore] = {}
         """Jobs added before the start, by the alias of the store that they are meant for."""
         self.started = False
         """Whether jobs go into the stores; changed by :meth:`begin` and :meth:`end` only."""
@@ -73,7 +73,7 @@ class Jobs:
         child.waiting, child.defaults = self.waiting, self.defaults
         return child
 
-    def add(self, addition: Addition) -> None:
+    def add(self, addition: AddRequest) -> None:
         """Put a job where it belongs, filling in what was left open."""
         self._warn_of_unknown_task(addition.job)
         if self._let_wait(addition):
@@ -88,7 +88,7 @@ class Jobs:
         self._write(addition)
         self._announce(addition)
 
-    def _let_wait(self, addition: Addition) -> bool:
+    def _let_wait(self, addition: AddRequest) -> bool:
         """Keep a job for the start; false if that has been."""
         if self.started:
             return False
@@ -99,7 +99,7 @@ class Jobs:
             if self.started:
                 return False
             addition.job._waits_for = addition.jobstore
-            self.waiting.setdefault(addition.jobstore, WaitingRoom()).put(addition)
+            self.waiting.setdefault(addition.jobstore, PendingJobStore()).put(addition)
         self._engine.logger.info("Adding job tentatively -- it will be properly scheduled when the scheduler starts")
         return True
 
@@ -217,7 +217,7 @@ class Jobs:
             store.discard_pending()
         for removal in removals:  # not before all owners were told
             removal.wait(self._is_started)
-        self._engine.tell([SchedulerEvent(EventCode.ALL_JOBS_REMOVED, jobstore)])
+        self._engine.emit([SchedulerEvent(EventCode.ALL_JOBS_REMOVED, jobstore)])
 
     def release_suspended(self, executor: str) -> None:
         """Let suspended jobs fire again whose executor has come; in a store that does not answer, when it does."""
@@ -238,7 +238,7 @@ class Jobs:
         for alias, store in self._engine.stores.items():
             patience.reach(alias, store, partial(self._engine.release_suspended, alias, store, lambda *_: True))
 
-    def _complete(self, addition: Addition) -> None:
+    def _complete(self, addition: AddRequest) -> None:
         """Fill in what the definition leaves open: options by their defaults, the first fire time by the trigger."""
         job = addition.job
         job.options = filled_in(job.options, self.defaults)
@@ -250,7 +250,7 @@ class Jobs:
         elif not addition.imported:
             job.trigger = job.trigger.starting_at(job.next_run_time)
 
-    def _write(self, addition: Addition) -> Callable[[], object]:
+    def _write(self, addition: AddRequest) -> Callable[[], object]:
         """Write a job into its store, and return what takes that back."""
         job, store = addition.job, self._store(addition.jobstore)
         self._refuse_transient(job, store)
@@ -267,7 +267,7 @@ class Jobs:
                 continue  # removed by somebody else just now: add it after all
         raise ConflictingIdError(job.id)
 
-    def _use_existing(self, store: BaseJobStore, addition: Addition) -> Callable[[], object]:
+    def _use_existing(self, store: BaseJobStore, addition: AddRequest) -> Callable[[], object]:
         job, trigger, next_run_time = addition.job, addition.job.trigger, addition.job.next_run_time
         replaced: list[Job] = []
 
@@ -294,7 +294,7 @@ class Jobs:
         except JobLookupError:
             self._engine.logger.debug('Job "%s" was gone already', job.id)
 
-    def _announce(self, addition: Addition) -> None:
+    def _announce(self, addition: AddRequest) -> None:
         job, alias = addition.job, addition.jobstore
         job._jobstore_alias = alias
         self._tell(EventCode.JOB_ADDED, job.id, alias)
@@ -414,7 +414,7 @@ class Jobs:
     def _with_suspension(self, store: BaseJobStore, job: Job) -> Job:
         """Show on the job why it is suspended, where the store could not write that into it."""
         if not store.keeps_objects:
-            job.life = store.life_of(job)
+            job.life = store.stats_of(job)
             if job.suspended is None and not store.shared:
                 job.suspended = store.suspensions().get(job.id)
         return job
@@ -426,7 +426,7 @@ class Jobs:
 
     def _tell(self, code: EventCode, job_id: str, alias: str | None) -> None:
         if self._engine.bus.wants(code):
-            self._engine.tell([JobEvent(code, job_id, alias)])
+            self._engine.emit([JobEvent(code, job_id, alias)])
 
 
 def _require_id(job_id: object) -> None:

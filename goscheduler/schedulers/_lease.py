@@ -112,7 +112,7 @@ class Leases:
         if lease is None:
             return
         self._lost.add(lease.owner)
-        if retire and not any(run.owner == lease.owner for run in self._engine.endings.going_on()):
+        if retire and not any(run.owner == lease.owner for run in self._engine.running.running()):
             self._retire(alias, store, lease.owner)
 
     def owner_of(self, alias: str) -> str:
@@ -211,7 +211,7 @@ class Leases:
         if lease.failing:
             lease.failing = False
             self._engine.logger.info('The lease in job store "%s" is renewed again', alias)
-            self._engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
+            self._engine.emit_scheduler_event(EventCode.SCHEDULER_RECOVERED, alias)
             self._engine.outages.may_be_over(alias, self._engine.clock.monotonic())
         if goes_on:
             self._engine.wake()
@@ -223,7 +223,7 @@ class Leases:
         )
         if not lease.failing:
             lease.failing = True
-            self._engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
+            self._engine.emit_scheduler_event(EventCode.SCHEDULER_DEGRADED, alias)
         if lease.held and self._age(lease) >= GIVE_UP_AFTER * self.length:
             self._lose(alias, lease, NOT_RENEWED)
 
@@ -236,9 +236,9 @@ class Leases:
             replacement = self._leases[alias] = Lease(uuid4().hex, self._engine.clock.monotonic())
             replacement.failing = lease.failing
         self._engine.logger.error('Lease lost in job store "%s": what was claimed from it is given up', alias)
-        for run in self._engine.endings.going_on():
+        for run in self._engine.running.running():
             if run.owner == lease.owner:
-                self._engine.endings.end(run, OutcomeKind.LOST, reason)
+                self._engine.running.end(run, OutcomeKind.LOST, reason)
         self._engine.wake()  # the loop watches that they end
 
     def _retire(self, alias: str, store: BaseJobStore, owner: str) -> None:

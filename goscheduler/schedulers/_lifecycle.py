@@ -1,9 +1,8 @@
 """The life of a scheduler: configured, started, paused, resumed, shut down, started again, forked.
 
-A scheduler class supplies only how to wait and how to be woken: :meth:`SchedulerLife.wakeup`, which is enough for one
-that has a timer or an event loop, and :meth:`SchedulerLife._begin_loop` and :meth:`SchedulerLife._end_loop` for one
-that has a loop of its own. The lock here guards the state; no store, executor or
-listener of a running scheduler is called under it.
+A scheduler class supplies only how to wait and how to be woken: ``wakeup``, which is enough for one that has a timer or
+an event loop, and ``_begin_loop`` and ``_end_loop`` for one that has a loop of its own. The lock here guards the state;
+no store, executor or listener of a running scheduler is called under it.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _LOGGER = logging.getLogger("goscheduler.scheduler")
 _GUARDED = GuardedLogger(_LOGGER)
 
 
-class SchedulerLife(ABC):
+class SchedulerLifecycle(ABC):
     """What all schedulers have in common apart from their jobs."""
 
     extra_options: tuple[str, ...] = ("clock",)
@@ -170,7 +169,7 @@ class SchedulerLife(ABC):
             self._end_start(patience)
         patience.tell_of_recovery()
         self._logger.info("Scheduler started")
-        self._engine.tell_of_scheduler(EventCode.SCHEDULER_STARTED)
+        self._engine.emit_scheduler_event(EventCode.SCHEDULER_STARTED)
         self._begin_loop()
 
     def _begin_start(self) -> Patience:
@@ -227,7 +226,7 @@ class SchedulerLife(ABC):
         starting.wait_for_end(timeout)
         if starting.succeeded:
             with suppress(SchedulerNotRunningError):
-                SchedulerLife.shutdown(self, wait, deadline.left())
+                SchedulerLifecycle.shutdown(self, wait, deadline.left())
 
     def pause(self) -> None:
         """Stop firing; what runs goes on. What comes due meanwhile meets the misfire rule on :meth:`resume`."""
@@ -268,7 +267,7 @@ class SchedulerLife(ABC):
 
     def _overridden_dispatch(self) -> Callable[[SchedulerEvent], None] | None:
         """Return ``_dispatch_event`` where a subclass has its own; else the bus needs no detour."""
-        overridden = type(self)._dispatch_event is not SchedulerLife._dispatch_event
+        overridden = type(self)._dispatch_event is not SchedulerLifecycle._dispatch_event
         return self._dispatch_event if overridden else None
 
     def _process_jobs(self) -> float | None:
@@ -297,7 +296,7 @@ class SchedulerLife(ABC):
         """Have runs that are to end do so also while nothing is fired."""
         engine = self._engine
         engine.sleeping_until = math.inf  # first, so that a run that starts meanwhile is not overlooked
-        wait = min(engine.leases.look(), hear(engine), engine.endings.look())
+        wait = min(engine.leases.look(), hear(engine), engine.running.look())
         engine.sleeping_until = engine.clock.now().timestamp() + wait
         return None if math.isinf(wait) else wait
 
@@ -379,14 +378,14 @@ class SchedulerLife(ABC):
             self._end_loop(deadline.left())
             self._stop_parts(wait, deadline)
             self._logger.info("Scheduler has been shut down")
-            self._engine.tell_of_scheduler(EventCode.SCHEDULER_SHUTDOWN)
+            self._engine.emit_scheduler_event(EventCode.SCHEDULER_SHUTDOWN)
             self._engine.bus.close(deadline.left(at_least=LAST_WORDS))
         finally:
             self._stopped.set()
 
     def _stop_parts(self, wait: bool, deadline: Deadline) -> None:
         """Stop the parts in the order in which work flows through them."""
-        with self._engine.endings.watched(partial(hear, self._engine)):
+        with self._engine.running.watched(partial(hear, self._engine)):
             self._components.stop_executors(wait, deadline)
         self._settler.stop(deadline.left(at_least=LAST_WORDS), insist=wait)
         self._jobs.end()
@@ -417,7 +416,7 @@ class SchedulerLife(ABC):
                 return
             self.state = new
         self._logger.info(message)
-        self._engine.tell_of_scheduler(code)
+        self._engine.emit_scheduler_event(code)
 
     def _wake_unless_paused(self) -> None:
         if self.state == STATE_RUNNING:

@@ -70,7 +70,7 @@ class Patience:
         """Say that the stores that were waited for are there."""
         for alias in self._told:
             self._engine.logger.info('Job store "%s" can be reached now', alias)
-            self._engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
+            self._engine.emit_scheduler_event(EventCode.SCHEDULER_RECOVERED, alias)
 
     def give_up(self) -> None:
         """Have the start end at its next step, or the pause that goes on."""
@@ -101,7 +101,7 @@ class Patience:
                 'Job store "%s" cannot be reached; it is waited for%s%s: %s', alias,
                 "" if self._limit is None else f", for at most {self._limit:g} seconds", self._hint(), described(error),
             )
-            self._engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
+            self._engine.emit_scheduler_event(EventCode.SCHEDULER_DEGRADED, alias)
         pause = self._outages.failed(alias, SYSTEM_CLOCK.monotonic(), LONGEST_PAUSE)
         self._engine.logger.debug('Job store "%s" is tried again in %.1f seconds: %s', alias, pause, described(error))
         self._given_up.wait(pause if left is None else min(pause, left))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._patience import Patience
 
 
-class Addition(NamedTuple):
+class AddRequest(NamedTuple):
     """What ``add_job`` was asked, as far as it cannot be done before the start."""
 
     job: Job
@@ -37,15 +37,15 @@ class Addition(NamedTuple):
     """A database connection whose transaction the job is to be part of."""
 
 
-class WaitingRoom(BaseJobStore):
+class PendingJobStore(BaseJobStore):
     """The jobs that wait for one store. They have no next run time yet unless one was given."""
 
     keeps_objects = True
 
     def __init__(self) -> None:
-        self.additions: dict[str, Addition] = {}
+        self.additions: dict[str, AddRequest] = {}
 
-    def put(self, addition: Addition) -> None:
+    def put(self, addition: AddRequest) -> None:
         """Take a job in.
 
         :raises ConflictingIdError: if another one with its id is waiting
@@ -70,7 +70,7 @@ class WaitingRoom(BaseJobStore):
         return [addition.job for addition in self.additions.values()]
 
     def add_job(self, job: Job) -> None:
-        self.put(Addition(job, "default", "error"))
+        self.put(AddRequest(job, "default", "error"))
 
     def update_job(self, job: Job) -> None:
         addition = self.additions.get(job.id)
@@ -113,7 +113,7 @@ def add_waiting(jobs: Jobs, patience: Patience) -> None:
         jobs._announce(addition)
 
 
-def _check(jobs: Jobs, addition: Addition) -> None:
+def _check(jobs: Jobs, addition: AddRequest) -> None:
     """Raise what would keep a job out of its store, as far as that can be told without writing."""
     store = jobs._store(addition.jobstore)
     jobs._refuse_transient(addition.job, store)
@@ -121,7 +121,7 @@ def _check(jobs: Jobs, addition: Addition) -> None:
         raise ConflictingIdError(addition.job.id)
 
 
-def _is_worth_adding(jobs: Jobs, addition: Addition) -> bool:
+def _is_worth_adding(jobs: Jobs, addition: AddRequest) -> bool:
     """Complete a waiting job; false if it has no fire time left by now, and is dropped with an event."""
     try:
         jobs._complete(addition)
@@ -132,7 +132,7 @@ def _is_worth_adding(jobs: Jobs, addition: Addition) -> bool:
     return True
 
 
-def _write(jobs: Jobs, addition: Addition, patience: Patience) -> Callable[[], object]:
+def _write(jobs: Jobs, addition: AddRequest, patience: Patience) -> Callable[[], object]:
     """Write a waiting job, as often as its store has to be waited for, and return what takes that back."""
     job, store = addition.job, jobs._store(addition.jobstore)
     tried = False

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from goscheduler.schedulers._lifecycle import SchedulerLife
+    from goscheduler.schedulers._lifecycle import SchedulerLifecycle
 
-_schedulers: WeakSet[SchedulerLife] = WeakSet()
+_schedulers: WeakSet[SchedulerLifecycle] = WeakSet()
 
 
-def remember(scheduler: SchedulerLife) -> None:
+def remember(scheduler: SchedulerLifecycle) -> None:
     """Look after a scheduler until it is garbage."""
     _schedulers.add(scheduler)
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from goscheduler.executors.call import snoozed
-from goscheduler.jobstores.types import SettledInPart
+from goscheduler.jobstores.types import PartlySettled
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import settle
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._engine import Engine
 
 
-class Doubts:
+class Reconciler:
     """What one scheduler knows about its runs in shared stores, and which of these may know more."""
 
     def __init__(self, engine: Engine) -> None:
@@ -34,11 +34,11 @@ class Doubts:
         self._looks: dict[str, list[float]] = {}
         """Alias of a store → at which moments it is still to be looked for runs that we do not know of."""
 
-    def take(self, alias: str, runs: Sequence[Run]) -> None:
+    def track(self, alias: str, runs: Sequence[Run]) -> None:
         """Note runs that a store has handed to us."""
         self._known.setdefault(alias, {}).update((run.id, run.fence) for run in runs)
 
-    def let_go(self, alias: str, settlements: Sequence[Settlement]) -> None:
+    def untrack(self, alias: str, settlements: Sequence[Settlement]) -> None:
         """Note that a store knows how runs have ended."""
         known = self._known.get(alias)
         if known:
@@ -51,12 +51,12 @@ class Doubts:
         """Tell whether a shared store has handed runs to us that have not ended."""
         return bool(self._known.get(alias))
 
-    def arise(self, alias: str) -> None:
+    def mark_uncertain(self, alias: str) -> None:
         """Note that a store may have done something that we do not know of."""
         now = self._engine.clock.monotonic()
         self._looks[alias] = [now, now + self._engine.leases.length]
 
-    def resolve(self, alias: str, store: BaseJobStore) -> None:
+    def reconcile(self, alias: str, store: BaseJobStore) -> None:
         """Give back what we have and do not know of."""
         looks = self._looks.get(alias)
         if not looks or looks[0] > self._engine.clock.monotonic():
@@ -69,7 +69,7 @@ class Doubts:
             self._engine.logger.warning('%d runs of job store "%s" are ours and were not heard of', len(astray), alias)
             try:
                 store.settle([settle(run, outcome, now, host=self._engine.host) for run in astray])
-            except SettledInPart:
+            except PartlySettled:
                 return  # the next round tries again
         del looks[0]
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._engine import Engine
 
 #: The pauses between two looks at what the owners have answered, in seconds.
-SHORTEST_PAUSE = 0.02
-LONGEST_PAUSE = 0.25
+MIN_PAUSE_SECONDS = 0.02
+MAX_PAUSE_SECONDS = 0.25
 
 
 class Removal:
@@ -55,22 +55,22 @@ class Removal:
             if engine.leases.is_ours(run.owner):
                 engine.revoked.add(attempt_key(run))
             elif self._store.shared:
-                self._store.cancel_run(run.id, JOB_REMOVED, self._end, yields=True)
+                self._store.cancel_run(run.id, JOB_REMOVED, self._end, keep_existing_reason=True)
                 self._unheard.setdefault(run.job.id, set()).add(run.id)
 
     def wait(self, may_go_on: Callable[[], bool]) -> None:
         """Wait until every owner has heard. A dead one loses its runs when its lease is over and others look for it."""
         engine = self._engine
-        longest = engine.leases.length * (1 + RENEW_AFTER) + LONGEST_PAUSE
+        longest = engine.leases.length * (1 + RENEW_AFTER) + MAX_PAUSE_SECONDS
         until = engine.clock.monotonic() + longest
         for pause in _pauses(longest):
             for job_id in list(self._unheard):
                 self._look(job_id)
-            if not self._unheard or engine.rest is None:
+            if not self._unheard or engine.sleep is None:
                 return
             if not may_go_on() or engine.clock.monotonic() >= until:
                 break
-            engine.rest(pause)
+            engine.sleep(pause)
         for job_id, run_ids in self._unheard.items():
             engine.logger.warning(
                 'Job "%s" was removed, but the process that has %d of its runs does not answer; should it come back, '
@@ -80,11 +80,11 @@ class Removal:
     def _look(self, job_id: str) -> None:
         """Take in which owners have answered; while the store does not answer, nobody has."""
         try:
-            wishes = self._store.asked_to_end(job_id)
-            left = {run_id: wishes[run_id] for run_id in self._unheard[job_id] if run_id in wishes}
-            for run_id, wish in left.items():
-                if not wish.startswith(JOB_REMOVED):
-                    self._store.cancel_run(run_id, JOB_REMOVED + wish, self._end)
+            requests = self._store.cancel_requests(job_id)
+            left = {run_id: requests[run_id] for run_id in self._unheard[job_id] if run_id in requests}
+            for run_id, request in left.items():
+                if not request.startswith(JOB_REMOVED):
+                    self._store.cancel_run(run_id, JOB_REMOVED + request, self._end)
         except BaseException as error:
             if not survivable(error):
                 raise
@@ -99,31 +99,33 @@ class Removal:
         return called_off(run, JOB_REMOVED.strip(), self._engine.clock.now())
 
 
-def obey(engine: Engine, wishes: Iterable[tuple[Run, str]]) -> Sequence[tuple[Run, str]]:
+def apply_cancel_requests(engine: Engine, requests: Iterable[tuple[Run, str]]) -> Sequence[tuple[Run, str]]:
     """End runs of ours that are to end, and call off those of removed jobs. Return the latter, to be answered for."""
     called_off = []
-    for run, wish in wishes:
-        reason = wish
-        if wish.startswith(JOB_REMOVED):
-            reason = wish[len(JOB_REMOVED) :]
+    for run, request in requests:
+        reason = request
+        if request.startswith(JOB_REMOVED):
+            reason = request[len(JOB_REMOVED) :]
             engine.revoked.add(attempt_key(run))
-            called_off.append((run, wish))
+            called_off.append((run, request))
         if reason:
-            engine.endings.end(run, OutcomeKind.CANCELLED, reason)
+            engine.running.end(run, OutcomeKind.CANCELLED, reason)
     return called_off
 
 
-def answer(engine: Engine, store: BaseJobStore, owner: str, called_off: Sequence[tuple[Run, str]]) -> None:
+def acknowledge_revocations(
+    engine: Engine, store: BaseJobStore, owner: str, called_off: Sequence[tuple[Run, str]]
+) -> None:
     """Let the remover know that runs of ours are called off, or have begun before."""
-    taken = store.take_back_ends(owner, {run.id: wish for run, wish in called_off})
+    taken = store.withdraw_cancel_requests(owner, {run.id: request for run, request in called_off})
     # A run that has ended meanwhile was forgotten before it was added, and nothing would make us forget it again.
     engine.revoked.difference_update(attempt_key(run) for run, _ in called_off if run.id not in taken)
 
 
 def _pauses(seconds: float) -> Iterator[float]:
     """Yield growing pauses of so many seconds in all; the clock alone may be one that a test has stopped."""
-    pause = SHORTEST_PAUSE
+    pause = MIN_PAUSE_SECONDS
     while seconds > 0:
         yield pause
         seconds -= pause
-        pause = min(LONGEST_PAUSE, pause * 1.5)
+        pause = min(MAX_PAUSE_SECONDS, pause * 1.5)

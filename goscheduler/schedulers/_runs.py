@@ -51,7 +51,7 @@ class Runs:
         return found
 
     def _view(self, run: Run) -> LiveRun:
-        started_at = self._engine.endings.started_at(run)
+        started_at = self._engine.running.started_at(run)
         ours = self._engine.leases.is_ours(run.owner)
         state = "pending" if run.owner is None else "running" if started_at or not ours else "queued"
         progress = progress_of(run.id)
@@ -81,7 +81,7 @@ class Runs:
                 announce_settlements(self._engine, alias, ends)
                 self._wake()  # others may have waited behind it
             elif self._engine.leases.is_ours(run.owner):
-                self._engine.endings.end(run, OutcomeKind.CANCELLED, reason)
+                self._engine.running.end(run, OutcomeKind.CANCELLED, reason)
                 self._engine.wake()
             return True
         return False

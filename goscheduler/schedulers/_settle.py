@@ -16,7 +16,7 @@ from goscheduler.errors import shown
 from goscheduler.events import EventCode, JobExecutionEvent
 from goscheduler.executors._log import log_discarded
 from goscheduler.executors.context import attempt_key, last_progress
-from goscheduler.jobstores.types import SettledInPart
+from goscheduler.jobstores.types import PartlySettled
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
 from goscheduler.schedulers._announce import announce_settlements, log_ends
@@ -167,10 +167,11 @@ class Settler:
         """Return what the end of a run leads to; None if it has ended before, or the report makes no sense."""
         engine = self._engine
         try:
-            outcome = engine.endings.judge(run, reported if isinstance(reported, Outcome) else _senseless(reported))
+            reported = reported if isinstance(reported, Outcome) else _senseless(reported)
+            outcome = engine.running.final_outcome(run, reported)
             if outcome is None:
                 return None
-            settlement = settle(run, outcome, now, engine.draw, last_progress(run.id), engine.host)
+            settlement = settle(run, outcome, now, engine.random_number, last_progress(run.id), engine.host)
             return _last_of(settlement) if engine.revoked and attempt_key(run) in engine.revoked else settlement
         except Exception:
             engine.logger.exception("An executor reported %s of %s; that is ignored", shown(reported), shown(run))
@@ -196,7 +197,7 @@ class Settler:
             return True
         try:
             refused = store.settle(settlements)
-        except SettledInPart as part:
+        except PartlySettled as part:
             self._unwritten.setdefault(alias, []).extend(part.left)
             self._retry_after = RETRY_PUT_OFF
             refused, settlements = part.refused, _without(settlements, part.left)
@@ -210,7 +211,7 @@ class Settler:
             self._in_doubt.update(map(id, settlements))
             return False
         if store.shared:
-            engine.doubts.let_go(alias, settlements)
+            engine.reconciler.untrack(alias, settlements)
         untold = self._certain(settlements)
         refused = self._really_refused(alias, store, refused)
         if refused:
@@ -241,12 +242,12 @@ class Settler:
         return [settlement for settlement in refused if id(settlement) not in written]
 
     def _tell_of_refused(self, alias: str, refused: Sequence[Settlement]) -> None:
-        endings = self._engine.endings
+        endings = self._engine.running
         refused = [settlement for settlement in refused if not endings.was_given_up(settlement.attempt.run)]
         for settlement in refused:
             executor = settlement.attempt.run.job.executor
             log_discarded(self._engine.logger_of(executor), settlement.attempt)
-        self._engine.tell([
+        self._engine.emit([
             JobExecutionEvent(
                 EventCode.LEASE_LOST, attempt.run.job.id, alias, attempt.run.scheduled_at, run_id=attempt.run.id,
                 attempt=attempt.run.attempt, task=attempt.run.job.func_ref,

@@ -24,7 +24,7 @@ from goscheduler.runs.plan import FiringPlanner, admit
 from goscheduler.schedulers._announce import announce_firing, announce_submissions
 from goscheduler.schedulers._housekeeping import look_after_stores
 from goscheduler.schedulers._lease import RENEW_AFTER
-from goscheduler.schedulers._removal import answer, obey
+from goscheduler.schedulers._removal import acknowledge_revocations, apply_cancel_requests
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._engine import Engine
 
 #: The rest after a round in which a store spoke of due jobs and gave none.
-FRUITLESS_WAIT = 0.5
+EMPTY_ROUND_WAIT_SECONDS = 0.5
 #: When a store is asked again that did not say which runs are to end.
-HEAR_AGAIN = 1.0
+CANCEL_POLL_RETRY_SECONDS = 1.0
 #: For how long a run is put back that cannot be run here, although its job could when it fired.
-OBSTACLE_WAIT = 10.0
+OBSTACLE_WAIT_SECONDS = 10.0
 #: For how long a run is put back whose function is being imported.
-LOAD_WAIT = 1.0
+IMPORT_WAIT_SECONDS = 1.0
 
 
-class Left(NamedTuple):
+class RoundResult(NamedTuple):
     """What is left after a round in one store."""
 
     wait: float
     """Seconds until it needs another look."""
-    crowded: bool = False
+    out_of_capacity: bool = False
     """Whether something was left for want of room."""
     held: bool = False
     """Whether runs were left that wait for others to end."""
@@ -60,28 +60,28 @@ def process_due(engine: Engine, retry_interval: float) -> float:
     engine.watch_clock()
     wait = engine.leases.look()
     left = [process_store_safely(engine, alias, store, retry_interval) for alias, store in engine.stores.items()]
-    wait = min(wait, *(each.wait for each in left), engine.endings.look())
-    held, crowded = any(each.held for each in left), any(each.crowded for each in left)
-    engine.hungry, engine.idle_seconds = held or crowded, wait
-    wait = min(wait, look_after_stores(engine, busy=crowded or wait <= 0), engine.poll_interval)
+    wait = min(wait, *(each.wait for each in left), engine.running.look())
+    held, out_of_capacity = any(each.held for each in left), any(each.out_of_capacity for each in left)
+    engine.hungry, engine.idle_seconds = held or out_of_capacity, wait
+    wait = min(wait, look_after_stores(engine, busy=out_of_capacity or wait <= 0), engine.poll_interval)
     engine.sleeping_until = engine.clock.now().timestamp() + wait
     engine.resting = True  # first: from now on who writes an end wakes the loop
     return 0.0 if held and engine.ends_written != ends_before else wait
 
 
-def process_store_safely(engine: Engine, alias: str, store: BaseJobStore, retry_interval: float) -> Left:
+def process_store_safely(engine: Engine, alias: str, store: BaseJobStore, retry_interval: float) -> RoundResult:
     """Process one store unless it is out."""
     pause = engine.outages.remaining(alias, engine.clock.monotonic())
     if pause:
-        return Left(pause)
+        return RoundResult(pause)
     if not engine.leases.may_claim(alias, store):  # not asked, so nothing can be said about its answering
-        return Left(engine.leases.length * RENEW_AFTER)
+        return RoundResult(engine.leases.length * RENEW_AFTER)
     try:
         answer = process_store(engine, alias, store)
     except BaseException as error:
         if not survivable(error):
             raise
-        engine.doubts.arise(alias)
+        engine.reconciler.mark_uncertain(alias)
         first = alias not in engine.outages
         pause = engine.outages.failed(alias, engine.clock.monotonic(), retry_interval)
         engine.logger.warning(
@@ -89,19 +89,19 @@ def process_store_safely(engine: Engine, alias: str, store: BaseJobStore, retry_
             exc_info=error if first else None,
         )
         if first:
-            engine.tell_of_scheduler(EventCode.SCHEDULER_DEGRADED, alias)
-        return Left(pause)
+            engine.emit_scheduler_event(EventCode.SCHEDULER_DEGRADED, alias)
+        return RoundResult(pause)
     if engine.outages.ended(alias):
         engine.logger.info('Job store "%s" answers again', alias)
-        engine.tell_of_scheduler(EventCode.SCHEDULER_RECOVERED, alias)
+        engine.emit_scheduler_event(EventCode.SCHEDULER_RECOVERED, alias)
     return answer
 
 
-def process_store(engine: Engine, alias: str, store: BaseJobStore) -> Left:
+def process_store(engine: Engine, alias: str, store: BaseJobStore) -> RoundResult:
     """Fire and claim, announce, hand over."""
-    if store.may_have_forgotten():
-        engine.doubts.arise(alias)
-    engine.doubts.resolve(alias, store)
+    if store.detected_failover():
+        engine.reconciler.mark_uncertain(alias)
+    engine.reconciler.reconcile(alias, store)
     engine.release_known_tasks(alias, store)
     now = engine.clock.now()
     room = engine.room()
@@ -126,18 +126,18 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> Left:
     # A round may take its time: a slow store, or an executor that runs jobs on the thread of the loop.
     passed = max(0.0, (engine.clock.now() - now).total_seconds())
     wait = max(0.0, seconds_until_next(fired.now or now, fired, claimed) - passed)
-    return Left(min(wait, store.poll_after()), fired.more, claimed.more)
+    return RoundResult(min(wait, store.poll_after()), fired.more, claimed.more)
 
 
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:
     """Claim pending runs, announce, hand over; tell those that are to end."""
     claimed = store.claim_runs(request)
-    called_off = obey(engine, claimed.to_end)
+    called_off = apply_cancel_requests(engine, claimed.to_cancel)
     announce_submissions(engine, alias, claimed.runs)
     take_over(engine, alias, store, claimed.runs)
     hand_over(engine, alias, claimed.runs)
     if called_off:
-        answer(engine, store, request.owner, called_off)
+        acknowledge_revocations(engine, store, request.owner, called_off)
     if claimed.error is not None:
         raise claimed.error
     return claimed
@@ -147,7 +147,7 @@ def hear(engine: Engine) -> float:
     """Learn which runs of ours are to end although nothing is fired; return the seconds until the next time."""
     wait = math.inf
     for alias, store in engine.stores.items():
-        if not engine.doubts.has_runs(alias):
+        if not engine.reconciler.has_runs(alias):
             continue
         try:
             if engine.leases.may_claim(alias, store):
@@ -159,14 +159,14 @@ def hear(engine: Engine) -> float:
             if not survivable(error):
                 raise
             engine.logger.warning('Job store "%s" does not say which runs are to end: %s', alias, error)
-            wait = min(wait, HEAR_AGAIN)
+            wait = min(wait, CANCEL_POLL_RETRY_SECONDS)
     return wait
 
 
 def take_over(engine: Engine, alias: str, store: BaseJobStore, runs: Sequence[Run]) -> None:
     """Note that these runs are ours, in a store where that matters to others."""
     if store.shared and runs:
-        engine.doubts.take(alias, runs)
+        engine.reconciler.track(alias, runs)
 
 
 def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = False) -> None:
@@ -180,7 +180,7 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = F
         obstacle = None if planned and executor is not None else engine.obstacle(run.job)
         if executor is None or obstacle is not None:
             # Where its executor is gone nothing hands the run out until there is one again.
-            wait = LOAD_WAIT if obstacle is NOT_LOADED_YET else OBSTACLE_WAIT
+            wait = IMPORT_WAIT_SECONDS if obstacle is NOT_LOADED_YET else OBSTACLE_WAIT_SECONDS
             engine.report(run, snoozed(obstacle or "", 0.0 if executor is None else wait))
             continue
         try:
@@ -195,5 +195,5 @@ def seconds_until_next(now: datetime, fired: Fired, claimed: Claimed) -> float:
     """Return how long nothing is due. Where due work was left for want of room, the end of a run wakes us earlier."""
     times = [time for time in (fired.next_due, claimed.next_due) if time is not None]
     if any(time <= now for time in times):
-        return 0.0 if fired.runs or fired.records or claimed.runs else FRUITLESS_WAIT
+        return 0.0 if fired.runs or fired.records or claimed.runs else EMPTY_ROUND_WAIT_SECONDS
     return min(((time - now).total_seconds() for time in times), default=math.inf)

@@ -34,10 +34,10 @@ from goscheduler.runs.records import HistoryQuery, Record
 from goscheduler.schedulers import _export, _lifecycle
 from goscheduler.schedulers._bulk import add_several
 from goscheduler.schedulers._components import component
-from goscheduler.schedulers._diagnosis import Inquiry, inquire, refresh, state_of, why_not_running
-from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLife
+from goscheduler.schedulers._diagnosis import Diagnosis, collect_facts, refresh, state_of, why_not_running
+from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLifecycle
 from goscheduler.schedulers._listing import print_jobs
-from goscheduler.schedulers._pending_jobs import Addition
+from goscheduler.schedulers._pending_jobs import AddRequest
 from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -53,7 +53,7 @@ IF_EXISTS = ("error", "replace", "keep")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class BaseScheduler(SchedulerLife):
+class BaseScheduler(SchedulerLifecycle):
     """Runs jobs at the right time. Use one of the subclasses."""
 
     def add_executor(self, /, executor: BaseExecutor | str, alias: str = "default", **executor_opts: Any) -> None:
@@ -186,7 +186,7 @@ class BaseScheduler(SchedulerLife):
 
         :raises ConflictingIdError: if an id is taken
         """
-        additions: list[Addition] = []
+        additions: list[AddRequest] = []
         for definition in definitions:
             if not isinstance(definition, Mapping) or "func" not in definition:
                 raise TypeError(f"a job must be a mapping with the arguments of add_job, got {shown(definition)}")
@@ -195,7 +195,7 @@ class BaseScheduler(SchedulerLife):
         add_several(self._jobs, additions)
         return [addition.job for addition in additions]
 
-    def _addition(self, given: Mapping[str, Any], trigger_args: Mapping[str, Any]) -> Addition:
+    def _addition(self, given: Mapping[str, Any], trigger_args: Mapping[str, Any]) -> AddRequest:
         """Return what the arguments of ``add_job`` ask for, checked."""
         jobstore = given.get("jobstore", "default")
         if not isinstance(jobstore, str):
@@ -211,7 +211,7 @@ class BaseScheduler(SchedulerLife):
         )  # fmt: skip
         exists = _check_if_exists(given.get("if_exists"), given.get("replace_existing", False))
         connection = given.get("connection")
-        return Addition(job, jobstore, exists, time_given=bool(times), connection=connection)
+        return AddRequest(job, jobstore, exists, time_given=bool(times), connection=connection)
 
     def scheduled_job(
         self,
@@ -461,10 +461,10 @@ class BaseScheduler(SchedulerLife):
         jobs = [self._job_from(state) for state in _export.read_jobs(infile)]
         self._jobs.refuse_taken_ids([job.id for job in jobs], jobstore)
         for job in jobs:
-            self._jobs.add(Addition(job, jobstore, "error", time_given=True, imported=True))
+            self._jobs.add(AddRequest(job, jobstore, "error", time_given=True, imported=True))
 
-    def _inquiry(self, job: Job, gone: bool = False) -> Inquiry:
-        return inquire(self._engine, job, self.state == STATE_RUNNING, gone)
+    def _inquiry(self, job: Job, gone: bool = False) -> Diagnosis:
+        return collect_facts(self._engine, job, self.state == STATE_RUNNING, gone)
 
     def _job_from(self, state: Mapping[str, Any]) -> Job:
         options = {name: value for name, value in state.items() if name in CHECKS}

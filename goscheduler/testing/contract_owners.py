@@ -50,7 +50,7 @@ class OwnerContract:
             requests.fire(store, now=now)
             requests.claim(store, now=now)
         store.add_run(asked_for(make_job("asked"), "asked", NOW))
-        looks = [store.put_back_strays(3) for _ in range(10)]
+        looks = [store.requeue_orphans(3) for _ in range(10)]
         assert not [put_back.ids for put_back in looks if put_back.ids]
         assert not all(put_back.more for put_back in looks), "it comes to an end, and begins again"
 
@@ -62,7 +62,7 @@ class OwnerContract:
             store.add_job(make_job(job_id, due=NOW + number * minute, coalesce=False, max_instances=9))
         runs = requests.fire(store, now=NOW + 3 * minute).runs
         assert not store.settle([succeeded(run) for run in runs])
-        counts = {job.id: store.life_of(job).run_count for job in store.get_all_jobs()}
+        counts = {job.id: store.stats_of(job).run_count for job in store.get_all_jobs()}
         assert counts == {"a": 4, "b": 3, "c": 2}
 
     def test_every_claim_tells_that_runs_are_held_until_others_have_ended(
@@ -142,7 +142,7 @@ class OwnerContract:
         store.cancel_run(run.id, "enough", lambda pending: called_off(pending, "enough", NOW))
         store.retire_owner("owner-1")
         claimed = requests.claim(store, owner="owner-2")
-        assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, "enough")]
+        assert [(again.id, reason) for again, reason in claimed.to_cancel] == [(run.id, "enough")]
 
     def test_a_live_run_that_is_to_end_is_named_with_the_reason_until_it_has_ended(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
@@ -150,26 +150,26 @@ class OwnerContract:
         for job_id in "ab":
             store.add_job(make_job(job_id, due=NOW))
         run, other = sorted(requests.fire(store).runs, key=lambda run: run.job.id)
-        assert store.asked_to_end("a") == {}
+        assert store.cancel_requests("a") == {}
         _cancel(store, run, "enough: 'ü'\n")
         _cancel(store, other, "too much")
-        assert store.asked_to_end("a") == {run.id: "enough: 'ü'\n"}
-        assert store.asked_to_end("c") == {}
+        assert store.cancel_requests("a") == {run.id: "enough: 'ü'\n"}
+        assert store.cancel_requests("c") == {}
         store.settle([succeeded(run)])
-        assert store.asked_to_end("a") == {}
+        assert store.cancel_requests("a") == {}
 
     def test_of_two_reasons_for_a_run_to_end_the_later_one_stays_unless_it_yields(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
         store.add_job(make_job("a", due=NOW))
         (run,) = requests.fire(store).runs
-        for reason, yields, stays in (
+        for reason, keep_existing_reason, stays in (
             ("first", True, "first"), ("second", True, "first"), ("third", False, "third"), ("fourth", True, "third"),
         ):  # fmt: skip
-            assert _cancel(store, run, reason, yields) == run
-            assert store.asked_to_end("a") == {run.id: stays}
+            assert _cancel(store, run, reason, keep_existing_reason) == run
+            assert store.cancel_requests("a") == {run.id: stays}
             claimed = requests.claim(store)
-            assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, stays)]
+            assert [(again.id, reason) for again, reason in claimed.to_cancel] == [(run.id, stays)]
 
     def test_the_wish_that_a_run_ends_is_taken_back_by_its_owner_while_it_is_the_same(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
@@ -180,14 +180,15 @@ class OwnerContract:
         for each in (run, same, over):
             _cancel(store, each, "enough")
         store.settle([succeeded(over)])
-        assert not store.take_back_ends("owner-2", {run.id: "enough"}), "it belongs to somebody else"
-        assert not store.take_back_ends("owner-1", {run.id: "too much", over.id: "enough", "nobody": "enough"})
-        assert store.asked_to_end("a") == {run.id: "enough"}
-        taken = store.take_back_ends("owner-1", {run.id: "enough", same.id: "too much", over.id: "enough"})
+        assert not store.withdraw_cancel_requests("owner-2", {run.id: "enough"}), "it belongs to somebody else"
+        others = {run.id: "too much", over.id: "enough", "nobody": "enough"}
+        assert not store.withdraw_cancel_requests("owner-1", others)
+        assert store.cancel_requests("a") == {run.id: "enough"}
+        taken = store.withdraw_cancel_requests("owner-1", {run.id: "enough", same.id: "too much", over.id: "enough"})
         assert set(taken) == {run.id}
-        assert (store.asked_to_end("a"), store.asked_to_end("b")) == ({}, {same.id: "enough"})
-        assert [again.id for again, _ in requests.claim(store).to_end] == [same.id]
-        assert not store.take_back_ends("owner-1", {run.id: "enough"})
+        assert (store.cancel_requests("a"), store.cancel_requests("b")) == ({}, {same.id: "enough"})
+        assert [again.id for again, _ in requests.claim(store).to_cancel] == [same.id]
+        assert not store.withdraw_cancel_requests("owner-1", {run.id: "enough"})
 
     def test_who_has_room_for_nothing_hears_which_runs_are_to_end(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
@@ -198,7 +199,7 @@ class OwnerContract:
         store.settle([settle(pending, Outcome(OutcomeKind.SNOOZED), NOW)])
         _cancel(store, run, "enough")
         claimed = requests.claim(store, room={})
-        assert [(again.id, reason) for again, reason in claimed.to_end] == [(run.id, "enough")]
+        assert [(again.id, reason) for again, reason in claimed.to_cancel] == [(run.id, "enough")]
         assert not claimed.runs
 
     def test_a_run_whose_wish_to_end_was_taken_back_lives_on_as_before(
@@ -208,13 +209,13 @@ class OwnerContract:
         store.add_job(make_job("a", due=NOW))
         (run,) = requests.fire(store).runs
         _cancel(store, run, "enough")
-        store.take_back_ends("owner-1", {run.id: "enough"})
+        store.withdraw_cancel_requests("owner-1", {run.id: "enough"})
         assert store.live_runs("a") == [run]
         assert store.recover_runs(NOW + LEASE, lost)
         (again,) = requests.claim(store, now=NOW + LEASE, owner="owner-2").runs
         assert again.id == run.id
         _cancel(store, again, "enough")
-        assert store.asked_to_end("a") == {run.id: "enough"}
+        assert store.cancel_requests("a") == {run.id: "enough"}
 
     def test_a_run_of_a_removed_job_is_not_run_again_when_its_owner_is_lost(
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
@@ -249,8 +250,8 @@ class OwnerContract:
         assert again.id == run.id
 
 
-def _cancel(store: BaseJobStore, run: Run, reason: str, yields: bool = False) -> Run | None:
-    return store.cancel_run(run.id, reason, lambda pending: called_off(pending, reason, NOW), yields)
+def _cancel(store: BaseJobStore, run: Run, reason: str, keep_existing_reason: bool = False) -> Run | None:
+    return store.cancel_run(run.id, reason, lambda pending: called_off(pending, reason, NOW), keep_existing_reason)
 
 
 def succeeded(run: Run) -> Settlement:

@@ -35,7 +35,7 @@ class ManualScheduler(BaseScheduler):
         super()._apply(config)
         if not isinstance(self.clock, ManualClock):
             raise TypeError(f"a ManualScheduler needs a ManualClock, got {type(self.clock).__name__} instead")
-        self._engine.rest = None  # who else uses the store may be driven by the same thread
+        self._engine.sleep = None  # who else uses the store may be driven by the same thread
 
     _woken = False
 

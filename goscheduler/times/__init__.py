@@ -2,7 +2,7 @@
 
 Two aware datetimes that share a ``tzinfo`` are compared and subtracted by wall clock in Python, and the second pass of
 a repeated hour is taken for the first. Whatever decides what comes earlier therefore counts in **instants**: whole
-microseconds since 1970 in UTC (:func:`instant`, :func:`from_instant`). That also reaches the edges of the calendar,
+microseconds since 1970 in UTC (:func:`to_micros`, :func:`from_micros`). That also reaches the edges of the calendar,
 where converting to UTC would overflow.
 """
 
@@ -182,26 +182,26 @@ def zone_name(timezone: tzinfo) -> str:
     return getattr(timezone, "key", None) or str(timezone)
 
 
-def instant(moment: datetime) -> int:
+def to_micros(moment: datetime) -> int:
     """Return an aware datetime as microseconds since 1970 in UTC; exact, and true in repeated hours."""
     distance = moment - EPOCH
     return (distance.days * 86_400 + distance.seconds) * SECOND + distance.microseconds
 
 
-def from_instant(microseconds: int, tz: tzinfo) -> datetime:
+def from_micros(microseconds: int, tz: tzinfo) -> datetime:
     """Return the instant as a datetime in ``tz``. Raises OverflowError outside the years 1 to 9999."""
     moment = EPOCH + timedelta(0, 0, microseconds)  # by name it would take twice as long, on the path of every firing
     return moment if tz is UTC else moment.astimezone(tz)
 
 
-def duration(delta: timedelta) -> int:
-    """Return a timedelta in microseconds, the unit of :func:`instant`."""
+def micros_of(delta: timedelta) -> int:
+    """Return a timedelta in microseconds, the unit of :func:`to_micros`."""
     return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds
 
 
 def utc_timestamp(moment: datetime) -> float:
     """Return an aware datetime as seconds since 1970 in UTC."""
-    return instant(moment) / SECOND
+    return to_micros(moment) / SECOND
 
 
 def datetime_to_utc_timestamp(timeval: datetime | None) -> float | None:
@@ -274,23 +274,23 @@ def _gap_around(moment: datetime) -> timedelta | None:
 
 def _end_of_gap(moment: datetime, gap: timedelta, tz: tzinfo) -> datetime:
     """Return the moment of the clock change that leaves ``moment`` out: the new offset is in force, not yet before."""
-    late = -(-instant(moment) // SECOND)
-    early = late - duration(gap) // SECOND - 1
-    new_offset = from_instant(late * SECOND, tz).utcoffset()
+    late = -(-to_micros(moment) // SECOND)
+    early = late - micros_of(gap) // SECOND - 1
+    new_offset = from_micros(late * SECOND, tz).utcoffset()
     while late - early > 1:
         middle = (early + late) // 2
-        if from_instant(middle * SECOND, tz).utcoffset() == new_offset:
+        if from_micros(middle * SECOND, tz).utcoffset() == new_offset:
             late = middle
         else:
             early = middle
-    return from_instant(late * SECOND, tz)
+    return from_micros(late * SECOND, tz)
 
 
 def datetime_utc_add(dateval: datetime, tdelta: timedelta) -> datetime:
     """Return the moment that lies ``tdelta`` of elapsed time after ``dateval``, in the same zone."""
     if dateval.tzinfo is None:
         return dateval + tdelta
-    return from_instant(instant(dateval) + duration(tdelta), dateval.tzinfo)
+    return from_micros(to_micros(dateval) + micros_of(tdelta), dateval.tzinfo)
 
 
 def datetime_ceil(dateval: datetime) -> datetime:

@@ -22,7 +22,7 @@ class LoopTransport(BaseTransport):
     """A transport whose client has coroutines only. They run on a thread of their own."""
 
     def __init__(self, thread_name: str) -> None:
-        self._thread = LoopThread(thread_name, self._farewell)
+        self._thread = EventLoopThread(thread_name, self._farewell)
 
     def start(self) -> None:
         self._thread.open()
@@ -56,7 +56,7 @@ class LoopTransport(BaseTransport):
         raise NotImplementedError
 
 
-class LoopThread:
+class EventLoopThread:
     """Runs coroutines for other threads. The thread begins with the first of them."""
 
     def __init__(self, name: str, farewell: Callable[[], Awaitable[None]]) -> None:

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 #: The names of the headers that every delivered message bears; metadata cannot have them.
 HEADER_NAMES = ("scheduled_message_id", "scheduled_at", "event_name", "content_type", "attempt", "occurrence")
@@ -43,7 +43,7 @@ class Delivery:
     @property
     def key(self) -> str:
         """The same for every attempt at this occurrence, and for no other: what receivers tell duplicates by."""
-        return f"{self.id}@{instant(self.scheduled_at)}"
+        return f"{self.id}@{to_micros(self.scheduled_at)}"
 
     def headers(self) -> dict[str, str]:
         """Return metadata and what the message is, as texts, for a transport that has headers."""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, shown
-from goscheduler.times import SECOND, datetime_utc_add, from_instant, instant, parse_number
+from goscheduler.times import SECOND, datetime_utc_add, from_micros, parse_number, to_micros
 from goscheduler.triggers._steps import TooManySteps, bounded, half_spent, step
 
 #: How many fire times the default :meth:`BaseTrigger.backlog` looks at before it settles for a lower bound.
@@ -118,7 +118,7 @@ class BaseTrigger(ABC):
     def _first_from(self, moment: datetime) -> datetime | None:
         """Return the first fire time, without jitter, that is not before ``moment``; a date in the past is none."""
         first = self._nominal_fire_time(None, moment)
-        return None if first is None or instant(first) < instant(moment) else first
+        return None if first is None or to_micros(first) < to_micros(moment) else first
 
     def _rule(self) -> object:
         """Return what two triggers of the same class must have in common to be the same schedule."""
@@ -131,15 +131,15 @@ class BaseTrigger(ABC):
         while True:
             with bounded():
                 step()
-                following = self._nominal_fire_time(previous, max(now, previous, key=instant))
-            if following is None or instant(following) <= instant(previous):
+                following = self._nominal_fire_time(previous, max(now, previous, key=to_micros))
+            if following is None or to_micros(following) <= to_micros(previous):
                 return
             yield following
             previous = following
 
     def _due(self, previous: datetime, now: datetime) -> Iterator[datetime]:
         for fire_time in self._walk(previous, now):
-            if instant(fire_time) > instant(now):
+            if to_micros(fire_time) > to_micros(now):
                 return
             yield fire_time
 
@@ -156,7 +156,7 @@ class BaseTrigger(ABC):
             first = self._first_from(datetime_utc_add(now, -reach))
             if first is None:
                 return ()
-            if instant(first) <= instant(now):
+            if to_micros(first) <= to_micros(now):
                 newest = deque([first], maxlen=keep)
                 newest.extend(islice(self._due(first, now), BACKLOG_STEPS))
                 if len(newest) == keep:
@@ -175,15 +175,15 @@ def postpone(
     fire_time: datetime, jitter: float, *, before: datetime | None = None, until: datetime | None = None
 ) -> datetime:
     """Return ``fire_time`` delayed at random by up to ``jitter`` seconds, before ``before`` and not past ``until``."""
-    start = instant(fire_time)
+    start = to_micros(fire_time)
     room = round(jitter * SECOND)
     if before is not None:
-        room = min(room, instant(before) - start - 1)
+        room = min(room, to_micros(before) - start - 1)
     if until is not None:
-        room = min(room, instant(until) - start)
+        room = min(room, to_micros(until) - start)
     if room <= 0 or fire_time.tzinfo is None:
         return fire_time
-    return from_instant(start + random.randint(0, room), fire_time.tzinfo)
+    return from_micros(start + random.randint(0, room), fire_time.tzinfo)
 
 
 def parse_jitter(value: float | str | None) -> float | None:

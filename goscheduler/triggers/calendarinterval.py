@@ -21,10 +21,10 @@ from goscheduler.times import (
     asdate,
     astimezone,
     first_instant_at,
-    instant,
     local_timezone,
     parse_number,
     timezone_repr,
+    to_micros,
     zone_name,
 )
 from goscheduler.triggers._steps import bounded, step
@@ -107,10 +107,10 @@ class CalendarIntervalTrigger(BaseTrigger):
         return postpone(nominal, self.jitter, before=following or self._end())
 
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
-        after = instant(now) - 1 if previous is None else instant(previous)
+        after = to_micros(now) - 1 if previous is None else to_micros(previous)
         for day in self._dates_from(self._day_before(now if previous is None else previous)):
             fire_time = self._on(day)
-            if fire_time is not None and instant(fire_time) > after:
+            if fire_time is not None and to_micros(fire_time) > after:
                 return fire_time
         return None
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, NeverFires, shown
-from goscheduler.times import UTC, duration, from_instant, instant
+from goscheduler.times import UTC, from_micros, micros_of, to_micros
 from goscheduler.triggers._steps import bounded, step
 from goscheduler.triggers.base import BaseTrigger, current_state, parse_jitter, postpone
 from goscheduler.triggers.date import DateTrigger
@@ -119,16 +119,16 @@ class AndTrigger(BaseCombiningTrigger):
         self.triggers = [child.anchored(now) for child in self.triggers]
 
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
-        earliest = self._latest_first(now) if previous is None else instant(previous) + 1
+        earliest = self._latest_first(now) if previous is None else to_micros(previous) + 1
         return None if earliest is None else self._meeting(earliest)
 
     def _first_from(self, moment: datetime) -> datetime | None:
-        return self._meeting(instant(moment))
+        return self._meeting(to_micros(moment))
 
     def _latest_first(self, now: datetime) -> int | None:
         """Return the latest of the children's first times; in the past where all of them are dates that have passed."""
         firsts = [child._nominal_fire_time(None, now) for child in self.triggers]
-        return None if None in firsts else max(instant(first) for first in firsts if first is not None)
+        return None if None in firsts else max(to_micros(first) for first in firsts if first is not None)
 
     def _meeting(self, earliest: int) -> datetime | None:
         """Return the first time from ``earliest`` on at which all children fire: each in turn moves it forward."""
@@ -143,7 +143,7 @@ class AndTrigger(BaseCombiningTrigger):
                 return None
             agreed = agreed + 1 if found == moment else 1
             if agreed == len(searches):
-                return self.triggers[0]._first_from(from_instant(found, UTC))
+                return self.triggers[0]._first_from(from_micros(found, UTC))
             moment = found
         return None
 
@@ -169,13 +169,14 @@ class OrTrigger(BaseCombiningTrigger):
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
         if previous is None:
             return self._first(now)
-        now = max(now, previous, key=instant)
+        now = max(now, previous, key=to_micros)
         times = [child._nominal_fire_time(previous, now) for child in self._asked()]
-        return min((time for time in times if time and instant(time) > instant(previous)), key=instant, default=None)
+        later = (time for time in times if time and to_micros(time) > to_micros(previous))
+        return min(later, key=to_micros, default=None)
 
     def _first_from(self, moment: datetime) -> datetime | None:
         times = [child._first_from(moment) for child in self._asked()]
-        return min(filter(None, times), key=instant, default=None)
+        return min(filter(None, times), key=to_micros, default=None)
 
     def _asked(self) -> Iterator[BaseTrigger]:
         for child in self.triggers:
@@ -184,11 +185,11 @@ class OrTrigger(BaseCombiningTrigger):
 
     def _first(self, now: datetime) -> datetime | None:
         times = [child._nominal_fire_time(None, now) for child in self._asked()]
-        earliest = min(filter(None, times), key=instant, default=None)
-        if earliest is None or instant(earliest) >= instant(now):
+        earliest = min(filter(None, times), key=to_micros, default=None)
+        if earliest is None or to_micros(earliest) >= to_micros(now):
             return earliest
         # Starting in the past would turn the siblings' times since then into missed firings of a job that is new.
-        still_to_come = any(time is not None and instant(time) >= instant(now) for time in times)
+        still_to_come = any(time is not None and to_micros(time) >= to_micros(now) for time in times)
         return now.astimezone(earliest.tzinfo) if still_to_come else earliest
 
     def _delay_at(self, moment: datetime) -> float:
@@ -224,7 +225,7 @@ def _delay(child: BaseTrigger, moment: datetime) -> float:
 
 def _fires_at(child: BaseTrigger, moment: datetime) -> bool:
     found = child._first_from(moment)
-    return found is not None and instant(found) == instant(moment)
+    return found is not None and to_micros(found) == to_micros(moment)
 
 
 class _Grid(NamedTuple):
@@ -265,10 +266,10 @@ def _searches(children: Iterable[BaseTrigger]) -> list[_Search] | None:
 def _search_of(child: BaseTrigger) -> _Search:
     def first_from(moment: int) -> int | None:
         try:
-            found = child._first_from(from_instant(moment, UTC))
+            found = child._first_from(from_micros(moment, UTC))
         except OverflowError:
             return None
-        return None if found is None else instant(found)
+        return None if found is None else to_micros(found)
 
     return first_from
 
@@ -282,8 +283,8 @@ def _common_grid(intervals: list[IntervalTrigger]) -> _Grid | None:
 
 
 def _grid_of(trigger: IntervalTrigger) -> _Grid:
-    end = math.inf if trigger.end_date is None else instant(trigger.end_date)
-    return _Grid(instant(trigger.start_date), duration(trigger.interval), end)
+    end = math.inf if trigger.end_date is None else to_micros(trigger.end_date)
+    return _Grid(to_micros(trigger.start_date), micros_of(trigger.interval), end)
 
 
 def _refuse_disjoint(fixed: list[BaseTrigger]) -> None:

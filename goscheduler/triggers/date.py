@@ -6,7 +6,7 @@ from datetime import date, datetime, tzinfo
 from typing import Any
 
 from goscheduler.clock import SYSTEM_CLOCK
-from goscheduler.times import astimezone, convert_to_datetime, datetime_repr, instant, local_timezone
+from goscheduler.times import astimezone, convert_to_datetime, datetime_repr, local_timezone, to_micros
 from goscheduler.triggers.base import Backlog, BaseTrigger, current_state, stored_flag, stored_moment
 
 
@@ -31,7 +31,7 @@ class DateTrigger(BaseTrigger):
         return self.run_date if previous_fire_time is None else None
 
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
-        return self.run_date if previous is None or instant(self.run_date) > instant(previous) else None
+        return self.run_date if previous is None or to_micros(self.run_date) > to_micros(previous) else None
 
     def backlog(self, first: datetime, now: datetime, keep: int = 1) -> Backlog:
         return Backlog(1, (first,) if keep > 0 else ())
@@ -45,7 +45,7 @@ class DateTrigger(BaseTrigger):
         return copy
 
     def _rule(self) -> object:
-        return None if self.floating else (instant(self.run_date), self.run_date.tzinfo)
+        return None if self.floating else (to_micros(self.run_date), self.run_date.tzinfo)
 
     def explain(self) -> str:
         return f"once at {datetime_repr(self.run_date)}"

@@ -22,11 +22,11 @@ from goscheduler.times import (
     astimezone,
     convert_to_datetime,
     datetime_repr,
-    duration,
-    instant,
     local_timezone,
+    micros_of,
     parse_number,
     timezone_repr,
+    to_micros,
 )
 from goscheduler.triggers.base import (
     Backlog,
@@ -75,7 +75,7 @@ class IntervalTrigger(BaseTrigger):
         self._check_end()
 
     def _check_end(self) -> None:
-        if not self.floating and self.end_date is not None and instant(self.end_date) < instant(self.start_date):
+        if not self.floating and self.end_date is not None and to_micros(self.end_date) < to_micros(self.start_date):
             raise InvalidArgument("end_date cannot be earlier than start_date", field="end_date", value=self.end_date)
 
     @property
@@ -96,7 +96,7 @@ class IntervalTrigger(BaseTrigger):
         return self._fire_time(following)
 
     def backlog(self, first: datetime, now: datetime, keep: int = 1) -> Backlog:
-        until = now if self.end_date is None else min(now, self.end_date, key=instant)
+        until = now if self.end_date is None else min(now, self.end_date, key=to_micros)
         start = self.start_date - EPOCH
         before = max(-1, (first - EPOCH - start) // self.interval)
         last = max(before, (until - EPOCH - start) // self.interval)
@@ -140,8 +140,8 @@ class IntervalTrigger(BaseTrigger):
             raise _invalid_interval(self.interval, "ends after the year 9999") from error
 
     def _rule(self) -> object:
-        start = None if self.floating else instant(self.start_date)
-        end = None if self.end_date is None else instant(self.end_date)
+        start = None if self.floating else to_micros(self.start_date)
+        end = None if self.end_date is None else to_micros(self.end_date)
         return self.interval, start, end, self.timezone, self.jitter or None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def _jitter_within(interval: timedelta, value: float | str | None) -> float | No
 
 def _in_words(interval: timedelta) -> str:
     """Return ``5 minutes``, ``hour``, ``1 day and 30 seconds``: what follows the word "every"."""
-    left, parts = duration(interval), []
+    left, parts = micros_of(interval), []
     for unit, seconds in _UNITS:
         count, left = divmod(left, seconds * 1_000_000)
         if unit == "second" and left:

@@ -175,8 +175,8 @@ def test_a_queued_run_that_was_cancelled_leaves_nothing_behind(scheduler, pool, 
     scheduler.run_due()
     first.go()
     settled(scheduler, pool, 2)
-    endings = scheduler._engine.endings
-    assert (endings._sentences, endings._given_up, endings._withdrawn, endings._begun) == ({}, {}, set(), {})
+    endings = scheduler._engine.running
+    assert (endings._terminations, endings._given_up, endings._withdrawn, endings._begun) == ({}, {}, set(), {})
 
 
 # A run that goes on
@@ -264,7 +264,7 @@ def test_a_run_whose_end_is_being_written_keeps_its_end_without_complaint(schedu
     assert (cancelled, outcomes(scheduler)) == ([True], ["succeeded"])
     assert recorder.of(EVENT_LEASE_LOST | EVENT_JOB_CANCELLED) == []
     assert "given up" not in caplog.text
-    assert scheduler._engine.endings._sentences == {}
+    assert scheduler._engine.running._terminations == {}
 
 
 def test_a_run_that_fails_while_it_is_cancelled_is_not_tried_again(scheduler, pool, patients):

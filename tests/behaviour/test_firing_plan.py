@@ -16,10 +16,10 @@ from goscheduler.runs.limits import Ledger, Limit
 from goscheduler.runs.model import OutcomeKind, RunState
 from goscheduler.runs.plan import (
     CATCH_UP,
+    ConcurrencyState,
     FiringPlan,
     FiringPlanner,
     Refusal,
-    Standing,
     admit,
     keys_of,
     plan_firing,
@@ -41,8 +41,8 @@ def due_job(trigger=None, **options):
 
 def plan(job, late=0.0, live=0, waiting=0, ledger=None):
     numbers = itertools.count()
-    standing = Standing(live, waiting, 7, Ledger() if ledger is None else ledger)
-    return plan_firing(job, START + timedelta(seconds=late), standing, "me", lambda: f"run-{next(numbers)}")
+    concurrency = ConcurrencyState(live, waiting, 7, Ledger() if ledger is None else ledger)
+    return plan_firing(job, START + timedelta(seconds=late), concurrency, "me", lambda: f"run-{next(numbers)}")
 
 
 def seconds(runs):
@@ -103,14 +103,14 @@ OVERLAPS = {
 
 
 @pytest.mark.parametrize(
-    ("options", "live", "waiting", "start", "wait", "skipped", "displace"), OVERLAPS.values(), ids=OVERLAPS
+    ("options", "live", "waiting", "start", "wait", "skipped", "cancel_live"), OVERLAPS.values(), ids=OVERLAPS
 )
-def test_what_a_firing_does_that_overlaps(options, live, waiting, start, wait, skipped, displace):
+def test_what_a_firing_does_that_overlaps(options, live, waiting, start, wait, skipped, cancel_live):
     firing = plan(due_job(coalesce=False, **options), 2, live, waiting)
     assert seconds(firing.start) == start
     assert seconds(firing.wait) == wait
     assert [record.outcome.kind.value for record in firing.records] == ["skipped"] * skipped
-    assert firing.displace is displace
+    assert firing.cancel_live is cancel_live
 
 
 MAIL = Limit("mail", concurrency=2)
@@ -137,12 +137,12 @@ def test_what_a_firing_does_that_meets_a_limit(options, taken, waiting, start, w
 
 def test_a_pending_run_is_held_by_a_full_limit_and_put_off_by_a_rate():
     (run,) = plan(due_job(limits=MAIL), ledger=Ledger({"mail": 2})).wait
-    assert admit(run, Standing(0, 1, 1, Ledger({"mail": 2})), START) == Refusal("limit:mail")
+    assert admit(run, ConcurrencyState(0, 1, 1, Ledger({"mail": 2})), START) == Refusal("limit:mail")
     rate = Limit("api", rate="1/1m")
     ledger = Ledger()
     ledger.take([rate], START)
     run = run._replace(job=due_job(limits=rate))
-    refusal = admit(run, Standing(0, 1, 1, ledger), START)
+    refusal = admit(run, ConcurrencyState(0, 1, 1, ledger), START)
     assert refusal.key is None
     assert timedelta(minutes=1) <= refusal.until - START <= timedelta(seconds=62)
 
@@ -185,8 +185,8 @@ def test_coalesced_fire_times_are_not_forgotten_when_the_run_is_skipped():
 
 def test_a_waiting_run_is_admitted_when_there_is_room_for_an_instance():
     (waiting,) = plan(due_job(coalesce=False), 1).wait
-    assert admit(waiting, Standing(0, 1, 1, Ledger()), START) is None
-    assert admit(waiting, Standing(1, 1, 1, Ledger()), START) == Refusal("job:job")
+    assert admit(waiting, ConcurrencyState(0, 1, 1, Ledger()), START) is None
+    assert admit(waiting, ConcurrencyState(1, 1, 1, Ledger()), START) == Refusal("job:job")
 
 
 def test_a_trigger_that_ends_gives_no_next_time():
@@ -218,7 +218,7 @@ GARBAGE = {
 def test_a_job_whose_trigger_misbehaves_is_suspended_with_a_reason(then):
     job = due_job(FirstThen(then))
     planner = FiringPlanner("me", lambda job: None, lambda: "run")
-    firing = planner(job, Standing(0, 0, 1, Ledger()), START)
+    firing = planner(job, ConcurrencyState(0, 0, 1, Ledger()), START)
     assert firing.suspended
     assert "trigger" in firing.suspended
     assert (firing.start, firing.wait, firing.records, firing.next_run_time) == ((), (), (), None)
@@ -227,7 +227,7 @@ def test_a_job_whose_trigger_misbehaves_is_suspended_with_a_reason(then):
 
 def test_a_job_that_meets_an_obstacle_is_suspended_with_the_reason():
     planner = FiringPlanner("me", lambda job: f"{job.executor} is out of order", lambda: "run")
-    firing = planner(due_job(executor="gpu"), Standing(0, 0, 1, Ledger()), START)
+    firing = planner(due_job(executor="gpu"), ConcurrencyState(0, 0, 1, Ledger()), START)
     assert firing == FiringPlan(suspended="gpu is out of order")
 
 

@@ -13,7 +13,7 @@ from retry_doubles import play
 
 from goscheduler import Limit, Retry, Snooze, fixed
 from goscheduler.jobstores.memory import MemoryJobStore
-from goscheduler.runs.model import JobLife, JobState, OutcomeKind
+from goscheduler.runs.model import JobState, JobStats, OutcomeKind
 from goscheduler.testing import ManualScheduler
 
 STORES = [MemoryJobStore, PickledStore]
@@ -292,7 +292,7 @@ def test_every_state_is_in_the_table():
 
 def test_a_job_that_has_not_run_yet_has_lived_through_nothing(make):
     job = scheduled(make)
-    assert job.life == JobLife()
+    assert job.life == JobStats()
     assert (job.run_count, job.last_run, job.last_success, job.last_error) == (0, None, None, None)
 
 

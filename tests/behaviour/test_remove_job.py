@@ -272,7 +272,7 @@ def test_a_run_that_another_scheduler_has_queued_does_not_start(cluster, jobcall
     owner, remover = give_a_run_to(cluster, executor)
     remove(remover)
     owner.run_due()
-    assert cluster.store.asked_to_end("job") == {}, "that is its answer"
+    assert cluster.store.cancel_requests("job") == {}, "that is its answer"
     executor.begin()
     cluster.advance(60)
     assert jobcalls == []
@@ -363,7 +363,7 @@ def test_removing_waits_until_the_other_scheduler_has_heard(cluster, jobcalls):
         if len(heard) == 12:
             owner.run_due()
 
-    remover._engine.rest = rest
+    remover._engine.sleep = rest
     remover.remove_job("job")
     assert len(heard) == 12
     assert heard == sorted(heard)
@@ -377,7 +377,7 @@ def test_a_cancellation_that_comes_while_a_removal_waits_does_not_get_lost(clust
     owner, remover = give_a_run_to(cluster, executor)
     (run,) = cluster.store.live_runs()
     steps = iter([lambda: remover.cancel_run(run.id, "enough"), lambda: None, owner.run_due])
-    remover._engine.rest = lambda seconds: next(steps)()
+    remover._engine.sleep = lambda seconds: next(steps)()
     remover.remove_job("job")
     assert next(steps, None) is None, "it has waited for the answer to both"
     executor.begin()
@@ -389,7 +389,7 @@ def test_a_cancellation_that_comes_while_a_removal_waits_does_not_get_lost(clust
 def test_who_does_not_answer_is_waited_for_until_a_dead_one_would_have_been_found(cluster, caplog):
     _, remover = give_a_run_to(cluster, QueueingExecutor())
     pauses = []
-    remover._engine.rest = pauses.append
+    remover._engine.sleep = pauses.append
     remover.remove_job("job")
     assert LEASE * 5 / 4 < sum(pauses) < LEASE * 5 / 4 + 1
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -400,7 +400,7 @@ def test_who_does_not_answer_is_waited_for_until_a_dead_one_would_have_been_foun
 def test_a_removal_that_waits_ends_with_the_owner_that_is_given_up(cluster, caplog):
     owner, remover = give_a_run_to(cluster, QueueingExecutor())
     cluster.kill(owner)
-    remover._engine.rest = lambda seconds: cluster.advance(LEASE / 4)
+    remover._engine.sleep = lambda seconds: cluster.advance(LEASE / 4)
     remover.remove_job("job")
     assert cluster.store.live_runs() == cluster.store.pending_runs() == []
     assert not [record for record in caplog.records if "does not answer" in record.getMessage()]
@@ -408,20 +408,20 @@ def test_a_removal_that_waits_ends_with_the_owner_that_is_given_up(cluster, capl
 
 def test_a_removal_outlives_a_store_that_does_not_answer_for_a_while(cluster, monkeypatch):
     owner, remover = give_a_run_to(cluster, QueueingExecutor())
-    asked = cluster.store.asked_to_end
+    asked = cluster.store.cancel_requests
     answers = iter([ConnectionError, ConnectionError])
 
-    def asked_to_end(job_id):
+    def cancel_requests(job_id):
         error = next(answers, None)
         if error is not None:
             raise error("the network is gone")
         owner.run_due()
         return asked(job_id)
 
-    monkeypatch.setattr(cluster.store, "asked_to_end", asked_to_end)
-    remover._engine.rest = lambda seconds: None
+    monkeypatch.setattr(cluster.store, "cancel_requests", cancel_requests)
+    remover._engine.sleep = lambda seconds: None
     remover.remove_job("job")
-    assert cluster.store.asked_to_end("job") == {}
+    assert cluster.store.cancel_requests("job") == {}
 
 
 def test_many_jobs_are_removed_with_one_wait_for_all(cluster, jobcalls):
@@ -433,10 +433,10 @@ def test_many_jobs_are_removed_with_one_wait_for_all(cluster, jobcalls):
     rests = []
 
     def rest(seconds):
-        rests.append({number: len(cluster.store.asked_to_end(str(number))) for number in range(5)})
+        rests.append({number: len(cluster.store.cancel_requests(str(number))) for number in range(5)})
         owner.run_due()
 
-    remover._engine.rest = rest
+    remover._engine.sleep = rest
     remover.remove_all_jobs()
     assert rests == [dict.fromkeys(range(5), 1)]
     executor.begin()
@@ -470,7 +470,7 @@ def test_a_run_is_noted_as_begun_before_it_is_looked_up_whether_it_may(cluster):
 
     class Watched(set):
         def __contains__(self, key):
-            started.append(owner._engine.endings.started_at(run))
+            started.append(owner._engine.running.started_at(run))
             return super().__contains__(key)
 
     started = []
@@ -479,11 +479,11 @@ def test_a_run_is_noted_as_begun_before_it_is_looked_up_whether_it_may(cluster):
     owner._engine.revoked.add((run.id, run.fence))
     assert not owner.may_start(run)
     assert started == [cluster.clock.now()] * 2
-    assert owner._engine.endings.started_at(run) is None
+    assert owner._engine.running.started_at(run) is None
 
 
 def test_a_scheduler_that_waits_for_its_last_jobs_hears_of_it(cluster, gates, jobcalls, monkeypatch):
-    monkeypatch.setattr("goscheduler.schedulers._cancellation.LONGEST_LOOK", 0.01)
+    monkeypatch.setattr("goscheduler.schedulers._cancellation.MAX_LOOK_SECONDS", 0.01)
     pool = ThreadPoolExecutor(1)
     owner = BackgroundScheduler(clock=cluster.clock, jobstores={"default": cluster.store},
                                 executors={"default": pool}, timezone="UTC")
@@ -499,7 +499,7 @@ def test_a_scheduler_that_waits_for_its_last_jobs_hears_of_it(cluster, gates, jo
     shutdown.start()
     assert owner._loop.ended.wait(60)
     remover = cluster.join(HoldingExecutor(room=0))
-    remover._engine.rest = threading.Event().wait
+    remover._engine.sleep = threading.Event().wait
     within(60, lambda: remover.remove_job("job"))
     gate.release()
     shutdown.join(60)

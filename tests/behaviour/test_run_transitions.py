@@ -9,7 +9,7 @@ from behaviour_doubles import START, note
 
 from goscheduler.options import DEFAULTS, filled_in
 from goscheduler.runs import transitions
-from goscheduler.runs.model import NEWBORN, Attempt, JobLife, Outcome, OutcomeKind, Run, RunState, Source
+from goscheduler.runs.model import NO_STATS, Attempt, JobStats, Outcome, OutcomeKind, Run, RunState, Source
 from goscheduler.runs.retry import Retry, fixed
 from goscheduler.runs.transitions import (
     IllegalChange,
@@ -17,11 +17,11 @@ from goscheduler.runs.transitions import (
     called_off,
     claimed,
     crashed,
-    lived,
     put_back,
     recovered,
     retried,
     settle,
+    with_attempt,
 )
 from goscheduler.testing import ManualScheduler
 
@@ -77,7 +77,7 @@ def test_every_public_change_of_the_module_stands_in_the_table():
     public = {name for name in vars(transitions) if getattr(vars(transitions)[name], "__module__", "") ==
               transitions.__name__ and name[0].islower() and not name.startswith("_")}
     assert public == {
-        "asked_for", "called_off", "claimed", "crashed", "lived", "put_back", "recovered", "redriven", "retried",
+        "asked_for", "called_off", "claimed", "crashed", "with_attempt", "put_back", "recovered", "redriven", "retried",
         "settle",
     }  # fmt: skip
 
@@ -152,13 +152,14 @@ def test_what_becomes_of_a_run_whose_process_was_lost(options, source, attempt, 
 
 def test_only_attempts_that_were_started_count_in_the_life_of_a_job():
     run = a_run(RunState.CLAIMED)
-    life = lived(NEWBORN, settle(run, Outcome(OutcomeKind.MISSED), NOW).attempt)
-    assert life == NEWBORN
-    life = lived(life, settle(run, Outcome(OutcomeKind.FAILED, error=ValueError("no"), started_at=START), NOW).attempt)
-    assert life == JobLife(1, START, None, "ValueError: no", OutcomeKind.FAILED)
-    life = lived(life, settle(run, Outcome(OutcomeKind.SUCCEEDED, started_at=START), NOW).attempt)
-    assert life == JobLife(2, START, NOW, "ValueError: no", OutcomeKind.SUCCEEDED)
-    assert JobLife.from_state(life.as_state()) == life
+    life = with_attempt(NO_STATS, settle(run, Outcome(OutcomeKind.MISSED), NOW).attempt)
+    assert life == NO_STATS
+    failed = Outcome(OutcomeKind.FAILED, error=ValueError("no"), started_at=START)
+    life = with_attempt(life, settle(run, failed, NOW).attempt)
+    assert life == JobStats(1, START, None, "ValueError: no", OutcomeKind.FAILED)
+    life = with_attempt(life, settle(run, Outcome(OutcomeKind.SUCCEEDED, started_at=START), NOW).attempt)
+    assert life == JobStats(2, START, NOW, "ValueError: no", OutcomeKind.SUCCEEDED)
+    assert JobStats.from_state(life.as_state()) == life
 
 
 def test_a_run_cannot_be_changed_in_place():

@@ -28,7 +28,7 @@ from goscheduler.events import (
     EVENT_SCHEDULER_RECOVERED,
     EVENT_SCHEDULER_SHUTDOWN,
 )
-from goscheduler.jobstores.base import SettledInPart
+from goscheduler.jobstores.base import PartlySettled
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
@@ -107,7 +107,7 @@ class BusyStore(FaultyMemoryStore):
         refused = super().settle([end for end in settlements if end not in left])
         if left:
             self.times -= 1
-            raise SettledInPart(refused, left)
+            raise PartlySettled(refused, left)
         return refused
 
 

@@ -97,7 +97,7 @@ def test_a_timeout_is_told_of_as_the_history_has_it(lines: pytest.LogCaptureFixt
 
         def slow() -> None:
             scheduler.clock.advance("31s")
-            scheduler._engine.endings.look()
+            scheduler._engine.running.look()
             current_run().check()
 
         scheduler.add_job(slow, "date", id="a", name="slow", timeout=30)

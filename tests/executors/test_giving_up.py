@@ -243,9 +243,9 @@ def test_runs_that_end_in_the_moment_in_which_they_are_given_up_are_counted_once
     executor.shutdown()
     assert len({run.id for run, _ in host.reports}) == len(host.reports) == rounds
     assert pool._hired > workers, "none was given up"
-    assert pool._staff.finished + sum(slot.finished for slot in pool._staff.slots) == rounds
+    assert pool._workers.finished + sum(slot.finished for slot in pool._workers.slots) == rounds
     assert pool._submitted == rounds
-    assert len(pool._staff.slots) <= workers
+    assert len(pool._workers.slots) <= workers
     await_the_end_of_what_was_given_up()
     assert context._told == {}
 
@@ -272,7 +272,7 @@ def test_runs_given_up_by_one_thread_while_another_submits_are_all_accounted_for
 
     assert host.outcome_of(last).kind is OutcomeKind.SUCCEEDED
     assert pool.live() == 0
-    assert len(pool._staff.slots) <= 4
+    assert len(pool._workers.slots) <= 4
     host.wait_for(5001)
     assert len({run.id for run, _ in host.reports}) == len(host.reports) == 5001
     assert pool.busy() == []

@@ -243,7 +243,7 @@ def test_runs_submitted_while_another_thread_shuts_down_are_all_reported_once(st
 def test_a_run_that_slips_in_behind_the_end_of_the_pool_is_put_back(new_run):
     put_back = []
     pool = WorkerPool(1, lambda: None, lambda run, outcome: None, lambda run, reason: put_back.append(run), "x")
-    pool._staff = _Staff((_Slot(None),))
+    pool._workers = _Staff((_Slot(None),))
     run = new_run(int)
 
     pool._closed = True  # the other thread has emptied the queue between our look at the gate and our put

@@ -196,7 +196,7 @@ def _change_plans(change: Callable[[Any], Any]) -> None:
     from goscheduler.runs.plan import FiringPlanner
 
     def changed(plan: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda self, job, standing, now: change(plan(self, job, standing, now))
+        return lambda self, job, concurrency, now: change(plan(self, job, concurrency, now))
 
     wrap(FiringPlanner, "__call__", changed)
 
@@ -215,7 +215,7 @@ def skipped_without_a_record() -> None:
 def instances_counted_by_each() -> None:
     from goscheduler.runs import plan
     from goscheduler.schedulers import _tick
-    from goscheduler.schedulers._cancellation import Endings
+    from goscheduler.schedulers._cancellation import RunningRuns
 
     kept: list[Any] = []
 
@@ -226,12 +226,12 @@ def instances_counted_by_each() -> None:
 
         return made
 
-    def here(job: Any, standing: Any) -> Any:
-        return standing._replace(live=sum(run.job.id == job.id for each in kept for run in each.going_on()))
+    def here(job: Any, concurrency: Any) -> Any:
+        return concurrency._replace(live=sum(run.job.id == job.id for each in kept for run in each.running()))
 
-    wrap(Endings, "__init__", keeping)
-    wrap(plan, "plan_firing", lambda f: lambda job, now, standing, *rest: f(job, now, here(job, standing), *rest))
-    wrap(_tick, "admit", lambda f: lambda run, standing, now: f(run, here(run.job, standing), now))
+    wrap(RunningRuns, "__init__", keeping)
+    wrap(plan, "plan_firing", lambda f: lambda job, now, concurrency, *rest: f(job, now, here(job, concurrency), *rest))
+    wrap(_tick, "admit", lambda f: lambda run, concurrency, now: f(run, here(run.job, concurrency), now))
 
 
 @mutant("a place of a limit is given back twice", "redis", "freeze_short")
@@ -358,15 +358,15 @@ def removed_runs_started() -> None:
     from goscheduler.runs.transitions import JOB_REMOVED
     from goscheduler.schedulers import _tick
 
-    def heedless(obey: Callable[..., Any]) -> Callable[..., Any]:
+    def heedless(apply_cancel_requests: Callable[..., Any]) -> Callable[..., Any]:
         def obeyed(engine: Any, wishes: Any) -> Any:
             wishes = list(wishes)
-            obey(engine, [wish for wish in wishes if not wish[1].startswith(JOB_REMOVED)])
+            apply_cancel_requests(engine, [wish for wish in wishes if not wish[1].startswith(JOB_REMOVED)])
             return [wish for wish in wishes if wish[1].startswith(JOB_REMOVED)]
 
         return obeyed
 
-    wrap(_tick, "obey", heedless)
+    wrap(_tick, "apply_cancel_requests", heedless)
 
 
 # Messages, documents, locks

@@ -39,7 +39,7 @@ class TestMemoryStore(StoreContract):
             store.add_job(make_job(str(number), due=NOW))
         for number in range(5000):
             store.update_job(make_job(str(number % 10), due=NOW + number * SECOND))
-        assert sum(map(len, store._lanes.values())) < 200
+        assert sum(map(len, store._queues.values())) < 200
         assert store.get_next_run_time() == NOW + 4990 * SECOND
 
     def test_a_job_that_changes_its_executor_fires_there_and_only_there(

@@ -106,13 +106,13 @@ def test_jobs_of_an_older_schema_are_read_and_newer_ones_are_not(records, monkey
 @given(st.datetimes(timezones=st.sampled_from([timezone.utc, ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=2))])))
 def test_the_text_of_a_date_trigger_is_that_of_the_codec(run_date):
     trigger = DateTrigger(run_date)
-    assert records._trigger_text(trigger, "job a") == codec.dumps(trigger)
+    assert text_of_records._trigger_text(trigger, "job a") == codec.dumps(trigger)
 
 
 def test_the_text_of_a_date_trigger_that_goes_off_at_once_says_so():
     trigger = DateTrigger(None, timezone.utc)
     assert trigger.floating
-    assert records._trigger_text(trigger, "job a") == codec.dumps(trigger)
+    assert text_of_records._trigger_text(trigger, "job a") == codec.dumps(trigger)
 
 
 def older_run_text(job_text):
@@ -128,14 +128,14 @@ def test_a_run_of_the_first_schema_which_has_its_job_inside_is_read(records):
 
 
 def test_the_head_of_a_run_of_the_first_schema_can_be_changed_and_put_before_its_job(records):
-    head = records.changed_head(older_run_text(""), attempt=9)
+    head = text_of_records.changed_head(older_run_text(""), attempt=9)
     run = records.run("run-1", head + records.job_text(MAKE_JOB("a", args=["x"])), "me", 7)
     assert (run.job.args, run.attempt, run.crashes) == (("x",), 9, 5)
 
 
 def test_a_run_of_a_newer_schema_is_not_read(records):
     text = records.run_text(asked_for(MAKE_JOB("a"), "run-1", NOW))
-    newer = text.replace(f"[{records.RUN_SCHEMA},", f"[{records.RUN_SCHEMA + 1},", 1)
+    newer = text.replace(f"[{text_of_records.RUN_SCHEMA},", f"[{text_of_records.RUN_SCHEMA + 1},", 1)
     with pytest.raises(CodecError, match="newer version"):
         records.run("run-1", newer, None, 0)
 

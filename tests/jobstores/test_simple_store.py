@@ -11,7 +11,7 @@ from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLook
 from goscheduler.testing.contract import StoreContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 
 class PicklingStore(BaseJobStore):
@@ -34,7 +34,7 @@ class PicklingStore(BaseJobStore):
 
     def get_all_jobs(self) -> list[Job]:
         jobs = [self._restore(state) for state in list(self._states.values())]
-        jobs.sort(key=lambda job: -1 if job.next_run_time is None else instant(job.next_run_time))
+        jobs.sort(key=lambda job: -1 if job.next_run_time is None else to_micros(job.next_run_time))
         self._fix_paused_jobs_sorting(jobs)
         return jobs
 

@@ -102,10 +102,10 @@ def put_back(store, limit=1000):
     """Return the ids of all that was put back while everything was looked at once."""
     ids = []
     while True:
-        found = store.put_back_strays(limit)
+        found = store.requeue_orphans(limit)
         ids += found.ids
         if not found.more:
-            assert not store.put_back_strays(1_000_000).ids, "once is enough"
+            assert not store.requeue_orphans(1_000_000).ids, "once is enough"
             return ids
 
 
@@ -189,7 +189,7 @@ def test_many_are_looked_at_some_at_a_time(store, hand, make_job):
     store.add_jobs([make_job(job_id) for job_id in ids])
     for job_id in ids[::60]:
         hand.lose_job(job_id)
-    first = store.put_back_strays(100)
+    first = store.requeue_orphans(100)
     assert first.more
     assert len(first.ids) < 10
     assert sorted([*first.ids, *put_back(store, 100)]) == ids[::60]
@@ -267,7 +267,7 @@ class TestHousekeeping:
 
     def test_a_store_that_cannot_look_is_told_of_and_goes_on_firing(self, scheduler, store, monkeypatch, caplog):
         scheduler.add_job(nothing, "interval", minutes=2, id="a")
-        monkeypatch.setattr(store, "put_back_strays", broken)
+        monkeypatch.setattr(store, "requeue_orphans", broken)
         with caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
         assert "could not look for stray jobs: it is broken" in caplog.text

@@ -8,7 +8,7 @@ import pytest
 from message_doubles import Manual, Recorder
 
 from goscheduler.messages import DeadLetterQueue, DeadLetterStore, Message, MessageRejected, MessageScheduler
-from goscheduler.messages.dead import Undertaker
+from goscheduler.messages.dead import DeadLetterForwarder
 
 PATIENCE = 60
 
@@ -50,7 +50,7 @@ def test_a_queue_that_fails_loses_nothing():
         ids = {manual.front.schedule(Message("order")) for _ in range(2)}
         manual.scheduler.run_due()
         queue = Queue(OSError("the disk is full"))
-        undertaker = Undertaker(manual.scheduler, manual.front._shelf, queue)
+        undertaker = DeadLetterForwarder(manual.scheduler, manual.front._shelf, queue)
         assert undertaker.hand_over() == 1
         assert {dead.id for dead in manual.front.dead_letters()} == ids - {queue.taken[0][0]}
         assert undertaker.hand_over() == 1
@@ -63,7 +63,7 @@ def test_what_died_before_the_start_is_handed_over_at_the_start():
         mid = manual.front.schedule(Message("order"))
         manual.scheduler.run_due()
         queue = Queue()
-        undertaker = Undertaker(manual.scheduler, manual.front._shelf, queue)
+        undertaker = DeadLetterForwarder(manual.scheduler, manual.front._shelf, queue)
         undertaker.start()
         queue.wait_for(1)
         undertaker.stop(PATIENCE)
@@ -80,7 +80,7 @@ def test_a_message_that_another_process_has_handed_over_is_not_counted():
     with Manual(MessageRejected("no")) as manual:
         manual.front.schedule(Message("order"))
         manual.scheduler.run_due()
-        assert Undertaker(manual.scheduler, manual.front._shelf, Quicker()).hand_over() == 0
+        assert DeadLetterForwarder(manual.scheduler, manual.front._shelf, Quicker()).hand_over() == 0
 
 
 def test_a_store_that_does_not_answer_does_not_end_the_thread(monkeypatch):
@@ -94,8 +94,8 @@ def test_a_store_that_does_not_answer_does_not_end_the_thread(monkeypatch):
                 raise OSError("the store is out")
             answered.set()
 
-        monkeypatch.setattr(Undertaker, "hand_over", hand_over)
-        undertaker = Undertaker(manual.scheduler, manual.front._shelf, Queue())
+        monkeypatch.setattr(DeadLetterForwarder, "hand_over", hand_over)
+        undertaker = DeadLetterForwarder(manual.scheduler, manual.front._shelf, Queue())
         undertaker.start()
         while not answered.wait(0.01):
             undertaker._hear(None)
@@ -118,7 +118,7 @@ def test_a_queue_may_want_the_parts_of_a_message_and_the_exception():
         mid = manual.front.schedule(Message("order", b"x", {"a": "b"}))
         manual.scheduler.run_due()
         store = Store()
-        assert Undertaker(manual.scheduler, manual.front._shelf, store).hand_over() == 1
+        assert DeadLetterForwarder(manual.scheduler, manual.front._shelf, store).hand_over() == 1
     ((*parts, error, retries, source),) = store.taken
     assert parts == ["order", mid, b"x", {"a": "b"}]
     assert isinstance(error, Exception)

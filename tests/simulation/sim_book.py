@@ -54,7 +54,7 @@ class Chain:
 
     outs: list[HandOut] = field(default_factory=list)
     ends: list[Attempt] = field(default_factory=list)
-    asked_to_end: set[str] = field(default_factory=set)
+    cancel_requests: set[str] = field(default_factory=set)
     over: str = ""
     """Why nothing more comes of it."""
     redriven: int = 0
@@ -212,7 +212,7 @@ class Book:
 
     def told_to_end(self, run: Run, reason: str) -> None:
         chain = self.chains[run.id]
-        chain.asked_to_end.add(reason)
+        chain.cancel_requests.add(reason)
         if run.owner is None:
             chain.over = "cancelled"
 

@@ -97,7 +97,7 @@ def _check_chain(run_id: str, chain: Chain, letters: int) -> None:
     name = f"{job.id} {run_id[-3:]}, {kind.value} at the end"
     if letters > 1 or (letters and kind in (OutcomeKind.SUCCEEDED, OutcomeKind.CANCELLED, OutcomeKind.MISSED)):
         raise Violation("dead letter", f"{name}: there are {letters}")
-    called_off = chain.over == "dropped" or bool(chain.asked_to_end) or chain.removed
+    called_off = chain.over == "dropped" or bool(chain.cancel_requests) or chain.removed
     attempts = job.retry.max_attempts if job.retry is not None else 1
     used = sum(map(counts_as_attempt, chain.ends))
     if kind in (OutcomeKind.FAILED, OutcomeKind.TIMED_OUT):

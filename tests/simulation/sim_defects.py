@@ -11,7 +11,7 @@ from goscheduler.jobstores._local.runs import LocalRuns
 from goscheduler.runs import transitions
 from goscheduler.runs.limits import Ledger
 from goscheduler.schedulers._lease import Leases
-from goscheduler.schedulers._reconciliation import Doubts
+from goscheduler.schedulers._reconciliation import Reconciler
 from goscheduler.schedulers._removal import Removal
 from goscheduler.schedulers._settle import Settler
 
@@ -54,7 +54,7 @@ def _lease_ignored(recover: Any) -> Any:
     return lambda self, now, decide: recover(self, now + timedelta(hours=1), decide)
 
 
-def _never_in_doubt(arise: Any) -> Any:
+def _never_in_doubt(mark_uncertain: Any) -> Any:
     return lambda self, alias: None
 
 
@@ -81,10 +81,10 @@ DEFECTS: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     "outcome lost in an outage": (Settler, "_write", _outcome_lost),
     "retry counted twice": (transitions, "retried", _counted_twice),
     "lease ignored": (LocalRuns, "recover", _lease_ignored),
-    "lost answers not doubted": (Doubts, "arise", _never_in_doubt),
+    "lost answers not doubted": (Reconciler, "mark_uncertain", _never_in_doubt),
     "removed runs not called off": (Removal, "call_off", _not_called_off),
     "own lease trusted for ever": (Leases, "has_lost", _lease_trusted),
-    "instances not counted": (LocalRuns, "standing", _instances_not_counted),
+    "instances not counted": (LocalRuns, "concurrency", _instances_not_counted),
     "limit leaks": (Ledger, "give_back", _limit_leaks),
 }
 

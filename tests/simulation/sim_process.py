@@ -7,7 +7,7 @@ thread of the package  actor
 ``-settler``           "settler" calls ``settle_reported`` when something was reported, or is to be tried again
 ``-lease``             "lease" calls ``renew_all`` after each pause that the leases ask for
 ``-<alias>_<n>``       "worker" runs one run
-``-endings``           "endings", while the scheduler shuts down
+``-running``           "endings", while the scheduler shuts down
 =====================  ======================================================================================
 """
 
@@ -27,9 +27,9 @@ from sim_workload import LEASE
 from goscheduler.executors import context
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.executors.call import call
-from goscheduler.jobstores.base import SettledInPart
+from goscheduler.jobstores.base import PartlySettled
 from goscheduler.runs.model import Outcome, Run
-from goscheduler.schedulers._cancellation import LONGEST_LOOK
+from goscheduler.schedulers._cancellation import MAX_LOOK_SECONDS
 from goscheduler.schedulers._patience import LONGEST_PAUSE, Patience
 from goscheduler.schedulers._settle import LAST_PAUSE, LAST_TRIES
 from goscheduler.schedulers._tick import hear
@@ -137,8 +137,8 @@ class SimPatience(Patience):
 
     def _wait(self, alias: str, error: Exception) -> None:
         engine = self._engine
-        assert engine.rest is not None
-        engine.rest(self._outages.failed(alias, engine.clock.monotonic(), LONGEST_PAUSE))
+        assert engine.sleep is not None
+        engine.sleep(self._outages.failed(alias, engine.clock.monotonic(), LONGEST_PAUSE))
 
 
 class SimScheduler(BaseScheduler):
@@ -153,7 +153,7 @@ class SimScheduler(BaseScheduler):
             executors={"default": process.executor}, logger=world.logger_of(process),
         )  # fmt: skip
         engine = self._engine
-        engine.report, engine.rest, engine.draw = self.report, world.kernel.sleep, world.rng.random
+        engine.report, engine.sleep, engine.random_number = self.report, world.kernel.sleep, world.rng.random
         engine.host = process.name
 
     def wakeup(self) -> None:
@@ -193,7 +193,7 @@ class SimScheduler(BaseScheduler):
 
         def watch() -> None:
             while not ended:
-                kernel.sleep(min(LONGEST_LOOK, self._engine.endings.look()))
+                kernel.sleep(min(MAX_LOOK_SECONDS, self._engine.running.look()))
                 hear(self._engine)
 
         process.spawn("endings", watch)
@@ -298,7 +298,7 @@ class Ear(logging.Handler):
             return
         world.note(self._process, "says", record.getMessage())
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not isinstance(error, (Lost, SettledInPart, Crash)) and not is_of_a_job(error):
+        if error is not None and not isinstance(error, (Lost, PartlySettled, Crash)) and not is_of_a_job(error):
             world.violate("an error of the scheduler itself", f"{type(error).__name__}: {error}")
 
 

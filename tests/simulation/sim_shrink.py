@@ -16,14 +16,14 @@ OTHER_ORDERS = 3
 
 def shrunk(plan: Plan, rule: str) -> World:
     """Return the smallest simulation that was found in which the same rule is violated."""
-    best, tries, going_on = World(plan).run(), 1, True
-    while going_on and tries < MOST_TRIES:
-        going_on = False
+    best, tries, running = World(plan).run(), 1, True
+    while running and tries < MOST_TRIES:
+        running = False
         for smaller in _smaller(best.plan):
             found, cost = _violating(smaller, rule)
             tries += cost
             if found is not None:
-                best, going_on = found, True
+                best, running = found, True
                 break
             if tries >= MOST_TRIES:
                 break

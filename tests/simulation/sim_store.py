@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.errors import StoreUnavailable
 from goscheduler.job import Job
 from goscheduler.jobstores._local.runs import LocalRuns
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, SettledInPart
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PartlySettled
 from goscheduler.jobstores.memory import MemoryJobStore
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from sim_book import Book
@@ -72,16 +72,16 @@ class WatchedRuns(LocalRuns):
             self._book.redriven(run_id)
         return taken
 
-    def end_early(self, run_id: str, reason: str, end: Any, yields: bool = False) -> Run | None:
-        run = super().end_early(run_id, reason, end, yields)
+    def end_early(self, run_id: str, reason: str, end: Any, keep_existing_reason: bool = False) -> Run | None:
+        run = super().end_early(run_id, reason, end, keep_existing_reason)
         if run is not None:
             self._book.told_to_end(run, reason)
         return run
 
-    def displace(self, job_id: str) -> None:
+    def cancel_live(self, job_id: str) -> None:
         for run in self.live(job_id):
             self._book.told_to_end(run, "displaced")
-        super().displace(job_id)
+        super().cancel_live(job_id)
 
     def forget_job(self, job_id: str, may_follow: bool = False) -> None:
         if not may_follow:
@@ -148,7 +148,7 @@ class Truth(MemoryJobStore):
         """Write the first of the ends only, because the rows of the others are held."""
         refused = self.settle(settlements[:some])
         if some < len(settlements):
-            raise SettledInPart(refused, settlements[some:])
+            raise PartlySettled(refused, settlements[some:])
         return refused
 
     def is_idle(self) -> bool:
@@ -161,7 +161,7 @@ class Truth(MemoryJobStore):
         """Tell whether a call of this method would find something to do."""
         now, runs = self.now(), self._runs
         if name == "fire_due":
-            return any(0 <= entry[0] <= instant(now) for entry in self._entries.values())
+            return any(0 <= entry[0] <= to_micros(now) for entry in self._entries.values())
         if name == "claim_runs":
             return bool(runs._waiting_of_job or runs._to_end)
         if name == "recover_runs":
@@ -171,12 +171,13 @@ class Truth(MemoryJobStore):
 
 READS = frozenset({
     "lookup_job", "get_due_jobs", "get_next_run_time", "get_all_jobs", "count_waiting", "count_due_beside", "live_runs",
-    "pending_runs", "asked_to_end", "history", "dead_letters", "owners", "suspensions",
+    "pending_runs", "cancel_requests", "history", "dead_letters", "owners", "suspensions",
 })  # fmt: skip
 WRITES = frozenset({
     "add_job", "add_jobs", "update_job", "remove_job", "remove_all_jobs", "edit_job", "fire_due", "claim_runs",
-    "settle", "add_run", "discard_pending", "cancel_run", "take_back_ends", "prune_history", "take_dead_letter",
-    "renew_owner", "retire_owner", "recover_runs", "put_back_strays", "forget_job", "prune_finished_jobs", "release",
+    "settle", "add_run", "discard_pending", "cancel_run", "withdraw_cancel_requests", "prune_history",
+    "take_dead_letter", "renew_owner", "retire_owner", "recover_runs", "requeue_orphans", "forget_job",
+    "prune_finished_jobs", "release",
 })  # fmt: skip
 
 
@@ -205,7 +206,7 @@ class Connection(BaseJobStore):
     def subscribe(self, wake: Callable[[], None]) -> None:
         self._subscribe(wake)
 
-    def life_of(self, job: Job) -> Any:
+    def stats_of(self, job: Job) -> Any:
         return job.life
 
     def add_job(self, job: Job) -> None:
@@ -241,8 +242,8 @@ class Connection(BaseJobStore):
     def pending_runs(self, job_id: str | None = None) -> list[Run]:
         return self._ask("pending_runs", (job_id,), self._own_runs)
 
-    def cancel_run(self, run_id: str, reason: str, end: Any, yields: bool = False) -> Run | None:
-        return self._ask("cancel_run", (run_id, reason, end, yields), self._own_run)
+    def cancel_run(self, run_id: str, reason: str, end: Any, keep_existing_reason: bool = False) -> Run | None:
+        return self._ask("cancel_run", (run_id, reason, end, keep_existing_reason), self._own_run)
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
         self._ask("add_run", (run, must_exist))
@@ -254,8 +255,8 @@ class Connection(BaseJobStore):
         return list(map(self._own, jobs))
 
     def _own_claim(self, claimed: Claimed) -> Claimed:
-        to_end = [(self._own_run(run), reason) for run, reason in claimed.to_end]
-        return claimed._replace(runs=self._own_runs(claimed.runs), to_end=to_end)
+        to_cancel = [(self._own_run(run), reason) for run, reason in claimed.to_cancel]
+        return claimed._replace(runs=self._own_runs(claimed.runs), to_cancel=to_cancel)
 
     def _own_run(self, run: Run | None) -> Any:
         return None if run is None else run._replace(job=self._own(run.job))

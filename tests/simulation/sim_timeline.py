@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 #: Calls that are told of only when something came of them.
 _QUIET = frozenset({
-    "fire_due", "claim_runs", "recover_runs", "put_back_strays", "prune_history", "prune_finished_jobs", "owners",
+    "fire_due", "claim_runs", "recover_runs", "requeue_orphans", "prune_history", "prune_finished_jobs", "owners",
     "count_due_beside", "suspensions", "renew_owner",
 })  # fmt: skip
 
@@ -36,7 +36,7 @@ def _told(name: str, args: tuple[Any, ...], answer: Any, error: Exception | None
         return ", ".join(_end(settlement.attempt) for settlement in answer or ())
     if name in ("fire_due", "claim_runs"):
         parts = [f"{run.job.id} {_short(run)}" for run in getattr(answer, "runs", ())]
-        parts += [f"{run.job.id} {_short(run)} is to end" for run, _ in getattr(answer, "to_end", ())]
+        parts += [f"{run.job.id} {_short(run)} is to end" for run, _ in getattr(answer, "to_cancel", ())]
         parts += [f"{each.run.job.id} {each.outcome.kind.value}" for each in getattr(answer, "records", ())]
         return ", ".join(parts)
     if name == "renew_owner":

@@ -19,8 +19,8 @@ TIMED_FAULTS = ("outage", "clock jumps", "stop", "pause")
 #: The calls that are worth a fault of their own, and how much so.
 AIMS = {
     "fire_due": 6, "claim_runs": 5, "settle": 6, "renew_owner": 3, "recover_runs": 2, "remove_job": 2, "forget_job": 2,
-    "live_runs": 1, "cancel_run": 2, "take_back_ends": 2, "asked_to_end": 1, "add_run": 2, "edit_job": 1, "add_job": 1,
-    "retire_owner": 1, "history": 1, "lookup_job": 1,
+    "live_runs": 1, "cancel_run": 2, "withdraw_cancel_requests": 2, "cancel_requests": 1, "add_run": 2,
+    "edit_job": 1, "add_job": 1, "retire_owner": 1, "history": 1, "lookup_job": 1,
 }  # fmt: skip
 
 

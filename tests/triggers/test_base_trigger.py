@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goscheduler.errors import InvalidArgument
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 from goscheduler.triggers.base import BACKLOG_STEPS, BaseTrigger, current_state, parse_jitter, postpone
 
 UTC = timezone.utc
@@ -134,7 +134,7 @@ def test_a_delay_stays_within_all_of_its_limits(jitter: float, before: int, unti
         before=NOON + timedelta(microseconds=before),
         until=NOON + timedelta(microseconds=until),
     )
-    delay = instant(delayed) - instant(NOON)
+    delay = to_micros(delayed) - to_micros(NOON)
     assert 0 <= delay <= round(jitter * 1e6)
     assert delay < before
     assert delay <= until

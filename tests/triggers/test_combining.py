@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goscheduler.errors import InvalidArgument, NeverFires
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 from goscheduler.triggers import combining
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
@@ -200,7 +200,7 @@ def test_intervals_of_coprime_length_meet_however_rarely(one: float, other: floa
     moment = trigger.get_next_fire_time(NOON, NOON)
     assert moment is not None
     micro = math.lcm(round(one * 1e6), round(other * 1e6))
-    assert instant(moment) - instant(NOON) == micro
+    assert to_micros(moment) - to_micros(NOON) == micro
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument
-from goscheduler.times import duration, instant
+from goscheduler.times import micros_of, to_micros
 from goscheduler.triggers.interval import IntervalTrigger
 
 UTC = timezone.utc
@@ -133,8 +133,8 @@ def test_a_start_in_year_one_of_a_zone_east_of_utc_is_no_overflow() -> None:
     trigger = IntervalTrigger(seconds=5, start_date="0001-01-01", timezone=BERLIN)
     following = trigger.get_next_fire_time(None, NOON)
     assert following is not None
-    assert 0 <= instant(following) - instant(NOON) < 5_000_000
-    assert (instant(following) - instant(trigger.start_date)) % 5_000_000 == 0
+    assert 0 <= to_micros(following) - to_micros(NOON) < 5_000_000
+    assert (to_micros(following) - to_micros(trigger.start_date)) % 5_000_000 == 0
 
 
 def test_the_last_fire_time_of_the_calendar_ends_it() -> None:
@@ -212,17 +212,17 @@ def test_fire_times_lie_on_the_grid_and_are_the_first_after_the_previous(
     interval: timedelta, start: datetime, previous: datetime, zone: tzinfo
 ) -> None:
     trigger = every(interval, start_date=start, timezone=zone)
-    length = duration(trigger.interval)
+    length = micros_of(trigger.interval)
     following = trigger.get_next_fire_time(previous.astimezone(zone), previous)
     assert following is not None
     assert following.tzinfo is zone
-    assert (instant(following) - instant(start)) % length == 0
-    assert instant(following) > instant(previous)
-    assert following == start or instant(following) - length <= instant(previous)
+    assert (to_micros(following) - to_micros(start)) % length == 0
+    assert to_micros(following) > to_micros(previous)
+    assert following == start or to_micros(following) - length <= to_micros(previous)
     first = trigger.get_next_fire_time(None, previous)
     assert first is not None
-    assert instant(first) >= instant(previous)
-    assert first == start or instant(first) - length < instant(previous)
+    assert to_micros(first) >= to_micros(previous)
+    assert first == start or to_micros(first) - length < to_micros(previous)
 
 
 @given(st.integers(2, 3600), st.data(), ZONES)
@@ -233,7 +233,7 @@ def test_jitter_does_not_drift_or_skip(seconds: int, data: st.DataObject, zone: 
     for turn in range(20):
         moment = trigger.get_next_fire_time(moment, NOON)
         assert moment is not None
-        delay = instant(moment) - instant(NOON + turn * timedelta(seconds=seconds))
+        delay = to_micros(moment) - to_micros(NOON + turn * timedelta(seconds=seconds))
         assert 0 <= delay <= round(jitter * 1e6)
 
 
@@ -274,14 +274,14 @@ def test_the_backlog_by_arithmetic_is_that_by_counting(
     due = (start.astimezone(UTC) + timedelta(seconds=first)).astimezone(BERLIN)
     now = (due.astimezone(UTC) + timedelta(seconds=span)).astimezone(BERLIN)
     times, moment = [due], trigger.get_next_fire_time(due, now)
-    while moment is not None and instant(moment) <= instant(now):
+    while moment is not None and to_micros(moment) <= to_micros(now):
         times.append(moment)
         moment = trigger.get_next_fire_time(moment, now)
     backlog = trigger.backlog(due, now, keep)
     assert backlog.count == len(times)
     assert backlog.exact
     expected = times[len(times) - keep :] if keep < len(times) else times
-    assert [instant(moment) for moment in backlog.latest] == [instant(moment) for moment in expected]
+    assert [to_micros(moment) for moment in backlog.latest] == [to_micros(moment) for moment in expected]
 
 
 def test_thirty_days_of_seconds_are_counted_exactly_without_walking(monkeypatch: pytest.MonkeyPatch) -> None:

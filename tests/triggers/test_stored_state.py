@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from goscheduler.codec import CodecError, dumps, encode, loads
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.plan import FiringPlanner, Standing
+from goscheduler.runs.plan import ConcurrencyState, FiringPlanner
 from goscheduler.testing import ManualScheduler
 from goscheduler.testing.contract import nothing
 from goscheduler.times import UTC
@@ -121,7 +121,7 @@ def test_a_trigger_that_takes_too_many_steps_suspends_its_job_with_the_reason() 
     job = scheduler.add_job(nothing, "interval", minutes=1)
     job.trigger = winding(97, 101, 103, 107, 109)
     planner = FiringPlanner("me", lambda _: None, lambda: "id")
-    plan = planner(job, Standing(0, 0, 1, Ledger({})), job.next_run_time)
+    plan = planner(job, ConcurrencyState(0, 0, 1, Ledger({})), job.next_run_time)
     scheduler.shutdown()
     assert plan.suspended is not None
     assert f"within {MOST_STEPS} steps" in plan.suspended

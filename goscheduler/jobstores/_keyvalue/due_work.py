@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from goscheduler.jobstores._keyvalue.server import Key, KeyValue, Span, Step, name_of, time_of, time_word, word
 from goscheduler.jobstores.base import FireRequest
-from goscheduler.runs.plan import AGEING
-from goscheduler.times import instant
+from goscheduler.runs.plan import PRIORITY_STEP_US
+from goscheduler.times import to_micros
 
 #: Who has lost a race takes his pick among so many times what he has room for.
 SPREAD = 8
@@ -21,7 +21,7 @@ AT_HAND = 16
 _NEWS = frozenset({"ready", "held", "freed", "ending"})
 
 
-class Lane(NamedTuple):
+class QueueKey(NamedTuple):
     """Jobs and runs of one executor, one priority and one task."""
 
     name: str
@@ -32,7 +32,7 @@ class Lane(NamedTuple):
     """As a word, or nothing."""
 
     @classmethod
-    def of(cls, name: str) -> Lane:
+    def of(cls, name: str) -> QueueKey:
         executor, priority, task = name.split(".")
         return cls(name, executor, int(priority), task)
 
@@ -44,7 +44,7 @@ class Lane(NamedTuple):
 class Entry(NamedTuple):
     """A name in a lane."""
 
-    lane: Lane
+    lane: QueueKey
     name: str
 
     @property
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     @property
     def rank(self) -> tuple[int, int]:
         due = time_of(self.name)
-        return due + self.lane.priority * AGEING, due
+        return due + self.lane.priority * PRIORITY_STEP_US, due
 
 
 class Seen(NamedTuple):
@@ -63,13 +63,13 @@ class Seen(NamedTuple):
 
     end: str
     """Names of what is due come before this."""
-    due: Mapping[Lane, Sequence[str]]
+    due: Mapping[QueueKey, Sequence[str]]
     """Lane → the first names of jobs that are due, at most ``AT_HAND``."""
-    later: Mapping[Lane, Sequence[str]]
+    later: Mapping[QueueKey, Sequence[str]]
     """Lane → the name of the first job that is not due yet, if there is one."""
-    ready: Mapping[Lane, Sequence[str]]
+    ready: Mapping[QueueKey, Sequence[str]]
     """The same of the first pending run, whether it is due or not."""
-    to_end: Sequence[str]
+    to_cancel: Sequence[str]
     """Words of the runs that are to be ended."""
     held: bool
     """Whether runs wait for others to end."""
@@ -133,13 +133,13 @@ class Seen(NamedTuple):
             later[lane] = names[len(due[lane]) :][:1]
         return self._replace(due=due, later=later)
 
-    def _jobs(self) -> Iterator[tuple[Lane, str]]:
+    def _jobs(self) -> Iterator[tuple[QueueKey, str]]:
         """Yield the first job of each lane."""
         for lane, names in self.due.items():
             for name in (*names, *self.later[lane])[:1]:
                 yield lane, name
 
-    def _runs(self) -> Iterator[tuple[Lane, str]]:
+    def _runs(self) -> Iterator[tuple[QueueKey, str]]:
         for lane, names in self.ready.items():
             for name in names:
                 yield lane, name
@@ -150,7 +150,7 @@ class Looking:
 
     def __init__(self, server: KeyValue) -> None:
         self._server = server
-        self._lanes: list[Lane] = []
+        self._lanes: list[QueueKey] = []
         self._ensured: set[str] = set()
         self.contended = False
         """Whether somebody else was quicker the last time that something was due."""
@@ -168,7 +168,7 @@ class Looking:
     def look(self, request: FireRequest) -> Seen:
         """Return what there is to do: one call, unless there are lanes that are not known yet."""
         owner = word(request.owner)
-        end = time_word(instant(request.now) + 1)
+        end = time_word(to_micros(request.now) + 1)
         while True:
             lanes = [lane for lane in self._lanes if _concerns(lane, request)]
             spans = [Span(("lanes",)), Span.of_prefix(("ending",), owner), Span(("held",), 1), Span(("freed",), 1)]
@@ -178,11 +178,11 @@ class Looking:
             known, ending, held, freed, *heads = self._server.names(spans)
             if known == [lane.name for lane in self._lanes]:
                 break
-            self._lanes = [Lane.of(name) for name in known]
+            self._lanes = [QueueKey.of(name) for name in known]
         count = len(lanes)
         due, later, ready = (dict(zip(lanes, heads[at : at + count], strict=True)) for at in (0, count, 2 * count))
-        to_end = [name.partition(".")[2] for name in ending]
-        return Seen(end, due, later, ready, to_end, bool(held), bool(freed))
+        to_cancel = [name.partition(".")[2] for name in ending]
+        return Seen(end, due, later, ready, to_cancel, bool(held), bool(freed))
 
     def pick(self, kind: str, request: FireRequest, room: Mapping[str, int], luck: bool) -> list[Entry]:
         """Return what is due, the lowest rank first, no more than there is room for.
@@ -190,7 +190,7 @@ class Looking:
         ``luck`` says to pick by chance among more than that, because others pick at the same time.
         """
         found: list[Entry] = []
-        end = time_word(instant(request.now) + 1)
+        end = time_word(to_micros(request.now) + 1)
         for executor, count in room.items():
             if count <= 0:
                 continue
@@ -204,8 +204,9 @@ class Looking:
     def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
         """Return executor → how many jobs are due at ``until`` and name it, for all executors but these."""
         known = set(map(word, executors))
-        lanes = [lane for lane in map(Lane.of, self._server.names([Span(("lanes",))])[0]) if lane.executor not in known]
-        end = time_word(instant(until) + 1)
+        there = self._server.names([Span(("lanes",))])[0]
+        lanes = [lane for lane in map(QueueKey.of, there) if lane.executor not in known]
+        end = time_word(to_micros(until) + 1)
         names = self._server.names([Span(("due", lane.name), None, "", end) for lane in lanes])
         return Counter(name_of(entry.lane.executor) for entry in _entries(lanes, names))
 
@@ -216,11 +217,11 @@ class Looking:
         return [name for names in found for name in names]
 
 
-def _concerns(lane: Lane, request: FireRequest) -> bool:
+def _concerns(lane: QueueKey, request: FireRequest) -> bool:
     """Tell whether who asks can run what is in a lane."""
     known = not lane.task or lane.task in map(word, request.tasks)
     return known and any(lane.executor == word(executor) for executor in request.room)
 
 
-def _entries(lanes: Sequence[Lane], names: Sequence[Iterable[str]]) -> list[Entry]:
+def _entries(lanes: Sequence[QueueKey], names: Sequence[Iterable[str]]) -> list[Entry]:
     return [Entry(lane, name) for lane, found in zip(lanes, names, strict=True) for name in found]

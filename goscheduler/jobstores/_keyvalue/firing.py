@@ -17,10 +17,10 @@ from goscheduler.jobstores._keyvalue.settling import free_next, put_aside, rows_
 from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
 from goscheduler.runs.model import Attempt, Run
-from goscheduler.runs.plan import Standing
+from goscheduler.runs.plan import ConcurrencyState
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -152,13 +152,13 @@ class Firing:
         if job.suspended is not None:
             return [self._suspension(row, job, job.suspended)]
         group = groups[f"j.{row.key[1]}"]
-        fence = max(row.fence + 1, instant(now))
-        plan = self._request.plan(job, Standing(len(group.live), group.firings, fence, groups.ledger), now)
+        fence = max(row.fence + 1, to_micros(now))
+        plan = self._request.plan(job, ConcurrencyState(len(group.live), group.firings, fence, groups.ledger), now)
         if plan.suspended is not None:
             return [self._suspension(row, job, plan.suspended)]
         parts = self._slices(row, plan, fence, groups)
         last = parts[-1]
-        if plan.displace:
+        if plan.cancel_live:
             self._displace(last, [member[2:] for member in group.live])
         if plan.next_run_time is None and not plan.keep:
             if life is not None:
@@ -205,9 +205,9 @@ class Firing:
             part.step.delete(row.key)
         else:
             moved = row.moved(
-                next_run=None if following is None else instant(following), fence=fence,
+                next_run=None if following is None else to_micros(following), fence=fence,
                 zone="Z" if following is None else zone_text(following),
-                finished=instant(self._request.now) if following is None else None,
+                finished=to_micros(self._request.now) if following is None else None,
             )  # fmt: skip
             part.step.replace(row.key, moved.text)
             part.step.create(moved.place)
@@ -233,7 +233,7 @@ class Firing:
         for each in found:
             row = _readable(self._work, each)
             if row is not None and row.owner is not None:
-                tell_to_end(part, row, DISPLACED)
+                request_cancel(part, row, DISPLACED)
 
 
 class Claiming:
@@ -309,9 +309,9 @@ class Claiming:
             put_aside(part, row, groups)
             part.told = ()
             return part
-        fence = max(row.fence + 1, instant(now))
-        standing = Standing(len(groups[row.groups[0]].live), 0, fence, groups.ledger)
-        refusal = self._request.admit(run, standing, now)
+        fence = max(row.fence + 1, to_micros(now))
+        concurrency = ConcurrencyState(len(groups[row.groups[0]].live), 0, fence, groups.ledger)
+        refusal = self._request.admit(run, concurrency, now)
         part = Part()
         part.told = ()
         part.step.delete(row.place)
@@ -335,7 +335,7 @@ class Claiming:
 
     def _refuse(self, part: Part, row: RunRow, refusal: Refusal, groups: Groups) -> None:
         if refusal.until is not None:
-            moved = row.moved(due=max(instant(refusal.until), row.due), freed=None)
+            moved = row.moved(due=max(to_micros(refusal.until), row.due), freed=None)
         else:
             moved = row.moved(held=refusal.key, freed=None)
             group = groups[moved.place[1]]
@@ -352,9 +352,9 @@ class Claiming:
             free_next(self._work, part, row.freed, groups)
 
 
-def tell_to_end(part: Part, row: RunRow, reason: str, yields: bool = True) -> None:
-    """Have the owner of a live run told to end it. An earlier reason stays if this one ``yields``."""
-    if row.cancel is not None and yields:
+def request_cancel(part: Part, row: RunRow, reason: str, keep_existing_reason: bool = True) -> None:
+    """Have the owner of a live run told to end it. An earlier reason stays if this one ``keep_existing_reason``."""
+    if row.cancel is not None and keep_existing_reason:
         return
     part.step.check(row.place)
     part.step.replace(row.key, row._replace(cancel=reason).text, row.version)

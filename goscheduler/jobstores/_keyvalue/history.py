@@ -17,7 +17,7 @@ from goscheduler.jobstores._keyvalue.server import Key, KeyValue, Span, Step, re
 from goscheduler.jobstores._shared.records import history_record, history_text
 from goscheduler.runs.model import DeadLetter, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record, Retention
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 #: How many names are looked at in one go.
 PAGE = 500
@@ -28,7 +28,7 @@ def history_entry(record: Record) -> tuple[Key, str]:
     """Return the key and the value of a record."""
     went_well = "S" if record.outcome is OutcomeKind.SUCCEEDED else "O"
     words = (
-        reverse_time_word(instant(record.finished_at)), word(record.run_id), str(record.fence), went_well,
+        reverse_time_word(to_micros(record.finished_at)), word(record.run_id), str(record.fence), went_well,
         word(record.job_id), unique(),
     )  # fmt: skip
     return ("history", ".".join(words)), history_text(record)
@@ -36,10 +36,10 @@ def history_entry(record: Record) -> tuple[Key, str]:
 
 def history(work: Work, query: HistoryQuery, logger: Logger) -> list[Record]:
     """Return what is asked for, newest first."""
-    first = "" if query.until is None else reverse_time_word(instant(query.until) - 1)
+    first = "" if query.until is None else reverse_time_word(to_micros(query.until) - 1)
     if query.before is not None:
-        first = max(first, reverse_time_word(instant(query.before.finished_at)))
-    last = None if query.since is None else f"{reverse_time_word(instant(query.since))}/"
+        first = max(first, reverse_time_word(to_micros(query.before.finished_at)))
+    last = None if query.since is None else f"{reverse_time_word(to_micros(query.since))}/"
     found: list[Record] = []
     while True:
         names = work.server.names([Span(_HISTORY, PAGE, first, last)])[0]
@@ -53,7 +53,7 @@ def _complete(found: Sequence[Record], last: str, query: HistoryQuery) -> bool:
     """Tell whether there are enough records that ended later than the last one looked at."""
     if len(found) < query.limit:
         return False
-    return sum(reverse_time_word(instant(record.finished_at)) < last[:18] for record in found) >= query.limit
+    return sum(reverse_time_word(to_micros(record.finished_at)) < last[:18] for record in found) >= query.limit
 
 
 def _matching(server: KeyValue, names: Sequence[str], query: HistoryQuery, logger: Logger) -> list[Record]:
@@ -100,7 +100,7 @@ def _too_old(server: KeyValue, retention: Retention, now: datetime) -> set[str]:
 def _boundary(now: datetime, length: timedelta) -> str:
     """Return where the names of records begin that ended before ``now - length``."""
     try:
-        return reverse_time_word(instant(now - length) - 1)
+        return reverse_time_word(to_micros(now - length) - 1)
     except OverflowError:
         return "~"
 

@@ -23,7 +23,7 @@ from goscheduler.jobstores._keyvalue.server import (
     time_word,
     word,
 )
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -47,13 +47,13 @@ class Jobs:
 
     def due(self, now: datetime) -> list[Job]:
         """Return the jobs that are due, ascending by time."""
-        names = self._looking.everything("due", time_word(instant(now) + 1))
+        names = self._looking.everything("due", time_word(to_micros(now) + 1))
         return _by_time(self._jobs([name.split(".")[1] for name in names]))
 
     def next_run_time(self) -> datetime | None:
         """Return the earliest next time of all jobs, or None."""
         times = [time_of(name) for name in self._looking.everything("due", limit=1)]
-        return from_instant(min(times), UTC) if times else None
+        return from_micros(min(times), UTC) if times else None
 
     def all(self) -> list[Job]:
         """Return all jobs, ascending by time, paused ones last."""
@@ -222,7 +222,7 @@ class Jobs:
             removed.append(row.id)
             return True
 
-        for name in self._server.names([Span(("finished",), None, "", time_word(instant(now)))])[0]:
+        for name in self._server.names([Span(("finished",), None, "", time_word(to_micros(now)))])[0]:
             if len(removed) >= limit:
                 break
             self._remove(name.split(".")[1], outlived)
@@ -237,6 +237,6 @@ class Jobs:
 
 def _by_time(jobs: list[Job]) -> list[Job]:
     def place(job: Job) -> tuple[bool, int, str]:
-        return job.next_run_time is None, 0 if job.next_run_time is None else instant(job.next_run_time), job.id
+        return job.next_run_time is None, 0 if job.next_run_time is None else to_micros(job.next_run_time), job.id
 
     return sorted(jobs, key=place)

@@ -14,7 +14,7 @@ from goscheduler.jobstores._keyvalue.rows import RunRow
 from goscheduler.jobstores._keyvalue.server import Heartbeats, KeyValue, Span, Step, read_all, unique, word
 from goscheduler.jobstores._keyvalue.settling import End, Settling, put_aside, rows_named, rows_of_owner
 from goscheduler.runs.model import Owner, Run, Settlement
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -28,7 +28,7 @@ class TimedHeartbeats:
 
     def beat(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
         """Note that ``name`` lives for so many seconds from now on. False if it was known and is known no more."""
-        value = f"{instant(now) + int(seconds * 1e6)} {text}"
+        value = f"{to_micros(now) + int(seconds * 1e6)} {text}"
         step = Step()
         step.replace(("owners", name), value)
         if self._server.commit(step):
@@ -42,14 +42,14 @@ class TimedHeartbeats:
     def alive(self, now: datetime) -> dict[str, str]:
         """Return name → text of those whose time is not over."""
         found = {name: each.value.partition(" ") for name, each in read_all(self._server, ("owners",))}
-        return {name: text for name, (until, _, text) in found.items() if _number(until) > instant(now)}
+        return {name: text for name, (until, _, text) in found.items() if _number(until) > to_micros(now)}
 
     def give_up(self, now: datetime) -> dict[str, str]:
         """Forget those whose time is over; return name → text of those that this call has forgotten."""
         given_up = {}
         for name, each in read_all(self._server, ("owners",)):
             until, _, text = each.value.partition(" ")
-            if _number(until) > instant(now):
+            if _number(until) > to_micros(now):
                 continue
             step = Step()
             step.delete(("owners", name), each.version)
@@ -78,7 +78,7 @@ class Owners:
     def renew(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
         """Keep an owner alive; false if it has been given up."""
         name = word(owner.id)
-        started = instant(owner.started_at or now)
+        started = to_micros(owner.started_at or now)
         text = json.dumps([owner.id, owner.host, owner.pid, started, owner.executors, owner.tasks])
         if name in self._given_up or not self._hearts.beat(name, text, now, lease.total_seconds(), name in self._known):
             return False
@@ -157,7 +157,7 @@ class Owners:
 def _owner(text: str) -> Owner | None:
     try:
         owner_id, host, pid, started_at, executors, tasks = json.loads(text)
-        return Owner(owner_id, host, pid, from_instant(started_at, UTC), tuple(executors), tuple(tasks))
+        return Owner(owner_id, host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks))
     except (ValueError, TypeError, OverflowError):
         return None
 

@@ -47,8 +47,8 @@ from goscheduler.codec import CodecError
 from goscheduler.errors import described
 from goscheduler.jobstores._keyvalue.server import Found, Key, name_of, time_word, unique, word
 from goscheduler.jobstores._shared.records import Records, history_record, history_text, read_zone, zone_text
-from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Source
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, OutcomeKind, Source
+from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -218,7 +218,7 @@ class Rows:
 
     def job(self, row: JobRow, life: Found | None = None) -> Job:
         """Return the job of a row."""
-        time = None if row.next_run is None else from_instant(row.next_run, read_zone(row.zone))
+        time = None if row.next_run is None else from_micros(row.next_run, read_zone(row.zone))
         job = self.records.job(row.id, row.definition, time, self.life(row, life), row.suspended)
         if self.records.signs:
             written = row.executor, row.priority, row.limits
@@ -229,9 +229,9 @@ class Rows:
         """Return a job that stands for a row that cannot be read; it is suspended."""
         return self.records.job(name_of(name), found.value, None)
 
-    def life(self, row: JobRow, found: Found | None) -> JobLife:
+    def life(self, row: JobRow, found: Found | None) -> JobStats:
         """Return what a job has lived through."""
-        lived = NEWBORN if found is None else _read_life(found.value, row.born)
+        lived = NO_STATS if found is None else _read_life(found.value, row.born)
         if row.paused_by is None and row.finished is None:
             return lived
         return lived._replace(paused_by=row.paused_by, finished_at=_time(row.finished))
@@ -240,8 +240,8 @@ class Rows:
         """Return a run as a row in a new place."""
         job = run.job
         row = RunRow(
-            run.id, job.id, job.executor, job.task, job.priority, instant(run.due_at), run.owner, run.fence, None, None,
-            None, run.source is Source.SCHEDULE, False, [limit.name for limit in job.limits], (),
+            run.id, job.id, job.executor, job.task, job.priority, to_micros(run.due_at), run.owner, run.fence, None,
+            None, None, run.source is Source.SCHEDULE, False, [limit.name for limit in job.limits], (),
             self.records.run_text(run, job_text),
         )  # fmt: skip
         return row.moved()
@@ -288,30 +288,30 @@ class Rows:
             raise CodecError(f"A dead letter cannot be read: {described(error)}") from error
 
 
-def life_text(life: JobLife, born: str) -> str:
+def life_text(life: JobStats, born: str) -> str:
     """Return what a job has lived through, as it is kept."""
     outcome = None if life.last_outcome is None else life.last_outcome.value
     times = moment(life.last_run), moment(life.last_success)
     return json.dumps([born, life.run_count, *times, life.last_error, outcome])
 
 
-def _read_life(text: str, born: str) -> JobLife:
+def _read_life(text: str, born: str) -> JobStats:
     """Return a life; that of an earlier job of the same id, or one that cannot be read, counts as none."""
     try:
         whose, count, last_run, last_success, last_error, outcome = json.loads(text)
         kind = None if outcome is None else OutcomeKind(outcome)
-        return JobLife(count, _time(last_run), _time(last_success), last_error, kind) if whose == born else NEWBORN
+        return JobStats(count, _time(last_run), _time(last_success), last_error, kind) if whose == born else NO_STATS
     except (ValueError, TypeError, OverflowError, RecursionError):
-        return NEWBORN
+        return NO_STATS
 
 
 def moment(time: datetime | None) -> int | None:
     """Return a moment as rows have it."""
-    return None if time is None else instant(time)
+    return None if time is None else to_micros(time)
 
 
 def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_instant(microseconds, UTC)
+    return None if microseconds is None else from_micros(microseconds, UTC)
 
 
 def _refuse(why: str) -> Any:

@@ -13,7 +13,7 @@ from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow, group_of, life_
 from goscheduler.jobstores._keyvalue.server import Found, Span, unique, word
 from goscheduler.runs.model import DeadLetter, Run, Settlement
 from goscheduler.runs.records import record_of
-from goscheduler.runs.transitions import lived, put_back
+from goscheduler.runs.transitions import put_back, with_attempt
 
 if TYPE_CHECKING:
     from goscheduler.runs.records import Record
@@ -119,7 +119,7 @@ class Settling:
         before = after = self._work.rows.life(row, life)
         for end, _ in ends:
             if end.settlement is not None:
-                after = lived(after, end.settlement.attempt)
+                after = with_attempt(after, end.settlement.attempt)
         part.step.check(row.key)
         if after is before:
             return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.codec import CodecError
 from goscheduler.errors import JobLookupError, StoreUnavailable
 from goscheduler.jobstores._keyvalue.due_work import Looking, Seen
-from goscheduler.jobstores._keyvalue.firing import Claiming, Firing, tell_to_end
+from goscheduler.jobstores._keyvalue.firing import Claiming, Firing, request_cancel
 from goscheduler.jobstores._keyvalue.groups import (
     Doubts,
     Groups,
@@ -35,10 +35,10 @@ from goscheduler.jobstores._keyvalue.settling import End, Settling, drop_pending
 from goscheduler.jobstores._keyvalue.strays import Strays
 from goscheduler.jobstores._shared.polling import LONGEST, Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
-from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
+from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
-from goscheduler.times import UTC, from_instant
+from goscheduler.times import UTC, from_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -79,7 +79,7 @@ class KeyValueJobStore(BaseJobStore):
         self._listening = False
         self._server.close()
 
-    def forget_live_runs(self) -> None:
+    def after_fork_in_child(self) -> None:
         """Let go of the connections of the parent; runs of earlier starts belong to their owners."""
         self._listening = False
         self._server.abandon()
@@ -152,9 +152,9 @@ class KeyValueJobStore(BaseJobStore):
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         seen, room = self._seen_just_now(request), request.room
-        to_end = self._to_end(seen.to_end)
+        to_cancel = self._to_end(seen.to_cancel)
         if not seen.stuck(room) and not seen.has_due_runs(room):
-            return Claimed((), _time(seen.run_due(room)), seen.crowded(room) or seen.held, to_end)
+            return Claimed((), _time(seen.run_due(room)), seen.crowded(room) or seen.held, to_cancel)
         claiming = Claiming(self._work, self._looking, request)
         room = claiming.room
         try:
@@ -163,10 +163,10 @@ class KeyValueJobStore(BaseJobStore):
             if seen.stuck(room) and claiming.pass_on():
                 claiming.claim()
                 seen = self._looking.look(request)
-            to_end = self._to_end(seen.to_end)
+            to_cancel = self._to_end(seen.to_cancel)
         except StoreUnavailable as error:
-            return Claimed(claiming.claimed, to_end=to_end, error=error)
-        return Claimed(claiming.claimed, _time(seen.run_due(room)), seen.crowded(room) or seen.held, to_end)
+            return Claimed(claiming.claimed, to_cancel=to_cancel, error=error)
+        return Claimed(claiming.claimed, _time(seen.run_due(room)), seen.crowded(room) or seen.held, to_cancel)
 
     def _seen_just_now(self, request: FireRequest) -> Seen:
         """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
@@ -271,7 +271,7 @@ class KeyValueJobStore(BaseJobStore):
             return None
 
     def cancel_run(
-        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
         for _ in attempts():
             rows = rows_named(self._work, [word(run_id)])
@@ -284,7 +284,7 @@ class KeyValueJobStore(BaseJobStore):
             if row.owner is None:
                 self._call_off(part, row, end(run), groups)
             else:
-                tell_to_end(part, row, reason, yields)
+                request_cancel(part, row, reason, keep_existing_reason)
             part.step.ring(self._who)
             if write_all(self._work, groups, [part]):
                 return run
@@ -297,15 +297,15 @@ class KeyValueJobStore(BaseJobStore):
             part.gone.add(row.groups[0])
         part.step.create(*history_entry(record_of(settlement.attempt)))
 
-    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+    def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         rows = rows_named(self._work, self._members(job_id, "L"))
         return {row.id: row.cancel for row in rows if row.owner is not None and row.cancel is not None}
 
-    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+    def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
         taken: set[str] = set()
         for _ in attempts():
-            rows = rows_named(self._work, [word(run_id) for run_id in wishes])
-            asked = [row for row in rows if row.owner == owner and row.cancel == wishes[row.id]]
+            rows = rows_named(self._work, [word(run_id) for run_id in requests])
+            asked = [row for row in rows if row.owner == owner and row.cancel == requests[row.id]]
             if not asked:
                 return taken
             for row in asked:
@@ -335,7 +335,7 @@ class KeyValueJobStore(BaseJobStore):
             self._ring()
         return settlements
 
-    def put_back_strays(self, limit: int) -> PutBack:
+    def requeue_orphans(self, limit: int) -> Requeued:
         put_back = self._strays.put_back(limit)
         if put_back.ids:
             self._ring()
@@ -369,7 +369,7 @@ class KeyValueJobStore(BaseJobStore):
         step.delete(key)
         return commit(self._work, step)
 
-    def life_of(self, job: Job) -> JobLife:
+    def stats_of(self, job: Job) -> JobStats:
         return job.life
 
     def forget_job(self, job_id: str) -> None:
@@ -409,4 +409,4 @@ class KeyValueJobStore(BaseJobStore):
 
 
 def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_instant(microseconds, UTC)
+    return None if microseconds is None else from_micros(microseconds, UTC)

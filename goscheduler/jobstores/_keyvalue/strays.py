@@ -14,7 +14,7 @@ from goscheduler.codec import CodecError
 from goscheduler.jobstores._keyvalue.groups import Groups, Part, Work, commit, write_all
 from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow, lane_of
 from goscheduler.jobstores._keyvalue.server import Found, Key, Span, Step
-from goscheduler.jobstores.base import PutBack
+from goscheduler.jobstores.base import Requeued
 
 _FOLDERS = ("jobs", "runs")
 #: How many names, and how many rows, are read in one call of the server.
@@ -33,7 +33,7 @@ class Strays:
         self._after = ""
         """Names of the folder from this one on are not read yet."""
 
-    def put_back(self, limit: int) -> PutBack:
+    def put_back(self, limit: int) -> Requeued:
         """Look at about ``limit`` jobs and runs, from where the last call has stopped."""
         ids: list[str] = []
         lanes = set(self._server.names([Span(("lanes",))])[0])
@@ -45,8 +45,8 @@ class Strays:
                 continue
             self._folder, self._after = (self._folder + 1) % len(_FOLDERS), ""
             if self._folder == 0:
-                return PutBack(ids)
-        return PutBack(ids, more=True)
+                return Requeued(ids)
+        return Requeued(ids, more=True)
 
     def _next(self, count: int) -> list[str]:
         """Return the next names of the folder; none if it has no more."""

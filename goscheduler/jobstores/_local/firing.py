@@ -10,7 +10,7 @@ from goscheduler.errors import JobLookupError
 from goscheduler.jobstores._local.retention import note_whether_finished
 from goscheduler.jobstores.types import Fired, FireRequest, Suspended
 from goscheduler.runs.plan import rank_of
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -58,8 +58,8 @@ class LocalFiring:
             self._more = True
             self._full.add(job.executor)
             return
-        standing = self._runs.standing(job.id)
-        plan = self._request.plan(job, standing, self._request.now)
+        concurrency = self._runs.concurrency(job.id)
+        plan = self._request.plan(job, concurrency, self._request.now)
         if plan.suspended is not None:
             self._suspend(job, plan.suspended)
             return
@@ -67,12 +67,12 @@ class LocalFiring:
             self._advance(job, plan)
         except Exception as error:
             for run in plan.start:
-                standing.ledger.give_back(run.job.limits)
+                concurrency.ledger.give_back(run.job.limits)
             if not isinstance(error, JobLookupError):  # else removed by somebody else after it was read
                 self._unwritable.append((job, error))
             return
-        if plan.displace:
-            self._runs.displace(job.id)
+        if plan.cancel_live:
+            self._runs.cancel_live(job.id)
         self._runs.fired(plan.start, plan.wait, plan.records)
         if plan.next_run_time is None and not plan.keep:
             self._runs.forget_job(job.id, may_follow=True)
@@ -87,7 +87,7 @@ class LocalFiring:
         """
         failures = self._runs.write_failures
         return sorted(
-            jobs, key=lambda job: (failures[job.id], rank_of(job, instant(job.next_run_time or self._request.now)))
+            jobs, key=lambda job: (failures[job.id], rank_of(job, to_micros(job.next_run_time or self._request.now)))
         )
 
     def _judge_unwritable(self) -> None:
@@ -111,7 +111,7 @@ class LocalFiring:
             self._finished.append(job)
             return
         job._modify(next_run_time=plan.next_run_time)
-        job.life = self._store.life_of(job)
+        job.life = self._store.stats_of(job)
         if plan.next_run_time is None:
             job.life = job.life._replace(finished_at=self._request.now)
         self._store.update_job(job)
@@ -129,4 +129,4 @@ class LocalFiring:
             and job.id not in self._runs.suspended
             and job.executor not in self._full
         ]
-        return min(times, key=instant, default=None)
+        return min(times, key=to_micros, default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Generic, TypeVar
 
-from goscheduler.runs.plan import USUAL_HEAD_START
+from goscheduler.runs.plan import DEFAULT_PRIORITY_OFFSET_US
 
 T = TypeVar("T")
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 Entry = tuple[int, int, T, int]
 
 
-class Lane(Generic[T]):
+class DispatchQueue(Generic[T]):
     """A queue in which nothing is overtaken but by what is more urgent."""
 
     __slots__ = ("_later", "_ranked", "_ready")
@@ -29,7 +29,7 @@ class Lane(Generic[T]):
 
     def push(self, entry: Entry[T]) -> None:
         """Let an entry wait."""
-        if entry[3] - entry[0] != USUAL_HEAD_START:
+        if entry[3] - entry[0] != DEFAULT_PRIORITY_OFFSET_US:
             self._ranked = True
         heapq.heappush(self._later, entry)
 

@@ -27,7 +27,7 @@ def prune(store: BaseJobStore, retention: Retention, now: datetime, limit: int) 
             job = store.lookup_job(job_id)
             if job is None or job.life.finished_at is None:
                 finished.discard(job_id)
-            elif retention.has_outlived(store.life_of(job), now) and not runs.live(job_id) + runs.pending(job_id):
+            elif retention.has_outlived(store.stats_of(job), now) and not runs.live(job_id) + runs.pending(job_id):
                 store.remove_job(job_id)
                 runs.forget_job(job_id)
                 removed.append(job_id)

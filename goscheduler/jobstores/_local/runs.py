@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from goscheduler.jobstores._local.queue import Entry, Lane
+from goscheduler.jobstores._local.queue import DispatchQueue, Entry
 from goscheduler.jobstores._local.turns import Turns
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.model import DeadLetter, Source, make
-from goscheduler.runs.plan import Standing, keys_of, rank_of
+from goscheduler.runs.model import DeadLetter, Source, unchecked_tuple
+from goscheduler.runs.plan import ConcurrencyState, keys_of, rank_of
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
-from goscheduler.runs.transitions import claimed, lived, put_back
-from goscheduler.times import instant
+from goscheduler.runs.transitions import claimed, put_back, with_attempt
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.jobstores.types import FireRequest
     from goscheduler.runs.limits import Limit
-    from goscheduler.runs.model import Attempt, JobLife, Owner, Run, Settlement
+    from goscheduler.runs.model import Attempt, JobStats, Owner, Run, Settlement
     from goscheduler.runs.plan import Refusal
 
 #: How many finished attempts are kept by default.
@@ -45,7 +45,7 @@ class LocalRuns:
         """Job id → in how many rounds in a row a store with only the simple methods could not write it."""
         self.lock = threading.RLock()
         """Held by a store with only the simple methods while it fires or edits, so that these cannot interleave."""
-        self.lives: dict[str, JobLife] = {}
+        self.lives: dict[str, JobStats] = {}
         """Job id → its life, where the jobs of the store do not carry it themselves."""
         self._ledger = Ledger()
         self._live: dict[str, Run] = {}
@@ -55,7 +55,7 @@ class LocalRuns:
         self._waiting_of_job: dict[str, int] = {}
         self._firings_of_job: dict[str, int] = {}
         """How many of the waiting ones are fire times, and not retries or runs that somebody asked for."""
-        self._lanes: dict[str, Lane[Run]] = {}
+        self._queues: dict[str, DispatchQueue[Run]] = {}
         """The pending runs that nothing holds, by executor."""
         self._turns = Turns()
         """Pending runs that were due but not admitted, by key; one gets another look when a run under the key ends."""
@@ -95,17 +95,17 @@ class LocalRuns:
         """Return a number above every one returned before."""
         return next(self._fences)
 
-    def standing(self, job_id: str) -> Standing:
+    def concurrency(self, job_id: str) -> ConcurrencyState:
         """Return how a job stands, with a new fence."""
         live, waiting = self._live_of_job.get(job_id, 0), self._firings_of_job.get(job_id, 0)
-        return make(Standing, (live, waiting, next(self._fences), self._ledger))
+        return unchecked_tuple(ConcurrencyState, (live, waiting, next(self._fences), self._ledger))
 
     def pending(self, job_id: str | None = None) -> list[Run]:
         """Return the runs that wait for their time, for room or for others to end, in the order of their time."""
         if job_id is not None and job_id not in self._waiting_of_job:
             return []
         with self.lock:
-            entries = [entry for lane in self._lanes.values() for entry in lane.entries()]
+            entries = [entry for queue in self._queues.values() for entry in queue.entries()]
             entries += self._turns.entries()
             return [entry[2] for entry in sorted(entries) if job_id is None or entry[2].job.id == job_id]
 
@@ -167,33 +167,33 @@ class LocalRuns:
         with self.lock:
             runs: list[Run] = []
             full = [
-                lane
-                for executor, lane in list(self._lanes.items())
-                if self._claim_from(lane, request.room.get(executor, 0), request, runs)
+                queue
+                for executor, queue in list(self._queues.items())
+                if self._claim_from(queue, request.room.get(executor, 0), request, runs)
             ]
             if full and self._turns.given:
                 self._let_others_try()
             # Looked for at last: by then a lane that was empty may have got one that is let try.
-            heads = [lane.upcoming() for lane in self._lanes.values() if lane not in full]
+            heads = [queue.upcoming() for queue in self._queues.values() if queue not in full]
             next_due = min((head for head in heads if head is not None), default=None)
             return runs, None if next_due is None else next_due[2].due_at, bool(full or self._turns.lines)
 
-    def _claim_from(self, lane: Lane[Run], room: int, request: FireRequest, runs: list[Run]) -> bool:
+    def _claim_from(self, queue: DispatchQueue[Run], room: int, request: FireRequest, runs: list[Run]) -> bool:
         """Add to ``runs`` what can be claimed from one lane; true if due ones are left for want of room."""
-        now = instant(request.now)
-        while (entry := lane.pop(now)) is not None:
+        now = to_micros(request.now)
+        while (entry := queue.pop(now)) is not None:
             if room <= 0:
-                lane.push(entry)
+                queue.push(entry)
                 return True
             run = entry[2]
-            standing = self.standing(run.job.id)
-            refusal = request.admit(run, standing, request.now)
+            concurrency = self.concurrency(run.job.id)
+            refusal = request.admit(run, concurrency, request.now)
             if refusal is not None:
                 self._refuse(entry, refusal)
                 continue
             self._stop_waiting(run)
             room -= 1
-            runs.append(claimed(run, request.owner, max(run.fence + 1, standing.fence)))
+            runs.append(claimed(run, request.owner, max(run.fence + 1, concurrency.fence)))
             self._take(runs[-1])
         return False
 
@@ -233,9 +233,9 @@ class LocalRuns:
         if self._find_job is not None:
             stored = self._find_job(job.id)
             if stored is not None:
-                stored.life = lived(stored.life, attempt)
+                stored.life = with_attempt(stored.life, attempt)
         elif job.id not in self._gone:
-            self.lives[job.id] = lived(self.lives.get(job.id, job.life), attempt)
+            self.lives[job.id] = with_attempt(self.lives.get(job.id, job.life), attempt)
 
     def _bury(self, letter: DeadLetter) -> None:
         self._dead[letter.run.id] = letter
@@ -266,12 +266,14 @@ class LocalRuns:
             self._drop_pending(gone)
             return bool(gone)
 
-    def end_early(self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False) -> Run | None:
+    def end_early(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
+    ) -> Run | None:
         """End a pending run as ``end`` says, or have the owner of a live one told; None if there is none."""
         with self.lock:
             live = self._live.get(run_id)
             if live is not None:
-                self._to_end[run_id] = self._to_end.get(run_id, reason) if yields else reason
+                self._to_end[run_id] = self._to_end.get(run_id, reason) if keep_existing_reason else reason
                 return live
             for run in self.pending():
                 if run.id == run_id:
@@ -280,12 +282,12 @@ class LocalRuns:
                     return run
             return None
 
-    def displace(self, job_id: str) -> None:
+    def cancel_live(self, job_id: str) -> None:
         """Have the owners of a job's live runs told to end them."""
         for run in self.live(job_id):
             self._to_end.setdefault(run.id, "a newer run of its job takes its place")
 
-    def to_end(self, owner: str) -> list[tuple[Run, str]]:
+    def to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         """Return the runs of ``owner`` that are to be ended, and why."""
         if not self._to_end:
             return []
@@ -293,17 +295,17 @@ class LocalRuns:
             asked = [(self._live.get(run_id), reason) for run_id, reason in self._to_end.items()]
             return [(run, reason) for run, reason in asked if run is not None and run.owner == owner]
 
-    def asked_to_end(self, job_id: str) -> dict[str, str]:
+    def cancel_requests(self, job_id: str) -> dict[str, str]:
         """Return run id → reason, of the live runs of a job that are to be ended."""
         with self.lock:
             return {run.id: self._to_end[run.id] for run in self.live(job_id) if run.id in self._to_end}
 
-    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> set[str]:
+    def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> set[str]:
         """Forget that some runs of ``owner`` are to be ended, where that is for the same reason; return their ids."""
         with self.lock:
             taken = {
-                run.id for run in map(self._live.get, wishes)
-                if run is not None and run.owner == owner and self._to_end.get(run.id) == wishes[run.id]
+                run.id for run in map(self._live.get, requests)
+                if run is not None and run.owner == owner and self._to_end.get(run.id) == requests[run.id]
             }  # fmt: skip
             for run_id in taken:
                 del self._to_end[run_id]
@@ -365,16 +367,16 @@ class LocalRuns:
     def _line_up(self, run: Run, order: int, rank: int | None = None) -> None:
         """Let a run wait for its time. One that was put off keeps its rank, so that it gets older."""
         job = run.job
-        due = instant(run.due_at)
-        lane = self._lanes.get(job.executor)
-        if lane is None:
-            lane = self._lanes[job.executor] = Lane()
-        lane.push((due, order, run, rank_of(job, due) if rank is None else rank))
+        due = to_micros(run.due_at)
+        queue = self._queues.get(job.executor)
+        if queue is None:
+            queue = self._queues[job.executor] = DispatchQueue()
+        queue.push((due, order, run, rank_of(job, due) if rank is None else rank))
 
     def _drop_pending(self, runs: Sequence[Run]) -> None:
         gone = {run.id for run in runs}
-        for lane in self._lanes.values():
-            lane.keep([entry for entry in lane.entries() if entry[2].id not in gone])
+        for queue in self._queues.values():
+            queue.keep([entry for entry in queue.entries() if entry[2].id not in gone])
         self._turns.drop(gone)
         given = self._turns.given
         turns = [given[run.id].key for run in runs if run.id in given]

@@ -22,11 +22,11 @@ from goscheduler.codec import CodecError
 from goscheduler.errors import GoSchedulerError, InvalidArgument, TransientJobError, described
 from goscheduler.job import Job
 from goscheduler.options import DEFAULTS, OPTION_NAMES, JobOptions, parse_options
-from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Run, Source, make
+from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Run, Source, unchecked_tuple
 from goscheduler.runs.records import Record
 from goscheduler.serializers import JSONSerializer, PickleSerializer, Serializer, bound
 from goscheduler.tasks import PROCESS_TASKS, Target, TaskRegistry, restore
-from goscheduler.times import UTC, from_instant, in_standard_zone, instant
+from goscheduler.times import UTC, from_micros, in_standard_zone, to_micros
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
 from goscheduler.triggers.cron import CronTrigger
@@ -100,7 +100,7 @@ class Records:
         job_id: str,
         text: str,
         next_run_time: datetime | None,
-        life: JobLife = NEWBORN,
+        life: JobStats = NO_STATS,
         suspended: str | None = None,
     ) -> Job:
         """Return a job; one that cannot be read is suspended."""
@@ -139,7 +139,7 @@ class Records:
             return restore(ref)
         if tasks.registered_only:
             return Target(MissingFunction(ref, "only registered tasks are run here"), ref, None)
-        return make(Target, (tasks.resolver.find(ref), ref, None))
+        return unchecked_tuple(Target, (tasks.resolver.find(ref), ref, None))
 
     # Runs
 
@@ -155,10 +155,10 @@ class Records:
         try:
             head, job_text = _parted(text)
             _, job_id, at, zone, due_us, due_zone, attempt, source, coalesced, crashes = head
-            scheduled_at = from_instant(at, read_zone(zone))
+            scheduled_at = from_micros(at, read_zone(zone))
             job = self.job(job_id, job_text, None)
-            due_at = from_instant(due_us if due is None else due, read_zone(due_zone))
-            return make(
+            due_at = from_micros(due_us if due is None else due, read_zone(due_zone))
+            return unchecked_tuple(
                 Run, (run_id, job, scheduled_at, due_at, owner, fence, attempt, Source(source), coalesced, crashes)
             )
         except CodecError:
@@ -170,8 +170,8 @@ class Records:
 def run_head(run: Run, due: int | None = None) -> str:
     """Return the text of a run without that of its job; ``due`` is its due time in microseconds, where known."""
     _, job, scheduled_at, due_at, _, _, attempt, source, coalesced, crashes = run
-    due = instant(due_at) if due is None else due
-    at = due if scheduled_at is due_at else instant(scheduled_at)
+    due = to_micros(due_at) if due is None else due
+    at = due if scheduled_at is due_at else to_micros(scheduled_at)
     # On the path of every firing: put together by hand, for a third of the time.
     return (
         f"[{RUN_SCHEMA},{_quote(job.id)},{at},{_quote(zone_text(scheduled_at))},"
@@ -217,7 +217,7 @@ def history_text(record: Record) -> str:
     told = '"","",null' if not (message or traceback) and result is None else _told(message, traceback, result)
     return (
         f"[{SCHEMA},{_quote(run_id)},{_quote(job_id)},{job},"
-        f'{instant(scheduled_at)},{"null" if started_at is None else instant(started_at)},{instant(finished_at)},'
+        f'{to_micros(scheduled_at)},{"null" if started_at is None else to_micros(started_at)},{to_micros(finished_at)},'
         f"{float(seconds):.9f},{_end_part(outcome, reason, error_type)},{told},{said},"
         f"{_owner_part(owner, host, fence, coalesced, fire_times, crashes)}]"
     )
@@ -261,7 +261,7 @@ def history_record(text: str) -> Record:
     try:
         values = json.loads(text)
         for index in _MOMENTS:
-            values[index] = None if values[index] is None else from_instant(values[index], UTC)
+            values[index] = None if values[index] is None else from_micros(values[index], UTC)
         record = Record(*values[1:])
         return record._replace(
             tags=tuple(record.tags), source=Source(record.source), outcome=OutcomeKind(record.outcome)

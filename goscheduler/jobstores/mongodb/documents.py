@@ -52,9 +52,9 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, described
 from goscheduler.jobstores._shared.records import Records, changed_head, history_text, read_zone, run_head, zone_text
-from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source
-from goscheduler.runs.plan import AGEING
-from goscheduler.times import EPOCH, UTC, from_instant, instant
+from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source
+from goscheduler.runs.plan import PRIORITY_STEP_US
+from goscheduler.times import EPOCH, UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -96,7 +96,7 @@ class Documents:
         changed = redefined(without_job(document), text)
         changed.update(here=True, lane=lane_of(job), zone="Z")
         if job.next_run_time is not None:
-            changed.update(next=instant(job.next_run_time), zone=zone_text(job.next_run_time))
+            changed.update(next=to_micros(job.next_run_time), zone=zone_text(job.next_run_time))
         if job.suspended is not None:
             changed["suspended"] = quoted(job.suspended)
         elif "next" in changed:
@@ -121,9 +121,9 @@ class Documents:
         try:
             at = document.get("next")
             time = None if at is None else self._time(at, document["zone"])
-            life, reason = life_of(document), None if suspended is None else unquoted(suspended)
+            life, reason = stats_of(document), None if suspended is None else unquoted(suspended)
         except Exception as error:
-            time, life, reason = None, NEWBORN, f"its record cannot be read: {described(error)}"
+            time, life, reason = None, NO_STATS, f"its record cannot be read: {described(error)}"
         job = self.records.job(document["_id"], document.get("definition", ""), time, life, reason)
         if not self.records.signs:
             return job
@@ -134,7 +134,7 @@ class Documents:
     def _time(self, at: int, zone: str) -> datetime:
         last_at, last_zone, time = self._last
         if at != last_at or zone != last_zone:
-            time = from_instant(at, read_zone(zone))
+            time = from_micros(at, read_zone(zone))
             self._last = at, zone, time
         return time
 
@@ -146,7 +146,7 @@ class Documents:
             "id": run.id,
             "text": run_head(run),
             "lane": document["lane"] if fired else lane_of(job),
-            "due": instant(run.due_at),
+            "due": to_micros(run.due_at),
             "fence": run.fence,
             "firing": run.source is Source.SCHEDULE,
         }
@@ -160,7 +160,7 @@ class Documents:
 
     def flight_entry(self, run: Run, document: Document) -> Document:
         """Return a run of the job that is in a document as an entry of a flight."""
-        due = instant(run.due_at)
+        due = to_micros(run.due_at)
         return {
             "id": run.id, "text": run_head(run, due), "lane": document["lane"], "due": due, "fence": run.fence,
             "firing": True, "owner": run.owner, "job": document["_id"], "definition": document["definition"],
@@ -202,7 +202,7 @@ def lane_ends(executors: Iterable[str]) -> list[Document]:
 
 def rank_in(place: Document) -> tuple[int, int]:
     """Return the rank of what stands at a place in line; see :func:`goscheduler.runs.plan.rank_of`."""
-    return place["at"] + place["priority"] * AGEING, place["at"]
+    return place["at"] + place["priority"] * PRIORITY_STEP_US, place["at"]
 
 
 def without_job(document: Document) -> Document:
@@ -338,7 +338,7 @@ def history_document(record: Record, kind: str = "") -> Document:
     run_id, fence = record.run_id, record.fence
     document = {
         "_id": f"{run_id}:{fence}{kind}",
-        "finished": instant(record.finished_at),
+        "finished": to_micros(record.finished_at),
         "run_id": run_id,
         "fence": fence,
         "job_id": record.job_id,
@@ -352,28 +352,28 @@ def history_document(record: Record, kind: str = "") -> Document:
     return document
 
 
-def life_of(document: Document) -> JobLife:
+def stats_of(document: Document) -> JobStats:
     """Return what a job has lived through."""
     life, finished = document.get("life"), document.get("finished")
     if life is None:
-        return NEWBORN if finished is None else NEWBORN._replace(finished_at=from_instant(finished, UTC))
+        return NO_STATS if finished is None else NO_STATS._replace(finished_at=from_micros(finished, UTC))
     outcome = life.get("outcome")
-    return JobLife(
+    return JobStats(
         life.get("count", 0), _time(life.get("last")), _time(life.get("success")), unquoted(life.get("error")),
         None if outcome is None else OutcomeKind(outcome), unquoted(life.get("paused_by")), _time(finished),
     )  # fmt: skip
 
 
-def with_life(document: Document, life: JobLife) -> Document:
+def with_life(document: Document, life: JobStats) -> Document:
     """Return the document with another life of its job."""
     changed = without(document, "life", "finished")
     _put_life(changed, life)
     return changed
 
 
-def _put_life(document: Document, life: JobLife) -> None:
+def _put_life(document: Document, life: JobStats) -> None:
     if life.finished_at is not None:
-        document["finished"] = instant(life.finished_at)
+        document["finished"] = to_micros(life.finished_at)
     told = {
         "count": life.run_count or None,
         "last": _moment(life.last_run),
@@ -398,8 +398,8 @@ def unquoted(text: str | None) -> str | None:
 
 
 def _moment(time: datetime | None) -> int | None:
-    return None if time is None else instant(time)
+    return None if time is None else to_micros(time)
 
 
 def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_instant(microseconds, UTC)
+    return None if microseconds is None else from_micros(microseconds, UTC)

@@ -25,7 +25,7 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.jobstores.mongodb.documents import ANY_HELD, NEVER, PRIORITIES, Document, end_mark, lane_ends, rank_in
 from goscheduler.jobstores.mongodb.writer import Collections, duplicates
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
     """Whether a job is due for an executor that has no room."""
     runs_left: bool
     """The same of a pending run."""
-    to_end: bool
+    to_cancel: bool
     """Whether a run of ours is to be ended."""
     held: bool
     """Whether runs are held until others have ended."""
@@ -132,8 +132,8 @@ class Looking:
             steps.append(self._also([{"$match": {"marks": mark}}, {"$limit": 1}, told]))
         steps.append(self._whether_others_live(request.owner))
         found: dict[Any, Any] = {row.get("what"): row.get("at") for row in self._collections.meta.aggregate(steps)}
-        now = from_instant(found[None], UTC) if self._server_time else request.now
-        at = instant(now)
+        now = from_micros(found[None], UTC) if self._server_time else request.now
+        at = to_micros(now)
         self._looked_at, self._server_now, self._more = SYSTEM_CLOCK.monotonic(), now, False
         self._alone = "others" not in found
         self._rests = {executor: rest for executor, rest in self._rests.items() if rest.is_fresh()}
@@ -155,7 +155,7 @@ class Looking:
         if not full and len(runs) < MOST:
             return self.look(rest)
         self._more = True
-        runs_left = seen.runs_left or (seen.run_due is not None and seen.run_due <= instant(seen.now))
+        runs_left = seen.runs_left or (seen.run_due is not None and seen.run_due <= to_micros(seen.now))
         return seen._replace(job_due=None, run_due=None, jobs_left=True, runs_left=runs_left) if full else seen
 
     def _started(self, request: FireRequest) -> _Start:
@@ -176,14 +176,14 @@ class Looking:
         if not more or passed > BELIEVED or self._server_now is None or not has_room:
             return None
         now = self._server_now + timedelta(seconds=passed) if self._server_time else request.now
-        return Seen(now, instant(now), None, False, False, False, False)
+        return Seen(now, to_micros(now), None, False, False, False, False)
 
     def now(self, now: datetime) -> datetime:
         """Return the present moment, by the server's clock if that is the one to go by."""
         if not self._server_time:
             return now
         (row,) = self._collections.meta.aggregate([{"$match": META}, {"$project": {"at": SERVER_NOW}}])
-        return from_instant(row["at"], UTC)
+        return from_micros(row["at"], UTC)
 
     def due(self, place: str, request: FireRequest, now: datetime) -> list[Document]:
         """Return documents with something due at ``place``, the lowest rank first, not more than there is room for."""
@@ -221,7 +221,7 @@ class Looking:
         priorities: Sequence[int] = PRIORITIES
         since = self._started(request).since if place == "due" else _LONG_AGO
         while priorities:
-            steps = _earliest(place, [executor], request.tasks, since, instant(now), priorities)
+            steps = _earliest(place, [executor], request.tasks, since, to_micros(now), priorities)
             steps.append({"$limit": limit})
             if place == "due":
                 steps.append({"$unset": ["lane", "next"]})
@@ -250,7 +250,7 @@ class Looking:
 
     def count_due_beside(self, executors: Collection[str], until: datetime) -> dict[str, int]:
         """Return executor → how many jobs are due at ``until`` and name it, for all executors but these."""
-        due = {"due.at": {"$lte": instant(until)}, "due.executor": {"$nin": list(executors)}}
+        due = {"due.at": {"$lte": to_micros(until)}, "due.executor": {"$nin": list(executors)}}
         counted = {"_id": "$due.executor", "count": {"$sum": 1}}
         found = self._collections.jobs.aggregate([{"$match": due}, {"$group": counted}])
         return {document["_id"]: document["count"] for document in found}

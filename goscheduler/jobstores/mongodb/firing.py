@@ -31,10 +31,10 @@ from goscheduler.jobstores.mongodb.limits import Place, Places, give_back
 from goscheduler.jobstores.mongodb.packed_runs import Flights, can_fly
 from goscheduler.jobstores.mongodb.writer import Change, Collections, Writer
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.plan import FiringPlan, Standing
+from goscheduler.runs.plan import ConcurrencyState, FiringPlan
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -137,7 +137,7 @@ class Firing:
 
     def _plan(self, document: Document, ledger: Ledger) -> _Planned:
         job = self._work.documents.job(document)
-        fence = max(document.get("fence", 0) + 1, instant(self._now))
+        fence = max(document.get("fence", 0) + 1, to_micros(self._now))
         live = waiting = 0
         for entry in document.get("runs", ()):
             live += "owner" in entry
@@ -145,7 +145,7 @@ class Firing:
         if job.suspended is not None:
             plan = FiringPlan(suspended=job.suspended)
         else:
-            plan = self._request.plan(job, Standing(live, waiting, fence, ledger), self._now)
+            plan = self._request.plan(job, ConcurrencyState(live, waiting, fence, ledger), self._now)
             job.next_run_time = plan.next_run_time
         if self._flying and can_fly(document, plan):
             return _Planned(document, job, plan, _NOWHERE, self._work.documents.flight_entry(plan.start[0], document))
@@ -185,7 +185,7 @@ class Firing:
             return {**without(document, "due"), "suspended": quoted(plan.suspended)}
         after = self._moved(document, plan)
         runs = list(document.get("runs", ()))
-        if plan.displace:
+        if plan.cancel_live:
             runs = [{"cancel": quoted(DISPLACED), **entry} if "owner" in entry else entry for entry in runs]
         started = (*plan.start, *plan.wait)
         if started:
@@ -200,10 +200,10 @@ class Firing:
         """Return a document with the next time of its job, or without a job."""
         following = plan.next_run_time
         if following is not None:
-            at = instant(following)
+            at = to_micros(following)
             return {**document, "next": at, "zone": zone_text(following), "due": {**document["lane"], "at": at}}
         if plan.keep:
-            return {**without(document, "due", "next"), "finished": instant(self._now)}
+            return {**without(document, "due", "next"), "finished": to_micros(self._now)}
         return without_job(document)
 
 
@@ -214,7 +214,7 @@ class Claiming:
         self._work = work
         self._request = request
         self._now = now
-        self._at = instant(now)
+        self._at = to_micros(now)
         self._room: dict[str, int] = {}
 
     def claim(self) -> Claimed:
@@ -274,7 +274,8 @@ class Claiming:
             if not self._is_due(entry, room):
                 continue
             fence += 1
-            entries[index] = self._claimed_or_refused(entry, document, Standing(live, 0, fence, ledger), attempt)
+            concurrency = ConcurrencyState(live, 0, fence, ledger)
+            entries[index] = self._claimed_or_refused(entry, document, concurrency, attempt)
             if "owner" in entries[index]:
                 live += 1
                 room[entry["lane"]["executor"]] -= 1
@@ -290,7 +291,7 @@ class Claiming:
         return is_claimable(entry) and entry["due"] <= self._at and known and room.get(lane["executor"], 0) > 0
 
     def _claimed_or_refused(
-        self, entry: Document, document: Document, standing: Standing, attempt: _Attempt
+        self, entry: Document, document: Document, concurrency: ConcurrencyState, attempt: _Attempt
     ) -> Document:
         try:
             run = self._work.documents.run(entry, document)
@@ -298,17 +299,17 @@ class Claiming:
             if "freed" in entry:
                 attempt.keys.append(entry["freed"])
             return set_aside(entry, str(error))
-        refusal = self._request.admit(run, standing, self._now)
+        refusal = self._request.admit(run, concurrency, self._now)
         if refusal is None:
-            attempt.runs.append(claimed(run, self._request.owner, standing.fence))
+            attempt.runs.append(claimed(run, self._request.owner, concurrency.fence))
             mark = self._work.writer.mark()
             if run.job.options.limits:
                 attempt.places.append(_place(run, mark))
-            return {**without(entry, "freed"), "owner": self._request.owner, "fence": standing.fence, "by": mark}
+            return {**without(entry, "freed"), "owner": self._request.owner, "fence": concurrency.fence, "by": mark}
         if entry.get("freed", refusal.key) != refusal.key:
             attempt.keys.append(entry["freed"])
         if refusal.until is not None:
-            return {**without(entry, "freed"), "due": max(instant(refusal.until), entry["due"])}
+            return {**without(entry, "freed"), "due": max(to_micros(refusal.until), entry["due"])}
         attempt.held.append(refusal.key or "")
         return {**without(entry, "freed"), "held": refusal.key}
 

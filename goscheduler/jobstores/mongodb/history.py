@@ -15,7 +15,7 @@ from goscheduler.jobstores.mongodb.firing import Work
 from goscheduler.jobstores.mongodb.runs import Runs
 from goscheduler.runs.model import DeadLetter, OutcomeKind, Run
 from goscheduler.runs.records import HistoryQuery, Record, Retention
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 _NEWEST_FIRST = [("finished", -1), ("run_id", -1), ("fence", -1)]
 _SUCCEEDED = OutcomeKind.SUCCEEDED.value
@@ -96,17 +96,17 @@ class History:
         free = {"_id": run_id, "taken": {"$exists": False}}
         if follow_up is None:
             return self._dead.delete_one(free).deleted_count == 1
-        row = self._dead.find_one_and_update(free, {"$set": {"taken": instant(now)}})
+        row = self._dead.find_one_and_update(free, {"$set": {"taken": to_micros(now)}})
         letter = None if row is None else self._letter(row)
         if letter is None:
             return False
         self._runs.add(follow_up(letter))
-        self._dead.delete_one({"_id": run_id, "taken": instant(now)})
+        self._dead.delete_one({"_id": run_id, "taken": to_micros(now)})
         return True
 
     def mend(self, now: datetime) -> None:
         """Finish the taking of dead letters that somebody who was lost has begun."""
-        for row in self._dead.find({"taken": {"$lt": instant(now) - TAKING}}):
+        for row in self._dead.find({"taken": {"$lt": to_micros(now) - TAKING}}):
             waiting = self._work.collections.jobs.find_one({"_id": row["job_id"], "runs.id": row["_id"]})
             tried = {"run_id": row["_id"], "fence": {"$gt": row["fence"]}, "job_id": row["job_id"]}
             if waiting is not None or self._history.find_one(tried) is not None:
@@ -127,11 +127,11 @@ def _find(collection: Collection[Document], query: HistoryQuery, condition: Docu
     if query.error_type is not None:
         conditions.append({"error_type": query.error_type})
     if query.since is not None:
-        conditions.append({"finished": {"$gte": instant(query.since)}})
+        conditions.append({"finished": {"$gte": to_micros(query.since)}})
     if query.until is not None:
-        conditions.append({"finished": {"$lt": instant(query.until)}})
+        conditions.append({"finished": {"$lt": to_micros(query.until)}})
     if query.before is not None:
-        conditions.append(_older(instant(query.before.finished_at), query.before.run_id, query.before.fence))
+        conditions.append(_older(to_micros(query.before.finished_at), query.before.run_id, query.before.fence))
     if query.limit <= 0:
         return ()
     return collection.find({"$and": conditions}).sort(_NEWEST_FIRST).limit(query.limit)
@@ -157,6 +157,6 @@ def _read(row: Document) -> Record | None:
 
 def _before(now: datetime, length: timedelta) -> int:
     try:
-        return instant(now - length)
+        return to_micros(now - length)
     except OverflowError:
         return -(1 << 62)

@@ -23,7 +23,7 @@ from pymongo.errors import DuplicateKeyError
 from goscheduler.jobstores.mongodb.documents import Document
 from goscheduler.jobstores.mongodb.writer import Collections, Writer
 from goscheduler.runs.limits import Ledger
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 #: A place is looked at again when it has been taken for so long, in microseconds.
 SETTLED = 10_000_000
@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
     def document(self, now: datetime) -> Document:
         """Return it as it is written."""
-        place: Document = {"run": self.run, "job": self.job, "at": instant(now)}
+        place: Document = {"run": self.run, "job": self.job, "at": to_micros(now)}
         return place if self.by is None else {**place, "by": self.by}
 
 
@@ -114,7 +114,7 @@ def give_back(limits: Any, places: Sequence[Place], ended: bool = False) -> None
 
 def tidy(collections: Collections, writer: Writer, now: datetime) -> list[str]:
     """Give back places that belong to no live run, and return the name of the limit for each of them."""
-    before = instant(now) - SETTLED
+    before = to_micros(now) - SETTLED
     rows = list(collections.limits.find({"places.at": {"$lt": before}}, {"places": 1}))
     old = [
         Place(place["run"], (row["_id"],), place.get("by"), place["job"])

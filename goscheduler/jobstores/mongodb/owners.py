@@ -9,7 +9,7 @@ from goscheduler.jobstores.mongodb.documents import Document
 from goscheduler.jobstores.mongodb.due_work import SERVER_NOW, Looking
 from goscheduler.jobstores.mongodb.writer import Collections
 from goscheduler.runs.model import Owner
-from goscheduler.times import UTC, duration, from_instant, instant
+from goscheduler.times import UTC, from_micros, micros_of, to_micros
 
 
 class Owners:
@@ -23,9 +23,9 @@ class Owners:
 
     def renew(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
         """Keep an owner alive; false if it was given up."""
-        account = json.dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
-        base = SERVER_NOW if self._server_time else instant(now)
-        change = [{"$set": {"expires": {"$add": [base, duration(lease)]}, "account": {"$literal": account}}}]
+        account = json.dumps([owner.host, owner.pid, to_micros(owner.started_at or now), owner.executors, owner.tasks])
+        base = SERVER_NOW if self._server_time else to_micros(now)
+        change = [{"$set": {"expires": {"$add": [base, micros_of(lease)]}, "account": {"$literal": account}}}]
         renewed = self._owners.update_one({"_id": owner.id, "given_up": {"$exists": False}}, change).matched_count
         if not renewed and (owner.id in self._registered or self._owners.find_one({"_id": owner.id}) is not None):
             return False
@@ -36,7 +36,7 @@ class Owners:
 
     def alive(self, now: datetime) -> list[Owner]:
         """Return those whose lease has not lapsed."""
-        moment = instant(self._looking.now(now))
+        moment = to_micros(self._looking.now(now))
         return [_owner(row) for row in self._owners.find({"expires": {"$gt": moment}, "given_up": {"$exists": False}})]
 
     def forget(self, owner: str) -> None:
@@ -46,4 +46,4 @@ class Owners:
 
 def _owner(row: Document) -> Owner:
     host, pid, started_at, executors, tasks = json.loads(row["account"])
-    return Owner(row["_id"], host, pid, from_instant(started_at, UTC), tuple(executors), tuple(tasks))
+    return Owner(row["_id"], host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks))

@@ -61,7 +61,7 @@ def can_fly(document: Document, plan: FiringPlan) -> bool:
     return (
         len(plan.start) == 1
         and plan.next_run_time is None
-        and not (plan.keep or plan.wait or plan.records or plan.displace or plan.suspended)
+        and not (plan.keep or plan.wait or plan.records or plan.cancel_live or plan.suspended)
         and not ("runs" in document or "told" in document or "limits" in document)
         and plan.start[0].source is Source.SCHEDULE
         and len(document["definition"]) <= LONGEST_TEXT

@@ -24,7 +24,7 @@ from goscheduler.jobstores.mongodb.documents import (
 )
 from goscheduler.jobstores.mongodb.firing import Work, free_held
 from goscheduler.runs.records import record_of
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run, Settlement
@@ -47,7 +47,7 @@ class Runs:
 
     def pending(self, job_id: str | None) -> list[Run]:
         """Return the runs that nobody has yet, in the order of their due times."""
-        return sorted(self._where(_of_job(job_id, PENDING), live=False), key=lambda run: instant(run.due_at))
+        return sorted(self._where(_of_job(job_id, PENDING), live=False), key=lambda run: to_micros(run.due_at))
 
     def _where(self, condition: Document, live: bool) -> list[Run]:
         found = [
@@ -59,7 +59,7 @@ class Runs:
         # By id: one that moves into another document while these are read may be found in both.
         return list({run.id: run for run in found if run is not None}.values())
 
-    def to_end(self, owner: str) -> list[tuple[Run, str]]:
+    def to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         """Return the runs of an owner that are to be ended, and why."""
         found = [
             (self._read(entry, document), unquoted(entry["cancel"]) or "")
@@ -69,28 +69,28 @@ class Runs:
         ]
         return [(run, reason) for run, reason in found if run is not None]
 
-    def asked_to_end(self, job_id: str) -> dict[str, str]:
+    def cancel_requests(self, job_id: str) -> dict[str, str]:
         """Return run id → reason, of the live runs of a job that are to be ended."""
         document = self._jobs.find_one({"_id": job_id}, {"runs": 1}) or {}
         asked = {entry["id"]: _wished(entry) for entry in document.get("runs", ())}
         return {run_id: reason for run_id, reason in asked.items() if reason is not None}
 
-    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> list[str]:
+    def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> list[str]:
         """Forget that some runs of an owner are to be ended, where that is for the same reason; return their ids."""
         taken: list[str] = []
-        these: Document = {"marks": end_mark(owner), "runs.id": {"$in": list(wishes)}}
+        these: Document = {"marks": end_mark(owner), "runs.id": {"$in": list(requests)}}
         for job_id in [row["_id"] for row in self._jobs.find(these, {"_id": 1})]:
-            taken += self._take_back(job_id, owner, wishes)
+            taken += self._take_back(job_id, owner, requests)
         return taken
 
-    def _take_back(self, job_id: str, owner: str, wishes: Mapping[str, str]) -> list[str]:
+    def _take_back(self, job_id: str, owner: str, requests: Mapping[str, str]) -> list[str]:
         taken: list[str] = []
 
         def edit(document: Document | None) -> Document:
             before: Document = document or {"_id": job_id, "here": False}
             heard = [
                 entry for entry in before.get("runs", ())
-                if entry.get("owner") == owner and entry["id"] in wishes and _wished(entry) == wishes[entry["id"]]
+                if entry.get("owner") == owner and entry["id"] in requests and _wished(entry) == requests[entry["id"]]
             ]  # fmt: skip
             taken[:] = [entry["id"] for entry in heard]
             for entry in heard:
@@ -149,10 +149,12 @@ class Runs:
         self._work.writer.edit(job_id, edit, call=False)
         free_held(self._work, turns)
 
-    def cancel(self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool) -> Run | None:
+    def cancel(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool
+    ) -> Run | None:
         """End a pending run as ``end`` says, or have the owner of a live one told; None if there is none.
 
-        An earlier reason for a live one stays if this one ``yields``.
+        An earlier reason for a live one stays if this one ``keep_existing_reason``.
         """
         found_in: Document = {"$or": [LIVE, PENDING], "runs.id": run_id}
         row = self._jobs.find_one(found_in, {"runs": {"$elemMatch": {"id": run_id}}})
@@ -171,7 +173,7 @@ class Runs:
                 return document or before
             found.append((run, entry))
             if "owner" in entry:
-                stays = yields and "cancel" in entry
+                stays = keep_existing_reason and "cancel" in entry
                 return before if stays else _with_entry(before, entry, {**entry, "cancel": quoted(reason)})
             return _called_off(before, entry, end(run))
 

@@ -33,9 +33,9 @@ from goscheduler.jobstores.mongodb.documents import (
     full_text,
     history_document,
     is_flight,
-    life_of,
     owner_mark,
     quoted,
+    stats_of,
     with_life,
     with_runs,
     without,
@@ -46,8 +46,8 @@ from goscheduler.jobstores.mongodb.writer import MOST_TRIES, Change
 from goscheduler.runs.model import Outcome, Run, Settlement
 from goscheduler.runs.plan import keys_of
 from goscheduler.runs.records import record_of
-from goscheduler.runs.transitions import lived
-from goscheduler.times import instant
+from goscheduler.runs.transitions import with_attempt
+from goscheduler.times import to_micros
 
 #: The id of a run, and the fence that it was handed out with.
 Claim = tuple[str, int]
@@ -165,7 +165,7 @@ class Ends:
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
         """Give up owners whose lease has lapsed, and settle what they had."""
-        lost_owners = self._give_up(instant(now))
+        lost_owners = self._give_up(to_micros(now))
         rows = self._documents_of(list(lost_owners))
         ends = [end for row in rows for end in self._lost(row, lost_owners, decide)]
         decided = self._decide(ends)
@@ -247,7 +247,7 @@ class Ends:
         work = self._work
         work.writer.pass_on(list(work.collections.jobs.find({"marks": "told"}).limit(LOST_AT_ONCE)))
         free_held(work, [f"limit:{name}" for name in tidy(work.collections, work.writer, now)])
-        work.collections.owners.delete_many({"given_up": {"$lt": instant(now - REMEMBERED)}})
+        work.collections.owners.delete_many({"given_up": {"$lt": to_micros(now - REMEMBERED)}})
 
 
 class _End:
@@ -271,7 +271,7 @@ class _End:
         follow_up = settlement.follow_up
         if follow_up is not None:
             record["follow_up"] = {
-                "due": instant(follow_up.due_at), "attempt": follow_up.attempt, "source": follow_up.source.value,
+                "due": to_micros(follow_up.due_at), "attempt": follow_up.attempt, "source": follow_up.source.value,
                 "crashes": follow_up.crashes,
             }  # fmt: skip
         if settlement.dead is not None and entry is not None:
@@ -344,7 +344,7 @@ def _applied(document: Document, ends: Sequence[_End]) -> Document | None:
     changed = document
     if document["here"]:
         for end in over:
-            changed = with_life(changed, lived(life_of(changed), end.settlement.attempt))
+            changed = with_life(changed, with_attempt(stats_of(changed), end.settlement.attempt))
     return with_runs(changed, runs)
 
 

@@ -50,7 +50,7 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
 from goscheduler.jobstores.mongodb.connecting import (
     check_name,
     collections_of,
@@ -72,9 +72,9 @@ from goscheduler.jobstores.mongodb.runs import Runs
 from goscheduler.jobstores.mongodb.settling import Ends
 from goscheduler.jobstores.mongodb.strays import Strays
 from goscheduler.jobstores.mongodb.writer import Change, Writer
-from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
+from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -176,13 +176,13 @@ class MongoDBJobStore(BaseJobStore):
         return None if document is None else self._job(document)
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
-        jobs = self._jobs_where({"due.at": {"$lte": instant(now)}})
+        jobs = self._jobs_where({"due.at": {"$lte": to_micros(now)}})
         return sorted(jobs, key=_time_order)
 
     def get_next_run_time(self) -> datetime | None:
         with deadline():
             found = list(self._collections.jobs.find({"due.at": {"$lt": NEVER}}).sort("due.at", 1).limit(1))
-        return from_instant(found[0]["due"]["at"], UTC) if found else None
+        return from_micros(found[0]["due"]["at"], UTC) if found else None
 
     def count_waiting(self, task: str | None = None) -> int:
         with deadline():
@@ -253,7 +253,7 @@ class MongoDBJobStore(BaseJobStore):
             seen = self._seen_before("fire_due", request)
             seen = seen or self._looking.expect(request) or self._looking.look(request)
             fired = Fired()
-            if seen.job_due is not None and seen.job_due <= instant(seen.now):
+            if seen.job_due is not None and seen.job_due <= to_micros(seen.now):
                 fired = Firing(self._work, request, seen.now).fire()
                 if fired.error is not None:
                     return fired
@@ -269,7 +269,7 @@ class MongoDBJobStore(BaseJobStore):
         with deadline():
             seen = self._seen_before("claim_runs", request) or self._looking.look(request)
             claimed = Claimed()
-            if seen.run_due is not None and seen.run_due <= instant(seen.now):
+            if seen.run_due is not None and seen.run_due <= to_micros(seen.now):
                 claimed = Claiming(self._work, request, seen.now).claim()
                 if claimed.error is not None:
                     return claimed
@@ -281,7 +281,7 @@ class MongoDBJobStore(BaseJobStore):
                 self._seen = ("fire_due", request, seen)
             return claimed._replace(
                 next_due=_time(seen.run_due), more=claimed.more or seen.runs_left or seen.held,
-                to_end=self._runs_at_hand.to_end(request.owner) if seen.to_end else (),
+                to_cancel=self._runs_at_hand.to_cancel(request.owner) if seen.to_cancel else (),
             )  # fmt: skip
 
     def _seen_before(self, reader: str, request: FireRequest) -> Seen | None:
@@ -317,19 +317,19 @@ class MongoDBJobStore(BaseJobStore):
             return self._runs_at_hand.pending(job_id)
 
     def cancel_run(
-        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
         self._seen = None
         with deadline():
-            return self._runs_at_hand.cancel(run_id, reason, end, yields)
+            return self._runs_at_hand.cancel(run_id, reason, end, keep_existing_reason)
 
-    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+    def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         with deadline():
-            return self._runs_at_hand.asked_to_end(job_id)
+            return self._runs_at_hand.cancel_requests(job_id)
 
-    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+    def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
         with deadline():
-            return self._runs_at_hand.take_back_ends(owner, wishes)
+            return self._runs_at_hand.withdraw_cancel_requests(owner, requests)
 
     # Owners
 
@@ -355,7 +355,7 @@ class MongoDBJobStore(BaseJobStore):
             self._memory.mend(moment)
             return self._ends.recover(moment, decide)
 
-    def put_back_strays(self, limit: int) -> PutBack:
+    def requeue_orphans(self, limit: int) -> Requeued:
         self._seen = None
         with deadline():
             return self._strays.put_back(limit)
@@ -408,7 +408,7 @@ class MongoDBJobStore(BaseJobStore):
         self._edit(job_id, edit)
         return bool(released)
 
-    def life_of(self, job: Job) -> JobLife:
+    def stats_of(self, job: Job) -> JobStats:
         return job.life
 
     def forget_job(self, job_id: str) -> None:
@@ -442,8 +442,8 @@ def _present(job_id: str, document: Document | None) -> Document:
 
 def _time_order(job: Job) -> tuple[bool, int, str]:
     time = job.next_run_time
-    return time is None, 0 if time is None else instant(time), job.id
+    return time is None, 0 if time is None else to_micros(time), job.id
 
 
 def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_instant(microseconds, UTC)
+    return None if microseconds is None else from_micros(microseconds, UTC)

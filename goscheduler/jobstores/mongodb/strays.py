@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from goscheduler.codec import CodecError
-from goscheduler.jobstores.base import PutBack
+from goscheduler.jobstores.base import Requeued
 from goscheduler.jobstores.mongodb.documents import ANY_HELD, MARKS, NEVER, Document, held_key, turned, with_runs
 from goscheduler.jobstores.mongodb.firing import BROKEN, Work
 from goscheduler.jobstores.mongodb.writer import Change, as_read
@@ -39,7 +39,7 @@ class Strays:
         self._given: Counter[str] = Counter()
         """Key → how many runs have got a turn under it in this walk."""
 
-    def put_back(self, limit: int) -> PutBack:
+    def put_back(self, limit: int) -> Requeued:
         """Look at ``limit`` documents, from where the last call has stopped, and again at what was suspect then."""
         ids = self._put_back()
         if not self._at_end:
@@ -48,9 +48,9 @@ class Strays:
             self._after = page[-1]["_id"] if page else self._after
             self._suspects = {suspect.document["_id"]: suspect for suspect in self._astray(page)}
         if self._suspects or not self._at_end:
-            return PutBack(ids, more=True)
+            return Requeued(ids, more=True)
         self._after, self._at_end, self._given = _BEGINNING, False, Counter()
-        return PutBack(ids)
+        return Requeued(ids)
 
     def _page(self, limit: int) -> list[Document]:
         held = self._jobs.find({"marks": ANY_HELD, "_id": {"$gt": self._after}})

@@ -31,11 +31,11 @@ from goscheduler.jobstores.redis.prefetch import Answer, Batch, DueJob, Foresigh
 from goscheduler.jobstores.redis.rows import Items, JobHead, Rows, RunHead, dumps, quoted, record_row
 from goscheduler.jobstores.redis.scripts import Link
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.model import Run, make
-from goscheduler.runs.plan import AGEING, FiringPlan, Standing
+from goscheduler.runs.model import Run, unchecked_tuple
+from goscheduler.runs.plan import PRIORITY_STEP_US, ConcurrencyState, FiringPlan
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
-from goscheduler.times import SECOND, instant
+from goscheduler.times import SECOND, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -150,12 +150,12 @@ class Desk:
         job_id, _, definition, head, live, waiting = due
         assert head is not None, "only what has a head is planned"
         job = self._rows.job(job_id, head, definition, "")
-        fence = max(int(head.fence) + 1, instant(now))
+        fence = max(int(head.fence) + 1, to_micros(now))
         if job.suspended is not None:
             plan = FiringPlan(suspended=job.suspended)
         else:
-            plan = request.plan(job, Standing(live, waiting, fence, ledger), now)
-        return make(_Firing, (job, head, plan, fence, due))
+            plan = request.plan(job, ConcurrencyState(live, waiting, fence, ledger), now)
+        return unchecked_tuple(_Firing, (job, head, plan, fence, due))
 
     def _put_aside(self, job_ids: Sequence[str]) -> None:
         """Keep jobs out of the way that stand in line though they cannot fire."""
@@ -186,13 +186,13 @@ class Desk:
         rows, following = self._rows, plan.next_run_time
         return [
             job.id, due.live, _fate(plan),
-            "" if following is None else str(instant(following)),
+            "" if following is None else str(to_micros(following)),
             "Z" if following is None else zone_text(following),
             str(fence), quoted(plan.suspended),
             [rows.started(run, due.definition, items) for run in plan.start],
             [rows.started(run, due.definition, items) for run in plan.wait],
             [record_row(record_of(attempt), items) for attempt in plan.records],
-            int(plan.displace), [head.stamp, head.fence, head.due],
+            int(plan.cancel_live), [head.stamp, head.fence, head.due],
         ]  # fmt: skip
 
     # Claiming
@@ -251,21 +251,21 @@ class Desk:
             run, head = self._rows.run(run_id, head_text, text)
         except CodecError as error:
             return _Decision([run_id, live, "aside", "", quoted(str(error)), base])
-        fence = max(int(head.fence) + 1, instant(now))
-        standing = Standing(live + started[head.job_id], 0, fence, ledger)
-        refusal: Refusal | None = request.admit(run, standing, now)
+        fence = max(int(head.fence) + 1, to_micros(now))
+        concurrency = ConcurrencyState(live + started[head.job_id], 0, fence, ledger)
+        refusal: Refusal | None = request.admit(run, concurrency, now)
         if refusal is None:
             started[head.job_id] += 1
             return _Decision([run_id, live, "start", str(fence), "", base], claimed(run, request.owner, fence))
         if refusal.until is not None:
-            until = max(instant(refusal.until), instant(run.due_at))
+            until = max(to_micros(refusal.until), to_micros(run.due_at))
             return _Decision([run_id, live, "later", "", str(until), base])
         return _Decision([run_id, live, "hold", "", refusal.key, base])
 
     # Both
 
     def _take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> str:
-        return self._link.say(step, request.now, self._asked(request, room), MOST, HIDDEN_FOR, AGEING)
+        return self._link.say(step, request.now, self._asked(request, room), MOST, HIDDEN_FOR, PRIORITY_STEP_US)
 
     def _asked(self, request: FireRequest, room: Mapping[str, int], from_foresight: bool = False) -> str:
         bounded = {alias: max(0, min(free, MOST)) for alias, free in room.items()}
@@ -294,12 +294,12 @@ class _Firing(NamedTuple):
 
     def is_plain(self) -> bool:
         """Tell whether one run starts, and nothing else happens but that the job moves on or is gone."""
-        start, wait, records, following, suspended, displace, keep = self.plan
+        start, wait, records, following, suspended, cancel_live, keep = self.plan
         return (
             len(start) == 1
             and not start[0].coalesced
             and start[0].scheduled_at == self.job.next_run_time  # its text has one time for everything
-            and not (wait or records or displace or self.due.live or self.head.limits or self.head.finished)
+            and not (wait or records or cancel_live or self.due.live or self.head.limits or self.head.finished)
             and suspended is None
             and (following is not None or not keep)
             and "\ufffd" not in self.due.head_text  # else it is not what is stored

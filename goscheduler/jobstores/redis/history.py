@@ -16,7 +16,7 @@ from goscheduler.jobstores.redis.rows import Items, Rows, as_text, digits, unquo
 from goscheduler.jobstores.redis.scripts import Link
 from goscheduler.runs.model import DeadLetter, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record, Retention
-from goscheduler.times import duration, instant
+from goscheduler.times import micros_of, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
@@ -103,8 +103,8 @@ class History:
 
     def prune(self, retention: Retention, now: datetime, limit: int) -> int:
         """Forget records that are not to be kept, oldest first, at most ``limit``; return how many."""
-        spots = set(self._older("history:good", instant(now) - duration(retention.succeeded), limit))
-        spots |= set(self._older("history:other", instant(now) - duration(retention.others), limit))
+        spots = set(self._older("history:good", to_micros(now) - micros_of(retention.succeeded), limit))
+        spots |= set(self._older("history:other", to_micros(now) - micros_of(retention.others), limit))
         spots |= set(self._crowded(retention.succeeded_per_job, limit))
         places = [place for _, place in sorted(spots)[:limit]]
         if not places:
@@ -113,7 +113,7 @@ class History:
         items = Items()
         for place, text in zip(places, texts, strict=True):
             record = None if text is None else self._read(place, as_text(text))
-            items.add([place, record.job_id, digits(instant(record.finished_at))] if record else [place, "", ""])
+            items.add([place, record.job_id, digits(to_micros(record.finished_at))] if record else [place, "", ""])
         return int(self._link.step("prune", now, *items.arguments()))
 
     def _older(self, name: str, cutoff: int, limit: int) -> list[Spot]:
@@ -197,12 +197,12 @@ def _place(of_job: str) -> str:
 
 def _latest(query: HistoryQuery) -> str:
     """Return the latest time that can be asked for: what ends right then is left to the query to judge."""
-    times = [instant(time) for time in (query.until, query.before and query.before.finished_at) if time is not None]
+    times = [to_micros(time) for time in (query.until, query.before and query.before.finished_at) if time is not None]
     return str(min(times)) if times else "+inf"
 
 
 def _earliest(query: HistoryQuery) -> str:
-    return "-inf" if query.since is None else str(instant(query.since))
+    return "-inf" if query.since is None else str(to_micros(query.since))
 
 
 def _chunks(places: Iterator[str]) -> Iterator[list[str]]:

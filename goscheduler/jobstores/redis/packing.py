@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.jobstores._shared.records import STARTED, history_text, zone_text
 from goscheduler.jobstores.redis.rows import JobHead, digits, dumps, life_text
-from goscheduler.runs.model import NEWBORN, OutcomeKind, Settlement
+from goscheduler.runs.model import NO_STATS, OutcomeKind, Settlement
 from goscheduler.runs.records import record_of
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -37,7 +37,7 @@ def new_jobs_text(jobs: Iterable[tuple[Job, JobHead, str]]) -> str:
         ids.append(job.id)
         heads += job.id, head.text
         definitions += job.id, definition
-        if job.life is not NEWBORN:
+        if job.life is not NO_STATS:
             lives += job.id, life_text(job.life)
         if head.due:
             due.setdefault(head.lane, []).extend((head.due, job.id))
@@ -68,7 +68,7 @@ class Firings:
         number = group.definitions.setdefault(definition, len(group.definitions) + 1)
         group.cells.extend((run.job.id, based_on, run.id, head.next_run, str(number)))
         if following is not None:
-            time = str(instant(following))
+            time = str(to_micros(following))
             new = head._replace(due=time, next_run=time, zone=zone_text(following), fence=str(fence))
             group.cells.extend((new.text, time))
 
@@ -129,11 +129,11 @@ class Ends:
         if run.fence != self._fence or finished is not self._finished:  # else as the one before
             self._fence, self._finished = run.fence, finished
             self._cells = self._groups.setdefault((run.fence, finished), [])
-        self._cells.extend((run.id, run.job.id, str(instant(started)), history_text(record)))
+        self._cells.extend((run.id, run.job.id, str(to_micros(started)), history_text(record)))
 
     def arguments(self) -> list[str]:
         """Return all of it as the script takes it."""
-        ends = [(str(fence), instant(finished)) for fence, finished in self._groups]
+        ends = [(str(fence), to_micros(finished)) for fence, finished in self._groups]
         groups = [{"fence": fence, "ended": str(ended), "digits": digits(ended)} for fence, ended in ends]
         return [self._owner or "", dumps(groups), *map(table, self._groups.values())]
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from goscheduler.jobstores.redis.rows import JobHead
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.model import make
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.runs.model import unchecked_tuple
+from goscheduler.times import UTC, from_micros, to_micros
 
 
 class Seen(NamedTuple):
@@ -31,12 +31,12 @@ class Seen(NamedTuple):
     @classmethod
     def read(cls, seen: Mapping[str, Any]) -> Seen:
         due, ready = ({alias: int(time) for alias, time in seen[kind].items()} for kind in ("due", "ready"))
-        return cls(from_instant(int(seen["now"]), UTC), due, ready, seen["ending"], seen["held"], seen["edition"])
+        return cls(from_micros(int(seen["now"]), UTC), due, ready, seen["ending"], seen["held"], seen["edition"])
 
     def next_of(self, times: Mapping[str, int], room: Mapping[str, int]) -> datetime | None:
         """Return the earliest time of the executors that have room."""
         earliest = min((time for alias, time in times.items() if room.get(alias, 0) > 0), default=None)
-        return None if earliest is None else from_instant(earliest, UTC)
+        return None if earliest is None else from_micros(earliest, UTC)
 
     def has_ready(self, room: Mapping[str, int]) -> bool:
         """Tell whether a pending run can be claimed by an executor that has room."""
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
 
     def is_crowded(self, times: Mapping[str, int], room: Mapping[str, int]) -> bool:
         """Tell whether something is due for an executor that has no room."""
-        now = instant(self.now)
+        now = to_micros(self.now)
         return any(time <= now and room.get(alias, 0) <= 0 for alias, time in times.items())
 
 
@@ -98,7 +98,7 @@ class Answer(NamedTuple):
         definitions, texts = texts[:count], texts[count:] if count else []
         ids, heads, numbers = texts[::3], texts[1::3], texts[2::3]
         jobs = [
-            make(DueJob, (job_id, head_text, definitions[int(number)], head, *standings.get(job_id, (0, 0))))
+            unchecked_tuple(DueJob, (job_id, head_text, definitions[int(number)], head, *standings.get(job_id, (0, 0))))
             for job_id, head_text, number, head in zip(ids, heads, numbers, _that_can_fire(heads), strict=True)
         ]
         return cls(facts, Seen.read(facts["seen"]), jobs)
@@ -134,7 +134,7 @@ class Foresight:
     def take(self, now: datetime) -> Batch | None:
         """Return the jobs that are due at ``now``, by our clock; they are not foreseen any more."""
         now += self._ahead
-        at = instant(now)
+        at = to_micros(now)
         count = sum(_due(job) <= at for job in self._jobs)
         taken, self._jobs = self._jobs[:count], self._jobs[count:]
         if taken:

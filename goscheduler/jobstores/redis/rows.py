@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
 from goscheduler.jobstores._shared.records import Records, history_text, read_zone, zone_text
-from goscheduler.runs.model import NEWBORN, JobLife, OutcomeKind, Source, make
+from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source, unchecked_tuple
 from goscheduler.runs.records import DEFAULT_EXECUTOR, Record, record_of
-from goscheduler.runs.transitions import lived
-from goscheduler.times import EPOCH, UTC, from_instant, instant
+from goscheduler.runs.transitions import with_attempt
+from goscheduler.times import EPOCH, UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -74,7 +74,7 @@ class JobHead(NamedTuple):
         try:
             "".join(values)
             int(values[_FENCE]), int(values[_DUE] or 0)
-            return make(cls, values) if type(values) is list and len(values) == _JOB_HEAD else None
+            return unchecked_tuple(cls, values) if type(values) is list and len(values) == _JOB_HEAD else None
         except (IndexError, KeyError, TypeError, ValueError):
             return None
 
@@ -142,7 +142,7 @@ class Rows:
             suspended = unquoted(head.suspended)
         except Exception as error:  # whatever somebody has written there
             reason = f"its record cannot be read: {described(error)}"
-            return self.records.job(job_id, definition, None, NEWBORN, reason)
+            return self.records.job(job_id, definition, None, NO_STATS, reason)
         job = self.records.job(job_id, definition, next_run_time, lived_through, suspended)
         if not self.records.signs:
             return job
@@ -153,7 +153,7 @@ class Rows:
     def _next_time(self, head: JobHead) -> datetime:
         last_run, last_zone, time = self._last
         if head.next_run != last_run or head.zone != last_zone:
-            time = from_instant(int(head.next_run), read_zone(head.zone))
+            time = from_micros(int(head.next_run), read_zone(head.zone))
             self._last = head.next_run, head.zone, time
         return time
 
@@ -171,13 +171,13 @@ class Rows:
     def pending(self, run: Run) -> list[str]:
         """Return what is written of a pending run."""
         return [
-            run.job.id, self.records.run_text(run), lane_of(run.job), str(instant(run.due_at)), str(run.fence),
+            run.job.id, self.records.run_text(run), lane_of(run.job), str(to_micros(run.due_at)), str(run.fence),
             firing(run), limits_text(run.job),
         ]  # fmt: skip
 
     def started(self, run: Run, definition: str, items: Items) -> list[Any]:
         """Return what is written of a run that comes from a firing; the rest its job has."""
-        return [run.id, items.number_of(self.records.run_text(run, definition)), str(instant(run.due_at))]
+        return [run.id, items.number_of(self.records.run_text(run, definition)), str(to_micros(run.due_at))]
 
     def settlement(self, settlement: Settlement, in_doubt: bool, items: Items) -> list[Any]:
         """Return what is written of the end of a run; ``in_doubt`` if it may have been written before."""
@@ -214,7 +214,7 @@ class Items:
 
 def record_row(record: Record, items: Items) -> list[Any]:
     """Return a record as the script takes it."""
-    finished = instant(record.finished_at)
+    finished = to_micros(record.finished_at)
     good = int(record.outcome is OutcomeKind.SUCCEEDED)
     number = items.number_of(history_text(record))
     return [record.run_id, str(record.fence), str(finished), digits(finished), good, number]
@@ -247,7 +247,7 @@ def unquoted(text: str) -> str | None:
 
 def moment(time: datetime | None) -> str:
     """Return a moment as a head holds it."""
-    return "" if time is None else str(instant(time))
+    return "" if time is None else str(to_micros(time))
 
 
 def lane_of(job: Job) -> str:
@@ -276,18 +276,18 @@ def firing(run: Run) -> str:
     return "1" if run.source is Source.SCHEDULE else "0"
 
 
-def life_text(life: JobLife) -> str:
+def life_text(life: JobStats) -> str:
     """Return what a job has lived through; who paused it and when it finished stands in its head."""
     count, last_run, last_success, last_error, last_outcome, _, _ = life
     outcome = "" if last_outcome is None else last_outcome.value
     return _dumps([str(count), moment(last_run), moment(last_success), quoted(last_error), outcome])
 
 
-def _life(text: str, head: JobHead) -> JobLife:
+def _life(text: str, head: JobHead) -> JobStats:
     if not text and not head.paused_by and not head.finished:
-        return NEWBORN
+        return NO_STATS
     count, last_run, last_success, last_error, outcome = json.loads(text or '["0","","","",""]')
-    return JobLife(
+    return JobStats(
         int(count), _time(last_run), _time(last_success), unquoted(last_error),
         OutcomeKind(outcome) if outcome else None, unquoted(head.paused_by), _time(head.finished),
     )  # fmt: skip
@@ -295,11 +295,11 @@ def _life(text: str, head: JobHead) -> JobLife:
 
 def _life_change(attempt: Attempt) -> list[str] | None:
     """Return what an attempt changes: how many runs to add, and the other fields, empty where they stay."""
-    count, last_run, last_success, last_error, last_outcome, _, _ = lived(NEWBORN, attempt)
+    count, last_run, last_success, last_error, last_outcome, _, _ = with_attempt(NO_STATS, attempt)
     if last_outcome is None:
         return None
     return [str(count), moment(last_run), moment(last_success), quoted(last_error), last_outcome.value]
 
 
 def _time(text: str) -> datetime | None:
-    return None if text == "" else from_instant(int(text), UTC)
+    return None if text == "" else from_micros(int(text), UTC)

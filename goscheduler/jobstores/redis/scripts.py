@@ -18,7 +18,7 @@ import redis
 from goscheduler._drivers.redis import address_of, forget_connections, is_encrypted
 from goscheduler.errors import InvalidArgument, StoreUnavailable, shown
 from goscheduler.jobstores.redis.rows import as_text
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 OLDEST_SERVER = (6, 2)
 #: Version 2 knows jobs with a lone run; what version 1 has written is read as it is.
@@ -90,7 +90,7 @@ class Link:
 
     def step(self, name: str, now: datetime | None, *arguments: object) -> Any:
         """Take one atomic step of ``lua/common.lua``, and return its answer as it came."""
-        time = "" if self._server_time or now is None else instant(now)
+        time = "" if self._server_time or now is None else to_micros(now)
         everything = (1, self.keys, name, self.channel, self.sender, time, *arguments)
         try:
             return self._send(SCRIPTS[name], *everything)

@@ -20,7 +20,7 @@ from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PutBack
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
 from goscheduler.jobstores.redis.firing import Desk
 from goscheduler.jobstores.redis.history import History
 from goscheduler.jobstores.redis.listener import Listener
@@ -41,9 +41,9 @@ from goscheduler.jobstores.redis.scripts import Link, check_prefix, is_outage
 from goscheduler.jobstores.redis.settling import Settling
 from goscheduler.jobstores.redis.strays import Strays
 from goscheduler.references import maybe_ref
-from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Owner, Run, Settlement
+from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
-from goscheduler.times import UTC, duration, from_instant, instant
+from goscheduler.times import UTC, from_micros, micros_of, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -133,14 +133,14 @@ class RedisJobStore(BaseJobStore):
             as_text(job_id)
             for lane in lanes
             for job_id in self._link.client.zrangebyscore(
-                self._link.key("due:") + as_text(lane), "-inf", instant(now)
+                self._link.key("due:") + as_text(lane), "-inf", to_micros(now)
             )
         ]  # fmt: skip
         return sorted(self._jobs_of(ids), key=_order)
 
     def get_next_run_time(self) -> datetime | None:
         first = self._link.client.zrange(self._link.key("due"), 0, 0, withscores=True)
-        return from_instant(int(first[0][1]), UTC) if first else None
+        return from_micros(int(first[0][1]), UTC) if first else None
 
     def count_waiting(self, task: str | None = None) -> int:
         lanes = [as_text(lane) for lane in self._link.client.zrange(self._link.key("due"), 0, -1)]
@@ -155,7 +155,7 @@ class RedisJobStore(BaseJobStore):
         strange = [lane for lane in lanes if json.loads(lane)[0] not in executors]
         with self._link.client.pipeline(transaction=False) as pipeline:
             for lane in strange:
-                pipeline.zcount(self._link.key(f"due:{lane}"), "-inf", instant(until))
+                pipeline.zcount(self._link.key(f"due:{lane}"), "-inf", to_micros(until))
             counts: Counter[str] = Counter()
             for lane, count in zip(strange, pipeline.execute(), strict=True):
                 counts[json.loads(lane)[0]] += count
@@ -225,7 +225,7 @@ class RedisJobStore(BaseJobStore):
         raise RuntimeError(f"Job {job_id!r} is changed by others all the time")
 
     def _put_job(self, how: str, job: Job, expected: Any = "") -> str:
-        life = life_text(job.life) if job.life is not NEWBORN else ""
+        life = life_text(job.life) if job.life is not NO_STATS else ""
         head = self._rows.job_head(job, uuid4().hex).text
         definition = self._rows.records.job_text(job)
         return self._write("put_job", how, job.id, head, definition, life, expected)
@@ -246,7 +246,7 @@ class RedisJobStore(BaseJobStore):
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         claimed, ending = self._desk.claim(request)
-        return claimed._replace(to_end=self._to_end(request.owner)) if ending else claimed
+        return claimed._replace(to_cancel=self._to_end(request.owner)) if ending else claimed
 
     def _to_end(self, owner: str) -> list[tuple[Run, str]]:
         runs = (self._read_run(*each) for each in self._link.ask("ending", None, owner))
@@ -281,7 +281,7 @@ class RedisJobStore(BaseJobStore):
                 read = None if text is None else self._read_run(run_id, head, as_text(text))
                 if read is not None:
                     runs.append(read[0])
-        return sorted(runs, key=lambda run: (instant(run.due_at), run.id))
+        return sorted(runs, key=lambda run: (to_micros(run.due_at), run.id))
 
     def _read_run(self, run_id: str, head: str, text: str) -> Any:
         try:
@@ -291,7 +291,7 @@ class RedisJobStore(BaseJobStore):
             return None
 
     def cancel_run(
-        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
         for _ in range(EDITS):
             head, text = (values[0] for values in self._texts([run_id], "run_heads", "runs"))
@@ -299,7 +299,7 @@ class RedisJobStore(BaseJobStore):
             if read is None:
                 return None
             run: Run = read[0]
-            if yields and run.owner is not None and read[1].cancel:
+            if keep_existing_reason and run.owner is not None and read[1].cancel:
                 return run
             items = Items()
             if run.owner is None:
@@ -308,23 +308,23 @@ class RedisJobStore(BaseJobStore):
                 return run
         raise RuntimeError(f"Run {run_id} is changed by others all the time")
 
-    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+    def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         heads = {run_id: RunHead.read(head) for run_id, head in self._link.ask("runs", None, "live", job_id)}
         return {run_id: unquoted(head.cancel) or "" for run_id, head in heads.items() if head.cancel}
 
-    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
-        asked = [text for run_id, reason in wishes.items() for text in (run_id, quoted(reason))]
-        return list(self._link.ask("take_back_ends", None, owner, *asked))
+    def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
+        asked = [text for run_id, reason in requests.items() for text in (run_id, quoted(reason))]
+        return list(self._link.ask("withdraw_cancel_requests", None, owner, *asked))
 
     # Owners
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
-        account = dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
-        alive = bool(self._link.step("renew", now, owner.id, duration(lease), account))
+        account = dumps([owner.host, owner.pid, to_micros(owner.started_at or now), owner.executors, owner.tasks])
+        alive = bool(self._link.step("renew", now, owner.id, micros_of(lease), account))
         self._link.look_who_answers()
         return alive
 
-    def may_have_forgotten(self) -> bool:
+    def detected_failover(self) -> bool:
         return self._link.was_replaced()
 
     def retire_owner(self, owner: str) -> None:
@@ -344,7 +344,7 @@ class RedisJobStore(BaseJobStore):
         self._desk.forget_what_was_seen()
         return settlements
 
-    def put_back_strays(self, limit: int) -> PutBack:
+    def requeue_orphans(self, limit: int) -> Requeued:
         put_back = self._strays.put_back(limit)
         if put_back.ids:
             self._desk.forget_what_was_seen()
@@ -359,7 +359,7 @@ class RedisJobStore(BaseJobStore):
         return self._history.prune(retention, now, limit)
 
     def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
-        youngest = instant(now) - duration(min(retention.succeeded, retention.others))
+        youngest = to_micros(now) - micros_of(min(retention.succeeded, retention.others))
         finished = self._link.client.zrangebyscore(self._link.key("finished"), "-inf", youngest)
         ids = [as_text(job_id) for job_id in finished]
         over: list[Any] = []
@@ -387,13 +387,13 @@ class RedisJobStore(BaseJobStore):
     def release(self, job_id: str) -> bool:
         return bool(int(self._link.step("release_job", None, job_id)))
 
-    def life_of(self, job: Job) -> JobLife:
+    def stats_of(self, job: Job) -> JobStats:
         return job.life
 
     def forget_job(self, job_id: str) -> None:
         self._link.step("discard", None, job_id, "1")
 
-    def forget_live_runs(self) -> None:
+    def after_fork_in_child(self) -> None:
         """Nothing: the runs of earlier starts belong to their owners, and are given up when their leases lapse."""
 
     def subscribe(self, wake: Callable[[], None]) -> None:
@@ -427,9 +427,9 @@ def _require_free(taken: str) -> None:
 
 def _order(job: Job) -> tuple[bool, int, str]:
     time = job.next_run_time
-    return time is None, 0 if time is None else instant(time), job.id
+    return time is None, 0 if time is None else to_micros(time), job.id
 
 
 def _owner(owner_id: str, account: str) -> Owner:
     host, pid, started_at, executors, tasks = json.loads(account)
-    return Owner(owner_id, host, pid, from_instant(started_at, UTC), tuple(executors), tuple(tasks))
+    return Owner(owner_id, host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks))

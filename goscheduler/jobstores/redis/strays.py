@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goscheduler.jobstores.base import PutBack
+from goscheduler.jobstores.base import Requeued
 from goscheduler.jobstores.redis.scripts import Link
 
 _STEPS = ("put_back_jobs", "put_back_runs")
@@ -19,7 +19,7 @@ class Strays:
         self._step = 0
         self._cursor = _BEGINNING
 
-    def put_back(self, limit: int) -> PutBack:
+    def put_back(self, limit: int) -> Requeued:
         """Look at about ``limit`` jobs and runs, from where the last call has stopped."""
         ids: list[str] = []
         left = limit
@@ -30,5 +30,5 @@ class Strays:
             if self._cursor == _BEGINNING:
                 self._step = (self._step + 1) % len(_STEPS)
                 if self._step == 0:
-                    return PutBack(ids)
-        return PutBack(ids, more=True)
+                    return Requeued(ids)
+        return Requeued(ids, more=True)

@@ -21,10 +21,10 @@ from goscheduler.jobstores.sqlalchemy.due_work import Seen, claimable, let_try
 from goscheduler.jobstores.sqlalchemy.firing import due_rows
 from goscheduler.jobstores.sqlalchemy.holds import Limits, Work, load_limits, lock, save_ledger, take_jobs, take_rows
 from goscheduler.jobstores.sqlalchemy.rows import DueRun, WaitingRun, quoted
-from goscheduler.runs.model import make
-from goscheduler.runs.plan import Refusal, Standing
+from goscheduler.runs.model import unchecked_tuple
+from goscheduler.runs.plan import ConcurrencyState, Refusal
 from goscheduler.runs.transitions import claimed
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.limits import Ledger
@@ -124,7 +124,7 @@ class Claiming:
         run_ids = [row.id for row in waiting if row.job_id in ours]
         query = select(*[runs.c[name] for name in DueRun._fields])
         query = query.where(self._work.dialect.among(runs.c.id, run_ids), *claimable(runs))
-        rows = [make(DueRun, row) for row in self._work.connection.execute(query)]
+        rows = [unchecked_tuple(DueRun, row) for row in self._work.connection.execute(query)]
         found = {row.id: row for row in rows}
         return [found[run_id] for run_id in run_ids if run_id in found]
 
@@ -143,8 +143,8 @@ class Claiming:
         except CodecError as error:
             self._unreadable.append((row.id, str(error)))
             return
-        fence = max(row.fence + 1, instant(self._now))
-        refusal = self._request.admit(run, Standing(live[run.job.id], 0, fence, ledger), self._now)
+        fence = max(row.fence + 1, to_micros(self._now))
+        refusal = self._request.admit(run, ConcurrencyState(live[run.job.id], 0, fence, ledger), self._now)
         if refusal is not None:
             self._refused.append((row, refusal))
             return
@@ -188,7 +188,7 @@ class Claiming:
                 until = self._now + SOON
             if until is not None:
                 # Its due time stays, and with that its rank: it gets older.
-                changes.append({"id": row.id, "held": None, "ready": max(instant(until), row.due), "freed": None})
+                changes.append({"id": row.id, "held": None, "ready": max(to_micros(until), row.due), "freed": None})
             else:
                 changes.append({"id": row.id, "held": held, "ready": None, "freed": None})
             if row.freed is not None and row.freed != held:

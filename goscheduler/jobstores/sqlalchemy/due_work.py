@@ -22,7 +22,7 @@ from goscheduler.jobstores.base import FireRequest
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import Message
 from goscheduler.jobstores.sqlalchemy.tables import Tables
-from goscheduler.times import EPOCH, UTC, from_instant, instant
+from goscheduler.times import EPOCH, UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
@@ -39,38 +39,38 @@ _TO_END, _LET_TRY = 1, 3
 #: What stands in a packed answer for a column that is null.
 NOTHING = "-"
 
-Lane = tuple[str, int]
+QueueKey = tuple[str, int]
 
 
 class Seen(NamedTuple):
     """What there is to do."""
 
     now: datetime
-    job_lanes: Mapping[Lane, int]
+    job_lanes: Mapping[QueueKey, int]
     """Executor and priority → when the first job of these is due."""
-    run_lanes: Mapping[Lane, int]
+    run_lanes: Mapping[QueueKey, int]
     """The same of pending runs that nothing holds."""
-    to_end: bool
+    to_cancel: bool
     """Whether a run of ours is to be ended."""
     held: bool
     """Whether runs are held until others have ended."""
     let_try: bool
     """Whether runs that were held may try again, and have not been claimed yet."""
 
-    def due(self, lanes: Mapping[Lane, int]) -> list[Lane]:
+    def due(self, lanes: Mapping[QueueKey, int]) -> list[QueueKey]:
         """Return the lanes in which something is due."""
-        now = instant(self.now)
+        now = to_micros(self.now)
         return [lane for lane, time in lanes.items() if time <= now]
 
-    def crowded(self, lanes: Mapping[Lane, int], room: Mapping[str, int]) -> list[Lane]:
+    def crowded(self, lanes: Mapping[QueueKey, int], room: Mapping[str, int]) -> list[QueueKey]:
         """Return the lanes in which something is due whose executor has no room."""
         return [lane for lane in self.due(lanes) if room[lane[0]] <= 0]
 
 
-def earliest(lanes: Mapping[Lane, int], room: Mapping[str, int]) -> datetime | None:
+def earliest(lanes: Mapping[QueueKey, int], room: Mapping[str, int]) -> datetime | None:
     """Return when the first thing is due for which there is room."""
     time = min((time for (executor, _), time in lanes.items() if room[executor] > 0), default=None)
-    return None if time is None else from_instant(time, UTC)
+    return None if time is None else from_micros(time, UTC)
 
 
 @dataclass
@@ -79,8 +79,8 @@ class Question:
 
     query: Select[Any]
     executors: Sequence[str]
-    jobs: Sequence[Lane]
-    runs: Sequence[Lane]
+    jobs: Sequence[QueueKey]
+    runs: Sequence[QueueKey]
     _compiled: Any = None
 
     def add_to(self, message: Message, owner: str) -> int:
@@ -149,7 +149,7 @@ class Looking:
         """Take in what the database said when it was asked, at a monotonic time, what time it is."""
         if self._now is not None:
             ours, at = self._our_time
-            self.ahead = from_instant(int(now), UTC) - ours - timedelta(seconds=asked_at - at)
+            self.ahead = from_micros(int(now), UTC) - ours - timedelta(seconds=asked_at - at)
 
     def expect(self, request: FireRequest) -> Seen | None:
         """Return what there is to do, where a look a moment ago has seen more than was done; else None."""
@@ -158,7 +158,7 @@ class Looking:
         if seen is None or not more or passed > BELIEVED:
             return None
         now = seen.now + timedelta(seconds=passed) if self._now is not None else request.now
-        expected = seen._replace(now=now, to_end=False)
+        expected = seen._replace(now=now, to_cancel=False)
         due = expected.due(expected.job_lanes)
         return expected if any(request.room.get(executor, 0) > 0 for executor, _ in due) else None
 
@@ -189,7 +189,7 @@ class Looking:
 
     def now(self, request: FireRequest) -> str:
         """Return the present moment in microseconds, as SQL."""
-        return str(instant(request.now)) if self._now is None else str(self._now)
+        return str(to_micros(request.now)) if self._now is None else str(self._now)
 
     def question(self, request: FireRequest) -> Question:
         """Return what is to be asked."""
@@ -211,7 +211,7 @@ class Looking:
         times = row[_FACTS + 4 * len(question.executors) :]
         job_times, run_times = times[: len(question.jobs)], times[len(question.jobs) :]
         self._seen = Seen(
-            request.now if row[0] is None else from_instant(int(row[0]), UTC),
+            request.now if row[0] is None else from_micros(int(row[0]), UTC),
             {lane: time for lane, time in zip(question.jobs, job_times, strict=True) if time is not None},
             {lane: time for lane, time in zip(question.runs, run_times, strict=True) if time is not None},
             *map(bool, row[1:_FACTS]),
@@ -232,12 +232,16 @@ class Looking:
         return complete
 
     def _ask(
-        self, executors: Sequence[str], tasks: Sequence[str], job_lanes: Sequence[Lane], run_lanes: Sequence[Lane]
+        self,
+        executors: Sequence[str],
+        tasks: Sequence[str],
+        job_lanes: Sequence[QueueKey],
+        run_lanes: Sequence[QueueKey],
     ) -> Question:
         jobs, runs = self._tables.jobs, self._tables.runs
         columns: list[Any] = [
             literal_column("NULL") if self._now is None else self._now,
-            _told_apart(runs, *to_end(runs, bindparam("owner"))),
+            _told_apart(runs, *to_cancel(runs, bindparam("owner"))),
             exists().where(runs.c.held.is_not(None)),
             exists().where(*let_try(runs)),
         ]
@@ -268,7 +272,7 @@ def let_try(runs: Table) -> tuple[Any, ...]:
     return runs.c.held.is_(None), runs.c.freed.is_not(None)
 
 
-def to_end(runs: Table, owner: Any) -> tuple[Any, ...]:
+def to_cancel(runs: Table, owner: Any) -> tuple[Any, ...]:
     """Return the conditions that a run of an owner is to be ended."""
     return runs.c.held.is_(None), runs.c.freed.is_(None), runs.c.cancel.is_not(None), runs.c.owner == owner
 
@@ -283,7 +287,7 @@ def _is_earlier(time: int | None, other: int | None) -> bool:
     return time is not None and (other is None or time < other)
 
 
-def _lanes_of(priorities: Mapping[str, range], executors: Iterable[str]) -> list[Lane]:
+def _lanes_of(priorities: Mapping[str, range], executors: Iterable[str]) -> list[QueueKey]:
     return [(executor, priority) for executor in executors for priority in priorities.get(executor, ())]
 
 
@@ -293,7 +297,7 @@ def _ends(table: Table, executor: str, *which: Any) -> list[Any]:
     return [query.order_by(order).scalar_subquery() for order in (table.c.priority, table.c.priority.desc())]
 
 
-def _earliest(table: Table, column: Any, lane: Lane, *which: Any) -> Any:
+def _earliest(table: Table, column: Any, lane: QueueKey, *which: Any) -> Any:
     executor, priority = lane
     return (
         select(column)

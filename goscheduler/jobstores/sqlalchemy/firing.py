@@ -12,12 +12,12 @@ from sqlalchemy import and_, case, func, select, update
 from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
 from goscheduler.jobstores.sqlalchemy.bulk import Columns
-from goscheduler.jobstores.sqlalchemy.due_work import AT_ONCE, Lane, Seen, claimable, known_task
+from goscheduler.jobstores.sqlalchemy.due_work import AT_ONCE, QueueKey, Seen, claimable, known_task
 from goscheduler.jobstores.sqlalchemy.holds import Work, being_claimed, load_limits, save_ledger, take_rows
 from goscheduler.jobstores.sqlalchemy.rows import DueJob, DueRun, Rows, WaitingRun, quoted
-from goscheduler.runs.model import make
-from goscheduler.runs.plan import AGEING, Standing, rank_of
-from goscheduler.times import instant
+from goscheduler.runs.model import unchecked_tuple
+from goscheduler.runs.plan import PRIORITY_STEP_US, ConcurrencyState, rank_of
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -39,7 +39,7 @@ class Decisions:
         self._rows = rows
         self._request = request
         self.now = now
-        self._stamp = instant(now)
+        self._stamp = to_micros(now)
         self.started: list[Run] = []
         self.begun: list[Run] = []
         """Those that are started, and those that stay pending."""
@@ -58,7 +58,7 @@ class Decisions:
             self.suspended.append(Suspended(job, job.suspended))
             return
         fence = max(row.fence + 1, self._stamp)
-        plan = self._request.plan(job, make(Standing, (live, waiting, fence, ledger)), self.now)
+        plan = self._request.plan(job, unchecked_tuple(ConcurrencyState, (live, waiting, fence, ledger)), self.now)
         if plan.suspended is not None:
             self.suspended.append(Suspended(job, plan.suspended))
             return
@@ -68,7 +68,7 @@ class Decisions:
         self.begun += plan.start
         self.begun += plan.wait
         self.records += plan.records
-        if plan.displace:
+        if plan.cancel_live:
             self.displaced.append(job.id)
 
     def _advance(self, job: Job, plan: FiringPlan, fence: int) -> None:
@@ -78,11 +78,11 @@ class Decisions:
             self.finished.append(job)
             job.next_run_time = None
             return
-        time = None if following is None else instant(following)
+        time = None if following is None else to_micros(following)
         self.moved.append({
             "id": job.id, "due": time, "next_run": time, "fence": fence,
             "zone": "Z" if following is None else zone_text(following),
-            "finished": instant(self.now) if following is None else None,
+            "finished": to_micros(self.now) if following is None else None,
         })  # fmt: skip
         job.next_run_time = following
 
@@ -128,12 +128,12 @@ class Firing:
         """Fire what is due, and write all of it."""
         rows, ledger = self._take()
         if rows:
-            standing = self._standings([row.id for row in rows])
-            rows = self._undisturbed(rows, standing)
+            concurrency = self._standings([row.id for row in rows])
+            rows = self._undisturbed(rows, concurrency)
             rows.reverse()
             while rows:  # each is let go of at once, or the garbage collector would look at all of them again and again
                 row = rows.pop()
-                live, waiting, _ = standing.get(row.id, (0, 0, 0))
+                live, waiting, _ = concurrency.get(row.id, (0, 0, 0))
                 self._decisions.decide(row, live, waiting, ledger)
             self._write(ledger)
         return self._decisions.fired()
@@ -164,18 +164,18 @@ class Firing:
         found = self._work.connection.execute(query)
         return {job_id: (int(live), int(waiting), int(ready)) for job_id, live, waiting, ready in found}
 
-    def _undisturbed(self, rows: list[DueJob], standing: dict[str, tuple[int, int, int]]) -> list[DueJob]:
+    def _undisturbed(self, rows: list[DueJob], concurrency: dict[str, tuple[int, int, int]]) -> list[DueJob]:
         """Return the jobs of which nobody else starts a run, and count anew those of which somebody could have."""
         if not self._work.dialect.skips_locked:
             return rows
-        job_ids = [job_id for job_id, (_, _, ready) in standing.items() if ready]
+        job_ids = [job_id for job_id, (_, _, ready) in concurrency.items() if ready]
         if not job_ids:
             return rows
         others = being_claimed(self._work, job_ids)
         self.left = self.left or bool(others)
         for job_id in job_ids:
-            del standing[job_id]
-        standing.update(self._standings(job_ids))
+            del concurrency[job_id]
+        concurrency.update(self._standings(job_ids))
         return [row for row in rows if row.id not in others]
 
     def _write(self, ledger: Ledger) -> None:
@@ -199,14 +199,14 @@ class Firing:
         # Who is ending one of them at this moment may be waiting for the rows of our jobs, so it is not waited for.
         query = select(runs.c.id).where(self._work.dialect.among(runs.c.job_id, job_ids))
         ids = [row.id for row in take_rows(self._work, query)]
-        tell_to_end(self._work, self._work.dialect.among(runs.c.id, ids), "a newer run of its job takes its place")
+        request_cancel(self._work, self._work.dialect.among(runs.c.id, ids), "a newer run of its job takes its place")
 
 
 def due_rows(
     work: Work,
     time: Any,
     kind: type[Due],
-    lanes: Sequence[Lane],
+    lanes: Sequence[QueueKey],
     request: FireRequest,
     now: datetime,
     *which: Any,
@@ -222,13 +222,13 @@ def due_rows(
         if room > 0:
             query = (
                 select(*[table.c[name] for name in kind._fields])
-                .where(table.c.executor == executor, table.c.priority == priority, time <= instant(now))
+                .where(table.c.executor == executor, table.c.priority == priority, time <= to_micros(now))
                 .where(known_task(table, request.tasks), *which)
                 .order_by(time)
                 .limit(room)
             )
             rows = _fetched(work, query, table is work.tables.jobs)
-            found.setdefault(executor, []).extend(map(partial(make, kind), rows))
+            found.setdefault(executor, []).extend(map(partial(unchecked_tuple, kind), rows))
     most = {executor: min(room, AT_ONCE) for executor, room in request.room.items()}
     if len(lanes) > 1:
         found = {executor: sorted(rows, key=rank) for executor, rows in found.items()}
@@ -248,20 +248,20 @@ def together(foreseen: Fired, rest: Fired) -> Fired:
     """Return what was fired in two steps, of which the first has only started runs, as if it had been one."""
     runs = [*foreseen.runs, *rest.runs]
     if foreseen.runs and rest.runs:
-        runs.sort(key=lambda run: rank_of(run.job, instant(run.due_at)))
+        runs.sort(key=lambda run: rank_of(run.job, to_micros(run.due_at)))
     return rest._replace(runs=runs, finished=[*foreseen.finished, *rest.finished])
 
 
 def rank(row: Sequence[Any]) -> tuple[int, int]:
     """Return where a row stands among those of its executor: the lowest goes first."""
     _, priority, due, *_ = row
-    return due + priority * AGEING, due
+    return due + priority * PRIORITY_STEP_US, due
 
 
-def tell_to_end(work: Work, which: Any, reason: str, yields: bool = True) -> None:
-    """Have the owners of live runs told to end them. An earlier reason stays if this one ``yields``."""
+def request_cancel(work: Work, which: Any, reason: str, keep_existing_reason: bool = True) -> None:
+    """Have the owners of live runs told to end them. An earlier reason stays if this one ``keep_existing_reason``."""
     runs = work.tables.runs
     live = update(runs).where(which, runs.c.owner.is_not(None))
-    if yields:
+    if keep_existing_reason:
         live = live.where(runs.c.cancel.is_(None))
     work.connection.execute(live.values(cancel=quoted(reason)))

@@ -11,7 +11,7 @@ from goscheduler.jobstores.sqlalchemy.holds import Work
 from goscheduler.jobstores.sqlalchemy.rows import tag_text
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Retention
-from goscheduler.times import UTC, instant
+from goscheduler.times import UTC, to_micros
 
 
 def page(table: Table, query: HistoryQuery) -> Select[Any]:
@@ -25,9 +25,9 @@ def page(table: Table, query: HistoryQuery) -> Select[Any]:
     if query.error_type is not None:
         statement = statement.where(columns.error_type == query.error_type)
     if query.since is not None:
-        statement = statement.where(columns.finished >= instant(query.since))
+        statement = statement.where(columns.finished >= to_micros(query.since))
     if query.until is not None:
-        statement = statement.where(columns.finished < instant(query.until))
+        statement = statement.where(columns.finished < to_micros(query.until))
     if query.tag is not None:
         statement = statement.where(columns.tags.contains(tag_text(query.tag), autoescape=True))
     if query.before is not None:
@@ -37,7 +37,7 @@ def page(table: Table, query: HistoryQuery) -> Select[Any]:
 
 
 def _older_than(columns: Any, finished: datetime, run_id: str, fence: int) -> Any:
-    time = instant(finished)
+    time = to_micros(finished)
     return and_(columns.finished <= time, or_(  # the first condition is the one that an index knows
         columns.finished < time, columns.run_id < run_id, and_(columns.run_id == run_id, columns.fence < fence)
     ))  # fmt: skip
@@ -78,6 +78,6 @@ def _beyond_the_newest(columns: Any, succeeded: Any, kept: int) -> Select[Any]:
 
 def _back(now: datetime, length: Any) -> int:
     try:
-        return instant(now - length)
+        return to_micros(now - length)
     except OverflowError:
-        return instant(datetime.min.replace(tzinfo=UTC))
+        return to_micros(datetime.min.replace(tzinfo=UTC))

@@ -21,7 +21,7 @@ from goscheduler.jobstores.sqlalchemy.rows import Rows, unquoted
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
 from goscheduler.runs.records import Retention
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -65,13 +65,13 @@ class StoredJobs(BaseJobStore):
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
         jobs = self._tables.jobs
-        return self._jobs(select(jobs).where(jobs.c.due <= instant(now)).order_by(jobs.c.due, jobs.c.id))
+        return self._jobs(select(jobs).where(jobs.c.due <= to_micros(now)).order_by(jobs.c.due, jobs.c.id))
 
     def get_next_run_time(self) -> datetime | None:
         jobs = self._tables.jobs
         with self._database.reading() as connection:
             time = connection.execute(select(func.min(jobs.c.due))).scalar()
-        return None if time is None else from_instant(time, UTC)
+        return None if time is None else from_micros(time, UTC)
 
     def count_waiting(self, task: str | None = None) -> int:
         jobs = self._tables.jobs
@@ -81,7 +81,7 @@ class StoredJobs(BaseJobStore):
 
     def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
         jobs = self._tables.jobs
-        due = jobs.c.due <= instant(until), jobs.c.executor.not_in(executors)
+        due = jobs.c.due <= to_micros(until), jobs.c.executor.not_in(executors)
         query = select(jobs.c.executor, func.count()).where(*due).group_by(jobs.c.executor)
         with self._database.reading() as connection:
             return {executor: int(count) for executor, count in connection.execute(query)}

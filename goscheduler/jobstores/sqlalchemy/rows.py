@@ -17,9 +17,9 @@ from goscheduler.jobstores._shared.records import (
     zone_text,
 )
 from goscheduler.jobstores.sqlalchemy.bulk import Columns
-from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, OutcomeKind, Owner, Source
+from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, OutcomeKind, Owner, Source
 from goscheduler.runs.records import DEFAULT_EXECUTOR, record_of
-from goscheduler.times import EPOCH, UTC, from_instant, instant
+from goscheduler.times import EPOCH, UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -149,7 +149,7 @@ class Rows:
         """Return the job of a row."""
         # In the order of the columns: names would cost more than the rest.
         job_id, executor, _, priority, _, next_run, zone, _, suspended, definition, limits, *life = row
-        next_run_time = None if next_run is None else from_instant(next_run, UTC if zone == "Z" else read_zone(zone))
+        next_run_time = None if next_run is None else from_micros(next_run, UTC if zone == "Z" else read_zone(zone))
         job = self.records.job(job_id, definition, next_run_time, _life(*life), unquoted(suspended))
         return self._agreed(job, executor, priority, limits) if self.records.signs else job
 
@@ -158,7 +158,7 @@ class Rows:
         executor, priority, due, job_id, zone, _, limits, definition = row
         last_due, last_zone, time = self._last
         if due != last_due or zone != last_zone:
-            time = from_instant(due, UTC if zone == "Z" else read_zone(zone))
+            time = from_micros(due, UTC if zone == "Z" else read_zone(zone))
             self._last = due, zone, time
         job = self.records.job(job_id, definition, time)
         return self._agreed(job, executor, priority, limits) if self.records.signs else job
@@ -170,7 +170,7 @@ class Rows:
     def run_row(self, run: Run) -> RunRow:
         """Return a run as a row."""
         job = run.job
-        due = instant(run.due_at)
+        due = to_micros(run.due_at)
         options = job.options
         return RunRow(
             run.id, job.id, options.executor or DEFAULT_EXECUTOR, job.task, options.priority, due,
@@ -214,7 +214,7 @@ class Rows:
         columns: dict[str, list[Any]] = {name: [] for name in _OF_HISTORY}
         finished, run_id, fence, job_id, outcome, error_type, tags, text = columns.values()
         for record in map(record_of, attempts):  # one at a time: thousands would keep the garbage collector busy
-            finished.append(instant(record.finished_at))
+            finished.append(to_micros(record.finished_at))
             run_id.append(record.run_id)
             fence.append(record.fence)
             job_id.append(record.job_id)
@@ -228,7 +228,7 @@ class Rows:
         """Return a dead letter as a row."""
         record = letter.record
         return DeadRow(
-            instant(record.finished_at), record.run_id, record.fence, record.job_id, record.outcome.value,
+            to_micros(record.finished_at), record.run_id, record.fence, record.job_id, record.outcome.value,
             record.error_type, tags_text(record.tags), history_text(record), self.records.run_text(letter.run),
             quoted(letter.reason) or "",
         )  # fmt: skip
@@ -255,7 +255,7 @@ def _due_and_tails(runs: Sequence[Run]) -> tuple[list[int], list[str]]:
         # Many are due at the same time, and have one and the same object for it.
         if run.due_at is not due_at or run.scheduled_at is not at or run.coalesced != coalesced:
             at, due_at, coalesced = run.scheduled_at, run.due_at, run.coalesced
-            due = instant(due_at)
+            due = to_micros(due_at)
             tail = run_head(run, due)[len(_head(run.job.id)) :]
         times.append(due)
         tails.append(tail)
@@ -289,7 +289,7 @@ def unquoted(text: str | None) -> str | None:
 
 def moment(time: datetime | None) -> int | None:
     """Return a moment as a column holds it."""
-    return None if time is None else instant(time)
+    return None if time is None else to_micros(time)
 
 
 def limits_text(job: Job) -> str:
@@ -321,25 +321,25 @@ def _life(
     last_outcome: str | None,
     paused_by: str | None,
     finished: int | None,
-) -> JobLife:
+) -> JobStats:
     if not run_count and last_outcome is None and paused_by is None and finished is None:
-        return NEWBORN
-    return JobLife(
+        return NO_STATS
+    return JobStats(
         run_count, _time(last_run), _time(last_success), unquoted(last_error),
         None if last_outcome is None else OutcomeKind(last_outcome), paused_by, _time(finished),
     )  # fmt: skip
 
 
 def _time(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else from_instant(microseconds, UTC)
+    return None if microseconds is None else from_micros(microseconds, UTC)
 
 
 def owner_text(owner: Owner, now: datetime) -> str:
     """Return all of an owner but its id and its lease, as text."""
-    return json.dumps([owner.host, owner.pid, instant(owner.started_at or now), owner.executors, owner.tasks])
+    return json.dumps([owner.host, owner.pid, to_micros(owner.started_at or now), owner.executors, owner.tasks])
 
 
 def read_owner(owner_id: str, text: str) -> Owner:
     """Return the owner of which :func:`owner_text` made a text."""
     host, pid, started_at, executors, tasks = json.loads(text)
-    return Owner(owner_id, host, pid, from_instant(started_at, UTC), tuple(executors), tuple(tasks))
+    return Owner(owner_id, host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks))

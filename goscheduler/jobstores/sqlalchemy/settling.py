@@ -18,11 +18,11 @@ from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.holds import Work, lock, take_rows
 from goscheduler.jobstores.sqlalchemy.rows import moment, quoted
 from goscheduler.jobstores.sqlalchemy.tables import Tables
-from goscheduler.runs.model import NEWBORN, DeadLetter, JobLife, Run, Settlement
+from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, Run, Settlement
 from goscheduler.runs.plan import keys_of
 from goscheduler.runs.records import record_of
-from goscheduler.runs.transitions import lived
-from goscheduler.times import instant
+from goscheduler.runs.transitions import with_attempt
+from goscheduler.times import to_micros
 
 #: The ends of runs that were started in so many steps at most are written together without a look.
 MOST_FENCES = 4
@@ -167,7 +167,7 @@ def note_ends(work: Work, settlements: Sequence[Settlement]) -> None:
 def is_anything_lost(connection: Connection, tables: Tables, now: datetime) -> bool:
     """Tell whether there is a lapsed owner, or a run of an owner that nobody knows."""
     owners, runs = tables.owners, tables.runs
-    lapsed = exists().where(owners.c.expires <= instant(now))
+    lapsed = exists().where(owners.c.expires <= to_micros(now))
     unknown = exists().where(runs.c.owner.is_not(None), runs.c.owner.not_in(select(owners.c.id)))
     return bool(connection.execute(select(or_(lapsed, unknown).label("lost"))).scalar())
 
@@ -176,7 +176,7 @@ def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement])
     """Give up the owners whose lease has lapsed, and settle what they had."""
     connection, tables, dialect, rows = work
     owners, runs = tables.owners, tables.runs
-    lapsed = select(owners).where(owners.c.expires <= instant(now))
+    lapsed = select(owners).where(owners.c.expires <= to_micros(now))
     if dialect.skips_locked:  # somebody else gives it up, or it is just being renewed
         lapsed = lapsed.with_for_update(skip_locked=True)
     hosts = {row.id: json.loads(row.account)[0] for row in connection.execute(lapsed)}
@@ -268,11 +268,11 @@ def _allowed(settlement: Settlement, row: Any) -> Settlement:
 
 def _write_lives(work: Work, settlements: Sequence[Settlement]) -> None:
     """Count the attempts on the jobs that may still be there."""
-    lives: dict[str, JobLife] = {}
+    lives: dict[str, JobStats] = {}
     for settlement in settlements:
         if _is_counted(settlement):
             job_id = settlement.attempt.run.job.id
-            lives[job_id] = lived(lives.get(job_id, NEWBORN), settlement.attempt)
+            lives[job_id] = with_attempt(lives.get(job_id, NO_STATS), settlement.attempt)
     work.dialect.update_rows(work.connection, work.tables.jobs, [
         {
             "id": job_id,
@@ -283,7 +283,7 @@ def _write_lives(work: Work, settlements: Sequence[Settlement]) -> None:
             "last_outcome": None if life.last_outcome is None else life.last_outcome.value,
         }
         for job_id, life in sorted(lives.items())  # in the order in which others lock them too
-        if life is not NEWBORN
+        if life is not NO_STATS
     ], added=["run_count"], kept=["last_run", "last_success", "last_error", "last_outcome"])  # fmt: skip
 
 

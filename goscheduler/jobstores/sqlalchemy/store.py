@@ -24,8 +24,8 @@ from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.claiming import SOON, Claiming
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.prefetch import ForeseenFirings
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.statements import end_untouched
-from goscheduler.jobstores.sqlalchemy.due_work import Lane, Looking, Seen, earliest, to_end
-from goscheduler.jobstores.sqlalchemy.firing import Firing, tell_to_end, together
+from goscheduler.jobstores.sqlalchemy.due_work import Looking, QueueKey, Seen, earliest, to_cancel
+from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel, together
 from goscheduler.jobstores.sqlalchemy.history import page, prune
 from goscheduler.jobstores.sqlalchemy.holds import Work
 from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
@@ -47,10 +47,10 @@ from goscheduler.jobstores.sqlalchemy.settling import (
 )
 from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
 from goscheduler.jobstores.sqlalchemy.transactions import RowsHeldError, Transactions, UnknownOutcome
-from goscheduler.jobstores.types import SettledInPart
-from goscheduler.runs.model import DeadLetter, JobLife, Owner, Run, Settlement
+from goscheduler.jobstores.types import PartlySettled
+from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
-from goscheduler.times import UTC, from_instant, instant
+from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -176,10 +176,10 @@ class SQLAlchemyJobStore(StoredJobs):
         return claimed._replace(
             next_due=self._next_due(seen, seen.run_lanes, request),
             more=seen.held or bool(seen.crowded(seen.run_lanes, request.room)),
-            to_end=self._to_end(request.owner) if seen.to_end else (),
+            to_cancel=self._to_end(request.owner) if seen.to_cancel else (),
         )
 
-    def _next_due(self, seen: Seen, lanes: Mapping[Lane, int], request: FireRequest) -> datetime | None:
+    def _next_due(self, seen: Seen, lanes: Mapping[QueueKey, int], request: FireRequest) -> datetime | None:
         """Return when there is something to do; in a moment, where others have hold of what is due."""
         return seen.now + SOON if self._left and seen.due(lanes) else earliest(lanes, request.room)
 
@@ -223,7 +223,7 @@ class SQLAlchemyJobStore(StoredJobs):
         if self._doubts.ends:
             self._doubts.ends -= {*map(end_key, settlements)} - {*map(end_key, settled.left)}
         if settled.left:
-            raise SettledInPart(settled.refused, settled.left)
+            raise PartlySettled(settled.refused, settled.left)
         return settled.refused
 
     def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
@@ -288,7 +288,7 @@ class SQLAlchemyJobStore(StoredJobs):
             return None
 
     def cancel_run(
-        self, run_id: str, reason: str, end: Callable[[Run], Settlement], yields: bool = False
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
         runs = self._tables.runs
 
@@ -301,7 +301,7 @@ class SQLAlchemyJobStore(StoredJobs):
                 called_off = self._rows.history_columns([end(run._replace(fence=run.fence + 1)).attempt])
                 self._dialect.insert_rows(work.connection, self._tables.history, called_off, once=True)
             elif run is not None:
-                tell_to_end(work, runs.c.id == run_id, reason, yields)
+                request_cancel(work, runs.c.id == run_id, reason, keep_existing_reason)
                 self._dialect.notify(work.connection, self._tables)
             return run
 
@@ -310,23 +310,23 @@ class SQLAlchemyJobStore(StoredJobs):
     def _to_end(self, owner: str) -> list[tuple[Run, str]]:
         runs = self._tables.runs
         with self._database.reading() as connection:
-            rows = connection.execute(select(runs).where(*to_end(runs, owner))).all()
+            rows = connection.execute(select(runs).where(*to_cancel(runs, owner))).all()
         return [(run, unquoted(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
 
-    def asked_to_end(self, job_id: str) -> Mapping[str, str]:
+    def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         runs = self._tables.runs
         asked = runs.c.job_id == job_id, runs.c.owner.is_not(None), runs.c.cancel.is_not(None)
         with self._database.reading() as connection:
             rows = connection.execute(select(runs.c.id, runs.c.cancel).where(*asked)).all()
         return {row.id: unquoted(row.cancel) or "" for row in rows}
 
-    def take_back_ends(self, owner: str, wishes: Mapping[str, str]) -> Collection[str]:
+    def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
         runs = self._tables.runs
 
         def take_back(work: Work) -> list[str]:
-            these = work.dialect.among(runs.c.id, list(wishes)), runs.c.owner == owner, runs.c.cancel.is_not(None)
+            these = work.dialect.among(runs.c.id, list(requests)), runs.c.owner == owner, runs.c.cancel.is_not(None)
             rows = work.connection.execute(self._locking(select(runs.c.id, runs.c.cancel).where(*these))).all()
-            taken = [row.id for row in rows if unquoted(row.cancel) == wishes[row.id]]
+            taken = [row.id for row in rows if unquoted(row.cancel) == requests[row.id]]
             if taken:
                 work.connection.execute(update(runs).where(work.dialect.among(runs.c.id, taken)).values(cancel=None))
             return taken
@@ -342,7 +342,7 @@ class SQLAlchemyJobStore(StoredJobs):
         account = owner_text(owner, now)
 
         def renew(work: Work) -> bool:
-            values = {"expires": instant(self._now(work.connection, now) + lease), "account": account}
+            values = {"expires": to_micros(self._now(work.connection, now) + lease), "account": account}
             if owner.id in self._registered:
                 change = update(owners).where(owners.c.id == owner.id).values(values)
                 return work.connection.execute(change).rowcount > 0
@@ -364,7 +364,7 @@ class SQLAlchemyJobStore(StoredJobs):
     def owners(self, now: datetime) -> list[Owner]:
         owners = self._tables.owners
         with self._database.reading() as connection:
-            moment = instant(self._now(connection, now))
+            moment = to_micros(self._now(connection, now))
             rows = connection.execute(select(owners).where(owners.c.expires > moment)).all()
         return [read_owner(row.id, row.account) for row in rows]
 
@@ -409,7 +409,7 @@ class SQLAlchemyJobStore(StoredJobs):
 
         return self._database.write(take)
 
-    def life_of(self, job: Job) -> JobLife:
+    def stats_of(self, job: Job) -> JobStats:
         return job.life
 
     def forget_job(self, job_id: str) -> None:
@@ -422,7 +422,7 @@ class SQLAlchemyJobStore(StoredJobs):
 
         self._database.write(forget)
 
-    def forget_live_runs(self) -> None:
+    def after_fork_in_child(self) -> None:
         """Let go of connections that belong to the parent of a fork. The runs of earlier starts have their owners."""
         self._database.after_fork()
 
@@ -442,4 +442,4 @@ class SQLAlchemyJobStore(StoredJobs):
     def _now(self, connection: Connection, now: datetime) -> datetime:
         if not self._server_time or self._dialect.now is None:
             return now
-        return from_instant(int(connection.execute(select(self._dialect.now)).scalar_one()), UTC)
+        return from_micros(int(connection.execute(select(self._dialect.now)).scalar_one()), UTC)

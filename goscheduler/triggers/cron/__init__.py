@@ -13,9 +13,9 @@ from goscheduler.times import (
     astimezone,
     convert_to_datetime,
     datetime_repr,
-    instant,
     local_timezone,
     timezone_repr,
+    to_micros,
     zone_name,
 )
 from goscheduler.triggers.base import Backlog, BaseTrigger, parse_jitter, postpone, stored_flag
@@ -137,7 +137,7 @@ class CronTrigger(BaseTrigger):
         self.timezone = timezone
         self.start_date = convert_to_datetime(start_date, timezone, "start_date")
         self.end_date = convert_to_datetime(end_date, timezone, "end_date")
-        if self.start_date and self.end_date and instant(self.end_date) < instant(self.start_date):
+        if self.start_date and self.end_date and to_micros(self.end_date) < to_micros(self.start_date):
             raise InvalidArgument(
                 f"end_date ({datetime_repr(self.end_date)}) cannot be earlier than start_date "
                 f"({datetime_repr(self.start_date)})",
@@ -342,4 +342,4 @@ def _zone_for(timezone: str | tzinfo | None, *dates: datetime | date | str | Non
 def _same_moment(one: datetime | None, other: datetime | None) -> bool:
     if one is None or other is None:
         return one is other
-    return instant(one) == instant(other)
+    return to_micros(one) == to_micros(other)

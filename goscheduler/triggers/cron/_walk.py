@@ -50,13 +50,13 @@ class FireTimes:
                     return following
         return self.after_instant(utc(moment))
 
-    def after_instant(self, instant: datetime) -> datetime | None:
-        """Return the first fire time later than ``instant``, a naive datetime in UTC."""
-        if instant >= LATEST:
+    def after_instant(self, to_micros: datetime) -> datetime | None:
+        """Return the first fire time later than ``to_micros``, a naive datetime in UTC."""
+        if to_micros >= LATEST:
             return None
-        span = self._zone.span_at(instant)
+        span = self._zone.span_at(to_micros)
         search = self._real_time if self._every_hour else self._wall_time
-        return search(shifted(instant, span.offset), span)
+        return search(shifted(to_micros, span.offset), span)
 
     def _wall_time(self, wall: datetime, span: Span) -> datetime | None:
         """Return the first fire time after ``wall`` in ``span`` for a schedule at certain hours."""
@@ -86,12 +86,12 @@ class FireTimes:
             if span.end == datetime.max:
                 return None
             following = self._zone.span_at(span.end)
-            instant = span.end
+            to_micros = span.end
             if following.wall_start > wall:
                 # Nothing matches before ``found``, and no offset reaches a day.
-                instant = datetime.max if found is None else max(instant, found - DAY)
-                following = self._zone.span_at(instant)
-            span, wall = following, shifted(instant, following.offset - TICK)
+                to_micros = datetime.max if found is None else max(to_micros, found - DAY)
+                following = self._zone.span_at(to_micros)
+            span, wall = following, shifted(to_micros, following.offset - TICK)
 
     def _remember(self, span: Span, wall: datetime) -> datetime:
         self._calm = span.calm

@@ -65,13 +65,13 @@ class Zone:
         self.tz = tz
         self._years: dict[int, tuple[Span, ...]] = {}
 
-    def span_at(self, instant: datetime) -> Span:
+    def span_at(self, to_micros: datetime) -> Span:
         """Return the span that an instant of 1969 or later lies in."""
-        spans = self._years.get(instant.year)
+        spans = self._years.get(to_micros.year)
         if spans is None:
-            spans = self._read_year(instant.year)
+            spans = self._read_year(to_micros.year)
         for span in spans:
-            if instant < span.end:
+            if to_micros < span.end:
                 return span
         return spans[-1]
 
@@ -116,9 +116,9 @@ class Zone:
                 late = middle
         return late
 
-    def _offset_at(self, instant: datetime) -> timedelta:
-        local = instant.replace(tzinfo=timezone.utc).astimezone(self.tz)
-        return local.replace(tzinfo=None) - instant
+    def _offset_at(self, to_micros: datetime) -> timedelta:
+        local = to_micros.replace(tzinfo=timezone.utc).astimezone(self.tz)
+        return local.replace(tzinfo=None) - to_micros
 
 
 def zone_of(tz: tzinfo) -> Zone:

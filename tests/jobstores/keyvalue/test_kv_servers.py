@@ -23,7 +23,7 @@ from goscheduler.runs.model import Owner
 from goscheduler.runs.transitions import asked_for, crashed
 from goscheduler.testing import ManualScheduler
 from goscheduler.testing.contract import Requests, succeeded
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
@@ -454,7 +454,7 @@ def test_zookeeper_is_asked_in_one_go_for_what_is_due_where_the_last_look_has_fo
 
 
 def test_an_empty_node_of_zookeeper_is_swept_away_unless_it_is_for_the_present(keeper, requests):
-    server, now = keeper._server, instant(SYSTEM_CLOCK.now())
+    server, now = keeper._server, to_micros(SYSTEM_CLOCK.now())
     words = {time: time_word(time) for time in (1, now, now + 10**12)}
     for folder in ("due", "ready"):
         for word in words.values():

@@ -35,7 +35,7 @@ from goscheduler.testing import ManualScheduler
 from goscheduler.testing.contract import JobMaker, Requests, StoreContract, in_threads, succeeded
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 from goscheduler.triggers.date import DateTrigger
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=timezone.utc)
@@ -227,10 +227,10 @@ def test_a_job_or_run_that_is_moved_while_strays_are_looked_for_is_none(server, 
     store.add_job(make_job("a", due=NOW))
     (place,) = [key for key in server.values if key[0] == "due"]
     server.before_read = (place, lambda: requests.fire(peer, now=NOW))
-    assert not store.put_back_strays(100).ids
+    assert not store.requeue_orphans(100).ids
     (place,) = [key for key in server.values if key[0] == "owned"]
     server.before_read = (place, lambda: peer.retire_owner("owner-1"))
-    assert not store.put_back_strays(100).ids
+    assert not store.requeue_orphans(100).ids
     assert len([key for key in server.values if key[0] == "due"]) == 1
     assert len([key for key in server.values if key[0] == "ready"]) == 1
 
@@ -241,8 +241,8 @@ def test_of_two_who_put_the_same_job_back_one_does(server, started, store, make_
     (place,) = [key for key in server.values if key[0] == "due"]
     del server.values[place]
     found = []
-    server.before_commit = lambda: found.append(peer.put_back_strays(100))
-    assert not store.put_back_strays(100).ids
+    server.before_commit = lambda: found.append(peer.requeue_orphans(100))
+    assert not store.requeue_orphans(100).ids
     assert [put_back.ids for put_back in found] == [["a"]]
     assert len([key for key in server.values if key[0] == "due"]) == 1
 
@@ -331,7 +331,7 @@ def test_what_is_left_after_a_firing_is_told_as_by_one_who_looks_then(started, m
     assert len(fired.runs) == min(room, jobs + 1)
     left = {"default": room - len(fired.runs)}
     seen = other._looking.look(requests._request(NOW, room=left))
-    assert (None if fired.next_due is None else instant(fired.next_due)) == seen.job_due(left)
+    assert (None if fired.next_due is None else to_micros(fired.next_due)) == seen.job_due(left)
     assert fired.more == seen.crowded(left)
 
 

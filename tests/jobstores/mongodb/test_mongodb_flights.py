@@ -101,7 +101,7 @@ class TestFlyingJobs(StoreContract):
         found = peer.cancel_run(runs[1].id, "enough", lambda run: called_off(run, "enough", NOW))
         assert found.id == runs[1].id
         assert in_flight(store) == ["a", "c"]
-        assert [(run.id, reason) for run, reason in requests.claim(store).to_end] == [(runs[1].id, "enough")]
+        assert [(run.id, reason) for run, reason in requests.claim(store).to_cancel] == [(runs[1].id, "enough")]
         assert store.settle([succeeded(run) for run in runs]) == []
         assert store.live_runs() == []
 

@@ -34,7 +34,7 @@ from goscheduler.testing.contract import (
 )
 from goscheduler.testing.model import against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 from goscheduler.triggers.date import DateTrigger
 
 LEASE = timedelta(seconds=30)
@@ -247,7 +247,7 @@ class TestMongoDB(StoreContract):
         store.add_jobs([make_job(f"job-{n}", due=NOW - n * SECOND, trigger=DateTrigger(NOW)) for n in range(50)])
         store.add_job(make_job("last", due=NOW + MINUTE))
         assert len(requests.fire(store).runs) == 50
-        assert store._looking._started(requests._request(NOW)).since == instant(NOW + MINUTE)
+        assert store._looking._started(requests._request(NOW)).since == to_micros(NOW + MINUTE)
 
     def test_the_executor_that_is_named_first_is_served_first(self, store, make_job, requests, monkeypatch):
         monkeypatch.setattr(looking, "MOST", 5)

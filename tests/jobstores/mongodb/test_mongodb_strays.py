@@ -83,7 +83,7 @@ def put_back(store, limit=1000):
     """Return the ids of all that was put back while everything was looked at once."""
     ids = []
     while True:
-        found = store.put_back_strays(limit)
+        found = store.requeue_orphans(limit)
         ids += found.ids
         if not found.more:
             return ids
@@ -157,7 +157,7 @@ def test_a_run_whose_place_was_given_back_a_moment_ago_is_left_to_the_one_who_di
     store_free = []
 
     def look_first(*args):
-        store_free.append(other.put_back_strays(1000))
+        store_free.append(other.requeue_orphans(1000))
         return step(*args)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -173,7 +173,7 @@ def test_a_place_that_was_taken_between_two_looks_is_not_given_to_another(store,
     wait(2)
     (live,) = requests.claim(store).runs
     killed_before(firing, "free_held", lambda: store.settle([succeeded(live)]))
-    assert store.put_back_strays(1000).more
+    assert store.requeue_orphans(1000).more
     wait(1)  # run-0 again, which comes first now
     assert ids_of(requests.claim(store)) == ["run-0"]
     assert put_back(store) == []

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, delete, select, text
 from sqlalchemy.pool import NullPool
 
 from goscheduler._drivers.sql_watchdog import Watchdog
-from goscheduler.jobstores.base import SettledInPart
+from goscheduler.jobstores.base import PartlySettled
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.runs.limits import Limit
@@ -313,7 +313,7 @@ def recover(store):
 
 
 def caught(action):
-    with pytest.raises(SettledInPart) as error:
+    with pytest.raises(PartlySettled) as error:
         action()
     return error.value
 

@@ -461,4 +461,4 @@ def test_a_cancelled_run_that_was_put_back_and_is_held_gets_its_turn(started, ma
     assert not store.settle([succeeded(other)])
     claimed = requests.claim(store, owner="me")
     assert [run.job.id for run in claimed.runs] == ["cancelled"]
-    assert store.asked_to_end("cancelled") == {run.id: "not wanted"}
+    assert store.cancel_requests("cancelled") == {run.id: "not wanted"}

@@ -143,7 +143,7 @@ def test_a_wish_to_end_wakes_although_an_earlier_one_has_not_been_forgotten(star
     other.cancel_run(later.id, "enough", succeeded)
     assert turn.wakes()
     requests.claim(ours)
-    assert ours.take_back_ends("owner-1", {earlier.id: "enough", later.id: "enough"})
+    assert ours.withdraw_cancel_requests("owner-1", {earlier.id: "enough", later.id: "enough"})
     assert not turn.wakes()
     for run in (earlier, later):
         other.cancel_run(run.id, "once more", succeeded)
@@ -273,7 +273,7 @@ def test_a_forked_child_watches_for_itself(started, scheduler, requests, make_jo
     reading, writing = os.pipe()
     if not (child := os.fork()):
         try:
-            ours.forget_live_runs()
+            ours.after_fork_in_child()
             assert ours.poll_after() < math.inf
             ours.start(scheduler, "default")
             heard = threading.Event()
@@ -348,20 +348,20 @@ def kill_all_others(url: str) -> None:
 # What is news
 
 
-def answer(to_end=0, held=0, let_try=0, priorities=(None, None, None, None), times=()):
+def answer(to_cancel=0, held=0, let_try=0, priorities=(None, None, None, None), times=()):
     question = Question(None, ["default"], [("default", 5)] * len(times), [])  # type: ignore[arg-type]
-    return Answer(question, "me", (None, to_end, held, let_try, *priorities, *times))
+    return Answer(question, "me", (None, to_cancel, held, let_try, *priorities, *times))
 
 
 @pytest.mark.parametrize(
     ("found", "seen", "is_news"),
     [
         (answer(), answer(), False),
-        (answer(to_end=1), answer(), True),
-        (answer(to_end=1), answer(to_end=1), False),
+        (answer(to_cancel=1), answer(), True),
+        (answer(to_cancel=1), answer(to_cancel=1), False),
         (answer(held=1), answer(), False),
         (answer(let_try=1), answer(), True),
-        (answer(), answer(to_end=1, let_try=1), False),
+        (answer(), answer(to_cancel=1, let_try=1), False),
         (answer(priorities=(5, 5, None, None)), answer(), True),
         (answer(), answer(priorities=(5, 5, None, None)), False),
         (answer(times=(7,)), answer(times=(None,)), True),

@@ -134,9 +134,9 @@ function steps.call_off()
   return 'done'
 end
 
--- take_back_ends owner (id reason)...: runs of the owner are not to end any more, where that is still the reason; their ids
+-- withdraw_cancel_requests owner (id reason)...: runs of the owner are not to end any more, where that is still the reason; their ids
 
-function steps.take_back_ends()
+function steps.withdraw_cancel_requests()
   local taken = {}
   for index = 6, #ARGV, 2 do
     local run_id, head = ARGV[index], run_head(ARGV[index])

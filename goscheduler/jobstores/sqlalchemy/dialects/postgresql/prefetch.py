@@ -17,14 +17,14 @@ from datetime import datetime
 from goscheduler.jobstores.base import Fired, FireRequest
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import Message
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.statements import firing_of, next_jobs, take_turns
-from goscheduler.jobstores.sqlalchemy.due_work import Lane, Looking, Seen
+from goscheduler.jobstores.sqlalchemy.due_work import Looking, QueueKey, Seen
 from goscheduler.jobstores.sqlalchemy.firing import Decisions, rank
 from goscheduler.jobstores.sqlalchemy.rows import DueJob, Rows
 from goscheduler.jobstores.sqlalchemy.settling import Doubts
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions, UnknownOutcome
 from goscheduler.runs.limits import Ledger
-from goscheduler.times import instant
+from goscheduler.times import to_micros
 
 #: How many jobs are foreseen, at most.
 MOST = 200
@@ -36,14 +36,14 @@ class Foresight:
     def __init__(self) -> None:
         self._jobs: Sequence[DueJob] = ()
         """The earliest first."""
-        self._read_for: Mapping[Lane, int] = {}
+        self._read_for: Mapping[QueueKey, int] = {}
         """What there was to do when they were read."""
         self._again: float = math.inf
         """When the first of those is due again that have been fired since."""
 
     def due(self, now: datetime) -> list[DueJob]:
         """Return the jobs that are due at ``now``."""
-        moment = instant(now)
+        moment = to_micros(now)
         return [job for job in self._jobs if job.due <= moment]
 
     def ends_with(self, jobs: Sequence[DueJob], times: Iterable[int]) -> bool:

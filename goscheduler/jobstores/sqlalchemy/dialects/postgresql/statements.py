@@ -19,7 +19,7 @@ from goscheduler.jobstores.sqlalchemy.rows import DueJob, with_heads
 from goscheduler.jobstores.sqlalchemy.settling import by_fence
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.runs.model import Settlement
-from goscheduler.times import SECOND, instant
+from goscheduler.times import SECOND, to_micros
 
 Statement = tuple[str, tuple[Any, ...]]
 
@@ -67,7 +67,7 @@ def firing_of(
         other=_first_of_lanes(connection, tables, "job.id", others, 1), second=SECOND,
     )  # fmt: skip
     lanes = json.dumps(executors), places, json.dumps([*request.tasks])
-    return statement, (*known.parameters, *begun.parameters, instant(decided.now), *lanes)
+    return statement, (*known.parameters, *begun.parameters, to_micros(decided.now), *lanes)
 
 
 def _place(job: DueJob) -> str:
