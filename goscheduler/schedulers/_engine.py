@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     import logging
 
     from goscheduler.job import Job
+    from goscheduler.schedulers._jobs import Jobs
+    from goscheduler.schedulers._settle import Settler
 
 
 class Engine:
@@ -58,6 +60,12 @@ class Engine:
         self.outages = Outages()
         self.running = RunningRuns(self)
         self.leases = Leases(self)
+        self.jobs: Jobs
+        """What can be done to the jobs of this scheduler; set by the scheduler, as ``settler`` is."""
+        self.settler: Settler
+        self.stopped = threading.Event()
+        """Set while the scheduler is stopped, from the end of a shutdown to the next start."""
+        self.stopped.set()
         self.report: Callable[[Run, Outcome], None] = _nobody_listens
         self.wake: Callable[[], None] = _nobody_sleeps
         """Ends the rest of the loop, also of one that is paused."""
