@@ -92,9 +92,9 @@ class Board:
 
 def next_due(scheduler: BaseScheduler) -> datetime | None:
     """Return when the scheduler, as of its last round, has something to do; None if nothing is due ever."""
-    engine = scheduler.engine
-    beyond = max(0.0, engine.idle_seconds - scheduler.poll_interval)
+    loop = scheduler.engine.loop
+    beyond = max(0.0, loop.seconds_until_due - scheduler.poll_interval)
     try:
-        return EPOCH + timedelta(seconds=engine.sleeping_until + beyond)
+        return EPOCH + timedelta(seconds=loop.sleeping_until + beyond)
     except OverflowError:  # infinity
         return None

@@ -289,7 +289,8 @@ class JobAdder:
 
     def _wake_for(self, job: Job) -> None:
         next_run_time = getattr(job, "next_run_time", None)
-        if self.started and next_run_time is not None and utc_timestamp(next_run_time) < self._engine.sleeping_until:
+        sleeping_until = self._engine.loop.sleeping_until
+        if self.started and next_run_time is not None and utc_timestamp(next_run_time) < sleeping_until:
             self._wake()
 
     def _tell(self, code: EventCode, job_id: str, alias: str | None) -> None:

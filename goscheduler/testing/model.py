@@ -341,7 +341,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _round(self, host: Host, lapsed: Host | None = None) -> None:
         """Have a scheduler do everything that is due, and the model with it."""
         model = self.model
-        leftovers_first = "default" in host.scheduler.engine.left_waiting
+        leftovers_first = "default" in host.scheduler.engine.loop.claim_first
         host.scheduler.run_due()
         for error in self.troubles.errors:
             raise error

@@ -49,7 +49,7 @@ class ManualScheduler(BaseScheduler):
             if self.task_registry.resolver.wait_for_imports():
                 continue
             settled = self.engine.settler.settle_reported()
-            if wait is None or (wait > 0 and not self._woken and not (self.engine.hungry and settled)):
+            if wait is None or (wait > 0 and not self._woken and not (self.engine.loop.wants_capacity and settled)):
                 return rounds + 1
         raise RuntimeError("jobs keep coming due although no time passes")
 
@@ -80,7 +80,7 @@ class ManualScheduler(BaseScheduler):
 
     def _next_due(self) -> datetime | None:
         """Return the next moment, as of the last round, at which something is due."""
-        idle = min(self.engine.idle_seconds, self.engine.leases.seconds_until_due())
+        idle = min(self.engine.loop.seconds_until_due, self.engine.leases.seconds_until_due())
         return None if self.state != STATE_RUNNING or math.isinf(idle) else self.clock.now() + timedelta(seconds=idle)
 
     def _move_to(self, moment: datetime) -> None:
