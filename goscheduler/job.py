@@ -69,10 +69,10 @@ class Job:
         "func_ref",
         "id",
         "kwargs",
-        "life",
         "name",
         "next_run_time",
         "options",
+        "stats",
         "suspended",
         "task",
         "trigger",
@@ -96,7 +96,7 @@ class Job:
     next_run_time: datetime | None
     """The next fire time; None while the job is paused. A pending job may not have one yet."""
     options: JobOptions
-    life: JobStats
+    stats: JobStats
     """What the job has lived through, as of when it was read from its store."""
     suspended: str | None
     """Why the job cannot be run for now, or None."""
@@ -116,7 +116,7 @@ class Job:
         self._scheduler = scheduler
         self._jobstore_alias = self.waits_for = None
         self.suspended = None
-        self.life = NO_STATS
+        self.stats = NO_STATS
         self.options = OPEN
         self.id = urandom(16).hex() if id is None else check_job_id(id)
         self._set_call(*self._checked_call(func, args, kwargs))
@@ -190,22 +190,22 @@ class Job:
     @property
     def run_count(self) -> int:
         """How many attempts at runs of it were started and have ended."""
-        return self.life.run_count
+        return self.stats.run_count
 
     @property
     def last_run(self) -> datetime | None:
         """When the last attempt was started."""
-        return self.life.last_run
+        return self.stats.last_run
 
     @property
     def last_success(self) -> datetime | None:
         """When the last attempt that went well ended."""
-        return self.life.last_success
+        return self.stats.last_success
 
     @property
     def last_error(self) -> str | None:
         """What the last attempt that did not go well had to say."""
-        return self.life.last_error
+        return self.stats.last_error
 
     @property
     def state(self) -> JobState:
@@ -327,7 +327,7 @@ class Job:
             kwargs=self.kwargs,
             name=self.name,
             next_run_time=self.next_run_time,
-            life=self.life.as_state(),
+            life=self.stats.as_state(),
         )
         return state
 
@@ -339,7 +339,7 @@ class Job:
             )
         self._jobstore_alias = self.waits_for = None
         self.suspended = None
-        self.life = JobStats.from_state(state["life"]) if "life" in state else NO_STATS
+        self.stats = JobStats.from_state(state["life"]) if "life" in state else NO_STATS
         self.id = state["id"]
         self.func, self.func_ref, self.task = restore(state["func"])
         self.trigger = state["trigger"]
@@ -367,7 +367,7 @@ class Job:
         if self.suspended is not None:
             return f"suspended: {self.suspended}"
         if self.next_run_time is None:
-            return "paused" if self.life.finished_at is None else "finished"
+            return "paused" if self.stats.finished_at is None else "finished"
         return f"next run at: {self.next_run_time.strftime('%Y-%m-%d %H:%M:%S %Z')}"
 
 

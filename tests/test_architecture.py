@@ -65,6 +65,7 @@ LAYERS = {
     "goscheduler.event_bus": 0,
     "goscheduler.logs": 0,
     "goscheduler.references": 0,
+    "goscheduler._event_loop_thread": 0,
     "goscheduler._program": 0,
     "goscheduler._resolver": 0,
     "goscheduler.tasks": 0,

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from goscheduler.cli._refusal import one_line
+from goscheduler.cli._command_error import one_line
 from goscheduler.events import EventCode, SchedulerEvent
 from goscheduler.logs import guarded_logger
 from goscheduler.schedulers.base import BaseScheduler

@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 
 from goscheduler.cli._board import Board
-from goscheduler.cli._host import Host, News, What
+from goscheduler.cli._command_error import FAILED, CommandError, errors_told, one_line
+from goscheduler.cli._host import Host, HostEvent, HostEventKind
 from goscheduler.cli._logging import read_level, set_up_logging
 from goscheduler.cli._options import Debug
-from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._settings import apply_settings, doubt_about_unit, read_settings
 from goscheduler.cli._target import find_scheduler
 from goscheduler.clock import SYSTEM_CLOCK
@@ -104,7 +104,7 @@ class Worker:
         _logger.info("Worker stopped: %s", self._board.total())
 
     def _hear(self, number: int, frame: object) -> None:
-        self._host.news.put(News(What.SIGNAL, signal=number))
+        self._host.events.put(HostEvent(HostEventKind.SIGNAL, signal=number))
 
     def _live_line(self) -> AbstractContextManager[None]:
         on_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
@@ -112,16 +112,16 @@ class Worker:
 
     def _follow(self) -> None:
         while True:
-            news = self._host.next_news()
-            if news.what is What.ENDED:
+            event = self._host.next_event()
+            if event.kind is HostEventKind.ENDED:
                 return
-            if news.what is What.FAILED:
-                assert news.error is not None
-                raise Refusal(f"the scheduler failed: {one_line(news.error)}", FAILED) from news.error
-            if news.what is What.STARTED:
+            if event.kind is HostEventKind.FAILED:
+                assert event.error is not None
+                raise CommandError(f"the scheduler failed: {one_line(event.error)}", FAILED) from event.error
+            if event.kind is HostEventKind.STARTED:
                 self._begin()
             else:
-                self._stop(news.signal)
+                self._stop(event.signal)
 
     def _begin(self) -> None:
         self._started = True

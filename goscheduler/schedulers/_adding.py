@@ -220,7 +220,7 @@ class JobAdder:
             same = existing.trigger.same_schedule_as(trigger) and not addition.time_given
             job.trigger = existing.trigger if same else trigger
             job.next_run_time = existing.next_run_time if same else next_run_time
-            job.life = existing.life if same else existing.life._replace(paused_by=None, finished_at=None)
+            job.stats = existing.stats if same else existing.stats._replace(paused_by=None, finished_at=None)
             replaced[:] = [existing.copy_with()]
             return job
 

@@ -68,7 +68,7 @@ def test_a_job_that_is_kept_shows_how_it_ended(scheduler, outcome, expected):
     scheduler.add_job(play, "date", args=[outcome], id="job", auto_remove=False)
     scheduler.run_due()
     job = scheduler.get_job("job")
-    assert (job.state, job.next_run_time, job.life.finished_at) == (expected, None, START)
+    assert (job.state, job.next_run_time, job.stats.finished_at) == (expected, None, START)
     assert str(job).endswith(", finished)")
     assert recorder.events == []
 
@@ -116,14 +116,14 @@ def test_a_job_that_is_kept_can_be_run_now(completed, jobcalls):
 
 def test_a_job_that_is_kept_can_be_given_another_trigger(completed, jobcalls):
     completed.reschedule_job("job", trigger="interval", hours=1)
-    assert (state(completed), completed.get_job("job").life.finished_at) == (JobState.SCHEDULED, None)
+    assert (state(completed), completed.get_job("job").stats.finished_at) == (JobState.SCHEDULED, None)
     completed.advance("2h")
     assert jobcalls == ["called"] * 3
 
 
 def test_a_job_that_is_kept_can_be_given_another_time(completed, jobcalls):
     completed.modify_job("job", next_run_time=START + timedelta(hours=2))
-    assert (state(completed), completed.get_job("job").life.finished_at) == (JobState.SCHEDULED, None)
+    assert (state(completed), completed.get_job("job").stats.finished_at) == (JobState.SCHEDULED, None)
     completed.advance("2h")
     assert jobcalls == ["called"] * 2
     assert state(completed) is JobState.COMPLETED
@@ -155,7 +155,7 @@ def test_a_job_that_is_kept_and_whose_trigger_has_ended_is_not_removed_by_resumi
     )
     scheduler.advance("3h")
     assert scheduler.resume_job("job") is not None
-    assert job.resume().life.finished_at is not None
+    assert job.resume().stats.finished_at is not None
     assert state(scheduler) is JobState.COMPLETED
 
 
@@ -165,7 +165,7 @@ def test_a_paused_job_that_is_kept_and_whose_time_has_passed_is_over_when_it_is_
     scheduler.pause_job("job", by="Ada")
     scheduler.advance("3h")
     job = scheduler.resume_job("job")
-    assert (job.state, job.life.paused_by, job.life.finished_at) == (JobState.COMPLETED, None, scheduler.clock.now())
+    assert (job.state, job.stats.paused_by, job.stats.finished_at) == (JobState.COMPLETED, None, scheduler.clock.now())
 
 
 def test_a_job_that_is_kept_and_declared_again_as_it_was_does_not_run_again(completed, jobcalls):

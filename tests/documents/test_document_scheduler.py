@@ -16,7 +16,7 @@ import warm
 from document_worlds import MINUTE, NOW, SECOND
 
 from goscheduler.documents import DocumentScheduler, _life
-from goscheduler.documents._holds import Holds
+from goscheduler.documents._document_locks import DocumentLocks
 from goscheduler.documents._rules import PARKED
 from goscheduler.documents.memory import MemoryDocumentStore
 from goscheduler.errors import InvalidArgument, SchedulerAlreadyRunningError
@@ -578,7 +578,7 @@ def test_the_lock_is_renewed_while_a_handler_runs_so_a_long_one_is_processed_onc
 def holds(clock):
     def make(store):
         errors = SimpleQueue()
-        return Holds(store, clock, LOCK, lambda error, document: errors.put(error)), errors
+        return DocumentLocks(store, clock, LOCK, lambda error, document: errors.put(error)), errors
 
     return make
 
@@ -630,7 +630,7 @@ def test_an_on_error_that_takes_long_does_not_keep_other_locks_from_being_renewe
         begun.set()
         assert go_on.wait(PATIENCE)
 
-    books = Holds(store, clock, LOCK, slow)
+    books = DocumentLocks(store, clock, LOCK, slow)
     for _ in range(3):
         books.take()
     clock.advance(LOCK / 3)

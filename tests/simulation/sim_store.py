@@ -207,7 +207,7 @@ class Connection(BaseJobStore):
         self._subscribe(wake)
 
     def stats_of(self, job: Job) -> Any:
-        return job.life
+        return job.stats
 
     def add_job(self, job: Job) -> None:
         self._ask("add_job", (copied(job),))

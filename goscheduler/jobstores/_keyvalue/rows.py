@@ -198,7 +198,7 @@ class Rows:
         row = JobRow(
             job.id, job.executor, job.task, job.priority, moment(job.next_run_time),
             "Z" if job.next_run_time is None else zone_text(job.next_run_time), fence, job.suspended,
-            [limit.name for limit in job.limits], job.life.paused_by, moment(job.life.finished_at), born or unique(),
+            [limit.name for limit in job.limits], job.stats.paused_by, moment(job.stats.finished_at), born or unique(),
             (), self.records.job_text(job),
         )  # fmt: skip
         return row.moved()

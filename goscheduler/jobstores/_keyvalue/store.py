@@ -370,7 +370,7 @@ class KeyValueJobStore(BaseJobStore):
         return commit(self._work, step)
 
     def stats_of(self, job: Job) -> JobStats:
-        return job.life
+        return job.stats
 
     def forget_job(self, job_id: str) -> None:
         for _ in attempts():

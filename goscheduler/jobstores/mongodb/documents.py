@@ -103,7 +103,7 @@ class Documents:
             changed["due"] = {**changed["lane"], "at": changed["next"]}
         if job.limits:
             changed["limits"] = [limit.name for limit in job.limits]
-        _put_life(changed, job.life)
+        _put_life(changed, job.stats)
         return changed
 
     def _checked_text(self, job: Job) -> str:

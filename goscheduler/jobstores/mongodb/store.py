@@ -374,7 +374,7 @@ class MongoDBJobStore(BaseJobStore):
         idle: Document = {"marks": "finished", "runs": {"$exists": False}}
         with deadline():
             rows = self._collections.jobs.find(idle).sort("finished", 1).limit(limit)
-            over = [row for row in rows if retention.has_outlived(self._job(row).life, now)]
+            over = [row for row in rows if retention.has_outlived(self._job(row).stats, now)]
             made = self._writer.write([Change(row, without_job(row)) for row in over])
         return [change.before["_id"] for change in made]
 
@@ -409,7 +409,7 @@ class MongoDBJobStore(BaseJobStore):
         return bool(released)
 
     def stats_of(self, job: Job) -> JobStats:
-        return job.life
+        return job.stats
 
     def forget_job(self, job_id: str) -> None:
         with deadline():

@@ -37,8 +37,8 @@ def new_jobs_text(jobs: Iterable[tuple[Job, JobHead, str]]) -> str:
         ids.append(job.id)
         heads += job.id, head.text
         definitions += job.id, definition
-        if job.life is not NO_STATS:
-            lives += job.id, life_text(job.life)
+        if job.stats is not NO_STATS:
+            lives += job.id, life_text(job.stats)
         if head.due:
             due.setdefault(head.lane, []).extend((head.due, job.id))
         if head.suspended:

@@ -129,7 +129,7 @@ class Rows:
         return JobHead(
             stamp, lane_of(job), "" if job.suspended is not None else next_run, next_run,
             "Z" if job.next_run_time is None else zone_text(job.next_run_time), "0", quoted(job.suspended),
-            limits_text(job), quoted(job.life.paused_by), moment(job.life.finished_at),
+            limits_text(job), quoted(job.stats.paused_by), moment(job.stats.finished_at),
         )  # fmt: skip
 
     def job(self, job_id: str, head: JobHead | None, definition: str, life: str) -> Job:

@@ -225,7 +225,7 @@ class RedisJobStore(BaseJobStore):
         raise RuntimeError(f"Job {job_id!r} is changed by others all the time")
 
     def _put_job(self, how: str, job: Job, expected: Any = "") -> str:
-        life = life_text(job.life) if job.life is not NO_STATS else ""
+        life = life_text(job.stats) if job.stats is not NO_STATS else ""
         head = self._rows.job_head(job, uuid4().hex).text
         definition = self._rows.records.job_text(job)
         return self._write("put_job", how, job.id, head, definition, life, expected)
@@ -364,7 +364,7 @@ class RedisJobStore(BaseJobStore):
         ids = [as_text(job_id) for job_id in finished]
         over: list[Any] = []
         for job, head in self._jobs_and_heads(ids):
-            if retention.has_outlived(job.life, now):
+            if retention.has_outlived(job.stats, now):
                 over += [job.id, head]
             if len(over) >= 2 * limit:
                 break
@@ -388,7 +388,7 @@ class RedisJobStore(BaseJobStore):
         return bool(int(self._link.step("release_job", None, job_id)))
 
     def stats_of(self, job: Job) -> JobStats:
-        return job.life
+        return job.stats
 
     def forget_job(self, job_id: str) -> None:
         self._link.step("discard", None, job_id, "1")

@@ -181,7 +181,7 @@ class StoredJobs(BaseJobStore):
 
         def remove(work: Work) -> list[str]:
             rows = work.connection.execute(self._locking(query)).all()
-            removed = [row.id for row in rows if retention.has_outlived(self._rows.job(row).life, now)]
+            removed = [row.id for row in rows if retention.has_outlived(self._rows.job(row).stats, now)]
             self._dialect.delete_rows(work.connection, jobs.c.id, removed)
             return removed
 

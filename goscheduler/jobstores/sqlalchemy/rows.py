@@ -136,7 +136,7 @@ class Rows:
         """Return a job as a row."""
         next_run = moment(job.next_run_time)
         options = job.options
-        count, last_run, last_success, error, outcome, paused_by, finished_at = job.life
+        count, last_run, last_success, error, outcome, paused_by, finished_at = job.stats
         return JobRow(
             job.id, options.executor or DEFAULT_EXECUTOR, job.task, job.priority,
             None if job.suspended is not None else next_run, next_run,

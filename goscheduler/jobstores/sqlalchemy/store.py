@@ -410,7 +410,7 @@ class SQLAlchemyJobStore(StoredJobs):
         return self._database.write(take)
 
     def stats_of(self, job: Job) -> JobStats:
-        return job.life
+        return job.stats
 
     def forget_job(self, job_id: str) -> None:
         runs = self._tables.runs

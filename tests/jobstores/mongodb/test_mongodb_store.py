@@ -90,7 +90,7 @@ class TestMongoDB(StoreContract):
         (record,) = peer.history(EVERYTHING)
         assert record.outcome is (OutcomeKind.FAILED if dead else OutcomeKind.SUCCEEDED)
         assert [letter.run.id for letter in peer.dead_letters(EVERYTHING)] == ([run.id] if dead else [])
-        life = peer.lookup_job("a").life
+        life = peer.lookup_job("a").stats
         assert (life.run_count, life.last_outcome) == (1, record.outcome)
 
     def test_an_end_that_is_written_again_after_a_lost_answer_is_accepted(
@@ -118,7 +118,7 @@ class TestMongoDB(StoreContract):
                 store.settle([succeeded(run)])
         assert store.settle([succeeded(run)]) == []
         assert store.live_runs() == []
-        assert store.lookup_job("a").life.run_count == 1
+        assert store.lookup_job("a").stats.run_count == 1
         assert requests.fire(store, NOW + MINUTE).runs, "nothing keeps its job from firing again"
 
     def test_of_an_owner_and_one_who_thinks_him_lost_the_first_to_record_an_end_is_right(

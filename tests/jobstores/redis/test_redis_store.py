@@ -437,7 +437,7 @@ class TestManyAtOnce:
             assert read[run.id].job.args == run.job.args
             assert (read[run.id].fence, read[run.id].due_at) == (run.fence, run.due_at)
         assert not stores[0].settle([succeeded(run) for run in runs])
-        assert {job.id: job.life.run_count for job in stores[0].get_all_jobs()} == {job.id: 1 for job in jobs[:-1]}
+        assert {job.id: job.stats.run_count for job in stores[0].get_all_jobs()} == {job.id: 1 for job in jobs[:-1]}
         assert len(requests.fire(stores[0], now=NOW + 3600 * SECOND, room={"default": 10, "a/b": 10}).runs) == 4
 
     def test_a_run_that_waits_for_its_job_may_go_when_that_ends(self, stores, make_job, requests):

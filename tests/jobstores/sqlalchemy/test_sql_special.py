@@ -534,7 +534,7 @@ def test_tables_of_jobs_that_stand_in_the_order_of_their_key_are_used_as_they_ar
     store.add_jobs([make_job("a"), make_job("b")])
     (first, second) = requests.fire(store).runs
     assert not store.settle([succeeded(first), succeeded(second)])
-    assert {job.id: job.life.run_count for job in store.get_all_jobs()} == {"a": 1, "b": 1}
+    assert {job.id: job.stats.run_count for job in store.get_all_jobs()} == {"a": 1, "b": 1}
 
 
 def test_an_engine_that_was_given_keeps_its_own_settings_but_for_what_is_unsafe(url, scheduler):

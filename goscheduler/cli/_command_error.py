@@ -19,7 +19,7 @@ FAILED = 1
 WRONG_USAGE = 2
 
 
-class Refusal(Exception):
+class CommandError(Exception):
     """What a command cannot do, and why, in one line."""
 
     def __init__(self, message: str, code: int = WRONG_USAGE) -> None:
@@ -45,12 +45,12 @@ def errors_told(debug: bool = False) -> Iterator[None]:
 
 def exit_code(error: Exception) -> int:
     """Return the code that tells of an error."""
-    if isinstance(error, Refusal):
+    if isinstance(error, CommandError):
         return error.code
     return WRONG_USAGE if isinstance(error, (InvalidArgument, UnknownOption)) else FAILED
 
 
 def one_line(error: BaseException) -> str:
     """Return an error in one line; our own errors are sentences, others need their type to be understood."""
-    text = str(error) if isinstance(error, (Refusal, GoSchedulerError)) else described(error)
+    text = str(error) if isinstance(error, (CommandError, GoSchedulerError)) else described(error)
     return " ".join(text.split())
