@@ -64,6 +64,7 @@ class Job:
         "__weakref__",
         "_jobstore_alias",
         "_scheduler",
+        "_waits_for",
         "args",
         "func",
         "func_ref",
@@ -76,12 +77,11 @@ class Job:
         "suspended",
         "task",
         "trigger",
-        "waits_for",
     )
 
     _scheduler: JobHost
     _jobstore_alias: str | None
-    waits_for: str | None
+    _waits_for: str | None
     """While the job is pending: the alias of the store that it is meant for."""
     id: str
     name: str
@@ -114,7 +114,7 @@ class Job:
         **others: Any,
     ) -> None:
         self._scheduler = scheduler
-        self._jobstore_alias = self.waits_for = None
+        self._jobstore_alias = self._waits_for = None
         self.suspended = None
         self.stats = NO_STATS
         self.options = OPEN
@@ -220,30 +220,30 @@ class Job:
     @property
     def jobstore(self) -> str | None:
         """The alias of the store that has the job; of a pending job, the alias of the store that it is meant for."""
-        return self._jobstore_alias or self.waits_for
+        return self._jobstore_alias or self._waits_for
 
     def modify(self, **changes: Any) -> Job:
         """Change attributes of the job; all of them or, if one is refused, none."""
-        return self.take_over_from(self._scheduler.modify_job(self.id, self.jobstore, **changes))
+        return self._take_over(self._scheduler.modify_job(self.id, self.jobstore, **changes))
 
     def reschedule(self, trigger: Any, **trigger_args: Any) -> Job:
         """Give the job another trigger and compute its next run from now."""
-        return self.take_over_from(self._scheduler.reschedule_job(self.id, self.jobstore, trigger, **trigger_args))
+        return self._take_over(self._scheduler.reschedule_job(self.id, self.jobstore, trigger, **trigger_args))
 
     def pause(self) -> Job:
         """Stop firing until :meth:`resume`."""
-        return self.take_over_from(self._scheduler.pause_job(self.id, self.jobstore))
+        return self._take_over(self._scheduler.pause_job(self.id, self.jobstore))
 
     def resume(self) -> Job:
         """Fire again, from now on. A job whose trigger has ended meanwhile is removed."""
         resumed = self._scheduler.resume_job(self.id, self.jobstore)
-        return self if resumed is None else self.take_over_from(resumed)
+        return self if resumed is None else self._take_over(resumed)
 
     def remove(self) -> None:
         """Remove the job. After that no new run of it starts."""
         self._scheduler.remove_job(self.id, self.jobstore)
 
-    def take_over_from(self, stored: Job) -> Job:
+    def _take_over(self, stored: Job) -> Job:
         """Make this handle show what the store has now."""
         if stored is not self:
             for name in _COPIED:
@@ -253,9 +253,9 @@ class Job:
                     delattr(self, name)
         return self
 
-    def copy_with(self, **changes: Any) -> Job:
+    def _copy_with(self, **changes: Any) -> Job:
         """Return a copy with the changes; raises and leaves no trace if one is refused."""
-        copy = Job.__new__(Job).take_over_from(self)
+        copy = Job.__new__(Job)._take_over(self)
         copy._modify(**changes)
         return copy
 
@@ -337,7 +337,7 @@ class Job:
             raise ValueError(
                 f"Job has version {state['version']}, but only version {STATE_VERSION} can be handled"
             )
-        self._jobstore_alias = self.waits_for = None
+        self._jobstore_alias = self._waits_for = None
         self.suspended = None
         self.stats = JobStats.from_state(state["life"]) if "life" in state else NO_STATS
         self.id = state["id"]
@@ -378,6 +378,21 @@ def _decided(name: str, value: _T) -> _T:
     if value is undefined:
         raise AttributeError(f"{name} was left open; it is filled in when the scheduler starts")
     return value
+
+
+def copy_with(job: Job, **changes: Any) -> Job:
+    """Return a copy of a job with changes; raises and leaves no trace if one is refused."""
+    return job._copy_with(**changes)
+
+
+def take_over(job: Job, stored: Job) -> Job:
+    """Make a handle show what another one of the same job has, and return it."""
+    return job._take_over(stored)
+
+
+def mark_pending(job: Job, jobstore: str) -> None:
+    """Note for which store a job waits."""
+    job._waits_for = jobstore
 
 
 _COPIED = tuple(name for name in Job.__slots__ if name != "__weakref__")

@@ -143,7 +143,6 @@ DEEPER_FUNCTIONS = {"goscheduler.triggers.cron._calendar:after"}  # the hot path
 
 #: Modules that may be longer, and why.
 LONGER_MODULES = {
-    "goscheduler.schedulers.base": 600,  # a façade: some forty public methods, each with its signature and docstring
     "goscheduler.testing.contract": 600,  # a test suite: many short tests that belong together
 }
 
@@ -427,6 +426,7 @@ _NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 READ_FROM_OUTSIDE = {
     "_jobstore_alias": "a name of APScheduler 3: stores and executors that were written for it set and read it",
     "_modify": "a name of APScheduler 3: stores that were written for it call it",
+    "_waits_for": "a store that builds a job sets it, as it sets _jobstore_alias",
     "_database": "a lock uses the connection of the job store that it was made of",
     "_link": "a lock uses the connection of the job store that it was made of",
     "_new_client": "a lock uses the connection of the job store that it was made of",

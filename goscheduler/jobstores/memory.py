@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
+from goscheduler.job import take_over
 from goscheduler.jobstores._local.queue import DispatchQueue, Entry
 from goscheduler.jobstores._local.retention import note_whether_finished
 from goscheduler.jobstores._local.runs import HISTORY_KEPT, LocalRuns
@@ -96,7 +97,7 @@ class MemoryJobStore(BaseJobStore):
                 # A run may have ended since the edit began.
                 edited.stats = _merged(stored.stats, edited.stats)
                 # What the user holds stays what is stored: the old object, or the new one that replaces it.
-                kept = edited if edited.pending else stored.take_over_from(edited)
+                kept = edited if edited.pending else take_over(stored, edited)
                 self.update_job(kept)
             note_whether_finished(self, kept)
             return kept

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler import codec
 from goscheduler.errors import InvalidArgument, ScheduleConflict
+from goscheduler.job import copy_with
 from goscheduler.options import OPTION_NAMES
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def rewritten(existing: Job, desired: DesiredJob, first_time: datetime) -> Job:
     Its next run stays too unless the trigger is another one, or the job was disabled; then it is ``first_time``.
     """
     require_owned(existing, desired.registry)
-    edited = desired.job.copy_with()
+    edited = copy_with(desired.job)
     edited._jobstore_alias, edited.stats = existing._jobstore_alias, existing.stats
     same = existing.trigger.same_schedule_as(edited.trigger)
     edited.trigger = existing.trigger if same else edited.trigger

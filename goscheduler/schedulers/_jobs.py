@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, described, shown, survivable
 from goscheduler.events import EventCode, SchedulerEvent
+from goscheduler.job import copy_with
 from goscheduler.options import check_name_of
 from goscheduler.schedulers._adding import JobAdder
 from goscheduler.schedulers._removal import Removal
@@ -57,7 +58,7 @@ class Jobs(JobAdder):
         """Change a job; all changes or none. A new trigger gives a new next run time, unless the job is paused."""
 
         def edit(job: Job) -> Job:
-            edited = job.copy_with(**changes)
+            edited = copy_with(job, **changes)
             running = getattr(job, "next_run_time", None) is not None
             if changes.get("next_run_time") is not None:
                 edited.trigger = edited.trigger.starting_at(cast(datetime, edited.next_run_time))
@@ -79,7 +80,7 @@ class Jobs(JobAdder):
         started = self.started
 
         def edit(job: Job) -> Job:
-            edited = job.copy_with(trigger=trigger)
+            edited = copy_with(job, trigger=trigger)
             self._anchor(edited)
             self._start_over(edited, started)
             return edited
@@ -91,7 +92,7 @@ class Jobs(JobAdder):
         who = f"process {os.getpid()} on {self._engine.host}" if by is None else check_name_of("by", by)
 
         def edit(job: Job) -> Job:
-            edited = job.copy_with(next_run_time=None)
+            edited = copy_with(job, next_run_time=None)
             edited.stats = job.stats._replace(paused_by=who)
             return edited
 
@@ -106,7 +107,7 @@ class Jobs(JobAdder):
             return None
 
     def _resumed(self, started: bool, job: Job) -> Job:
-        edited = job.copy_with()
+        edited = copy_with(job)
         try:
             self._start_over(edited, started)
         except NeverFires:

@@ -14,6 +14,7 @@ from mongodb_machine import MongoDBMachine
 from pymongo.errors import AutoReconnect
 
 from goscheduler.errors import ConflictingIdError, GoSchedulerError, InvalidArgument, StoreUnavailable
+from goscheduler.job import copy_with
 from goscheduler.jobstores.mongodb import MongoDBJobStore, connecting
 from goscheduler.jobstores.mongodb import due_work as looking
 from goscheduler.runs.limits import Limit
@@ -443,7 +444,7 @@ class TestMongoDB(StoreContract):
     def test_a_run_keeps_the_definition_that_it_was_fired_with(self, store, make_job, requests):
         store.add_job(make_job("a", due=NOW, args=("old",), retry=2))
         (run,) = requests.fire(store).runs
-        store.edit_job("a", lambda job: job.copy_with(args=("new",)))
+        store.edit_job("a", lambda job: copy_with(job, args=("new",)))
         store.settle([failed(run)])
         (again,) = requests.claim(store, now=NOW + 10 * MINUTE).runs
         assert again.job.args == ("old",)
