@@ -76,7 +76,7 @@ def cancel_run(run_id: RunId, target: App = None, as_json: AsJson = False, debug
     """Stop a run, wherever it runs."""
     with opened(target, debug) as scheduler:
         if not scheduler.cancel_run(run_id):
-            raise CommandError(f"run {run_id!r} is not live: it has ended, or there is no such run", FAILED)
+            raise CommandError(f"run {run_id!r} is not live: it has ended, or it does not exist", FAILED)
         if as_json:
             print_json({"run_id": run_id, "cancelled": True})
         else:

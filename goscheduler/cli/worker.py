@@ -137,11 +137,11 @@ class Worker:
                 self._stop_at_once(number)
             return
         self._asked_to_stop_at = now
-        _logger.info("Draining: nothing is fired any more, running jobs come to their end; once more to stop at once")
+        _logger.info("Draining: no more jobs are fired, running jobs may end; signal again to stop at once")
         self._host.stop()  # also a start that waits for a store
 
     def _stop_at_once(self, number: int) -> None:
-        _logger.warning("Stopped at once, with jobs running; their runs are given back")
+        _logger.warning("Stopped at once, with jobs running; returning their runs to the stores")
         giving = threading.Thread(target=give_back_runs, args=(self._scheduler,), daemon=True)
         giving.start()
         giving.join(GIVE_BACK_SECONDS)
@@ -158,4 +158,4 @@ def give_back_runs(scheduler: BaseScheduler) -> None:
         try:
             store.retire_owner(engine.leases.owner_of(alias))
         except Exception as error:
-            _logger.error('Job store "%s" did not take runs back: %s', alias, one_line(error))
+            _logger.error('Job store "%s" could not take runs back: %s', alias, one_line(error))

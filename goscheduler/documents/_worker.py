@@ -155,7 +155,7 @@ class DocumentWorker:
             if not self._locks.ensure(lock):
                 self._locks.drop(lock)
                 self._logger.warning("Lock of document %s was lost or ran out before processing began; "
-                                     "the document is left to the next look", _name(lock.document))  # fmt: skip
+                                     "the next poll finds the document again", _name(lock.document))  # fmt: skip
                 return
             self.hook_runner.call(self._hooks.on_document, lock.document.content)
         except BaseException as error:
@@ -187,7 +187,9 @@ class DocumentWorker:
         for tried in range(1, MOST_WRITES + 1):
             try:
                 if not self._locks.settle(lock, next_state):
-                    self._logger.info("Document %s was changed by somebody else, and is left so", _name(lock.document))
+                    self._logger.info(
+                        "Document %s was changed by another program; that change is kept", _name(lock.document)
+                    )
                 return
             except Exception as error:
                 if tried == 1:

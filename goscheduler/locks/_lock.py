@@ -135,7 +135,7 @@ class Lock:
         try:
             released = self.release()
         except StoreUnavailable as problem:
-            logger.warning("The lock %s could not be released, and ends within %g s: %s", shown(self.name), self.ttl,
+            logger.warning("The lock %s could not be released; it expires within %g s: %s", shown(self.name), self.ttl,
                            described(problem))  # fmt: skip
             released = was_held
         if released:

@@ -226,7 +226,8 @@ class RunningRuns:
         executor = self._engine.executors.get(run.job.executor)
         started_at = self.started_at(run)
         self._engine.logger.error(
-            'Run %s of job "%s" (%s) does not end although it was told to; it is given up: %s', *names_of(run), reason
+            'Run %s of job "%s" (%s) did not end when it was told to; the scheduler gives it up: %s', *names_of(run),
+            reason,
         )
         try:
             if executor is not None:

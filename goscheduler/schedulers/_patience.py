@@ -98,7 +98,7 @@ class Patience:
         if alias not in self._told:
             self._told.append(alias)
             self._engine.logger.warning(
-                'Job store "%s" cannot be reached; it is waited for%s%s: %s', alias,
+                'Job store "%s" cannot be reached; the scheduler waits for it%s%s: %s', alias,
                 "" if self._limit is None else f", for at most {self._limit:g} seconds", self._hint(), described(error),
             )
             self._engine.emit_scheduler_event(EventCode.SCHEDULER_DEGRADED, alias)

@@ -166,7 +166,7 @@ def hear(engine: Engine) -> float:
         except BaseException as error:
             if not survivable(error):
                 raise
-            engine.logger.warning('Job store "%s" does not say which runs are to end: %s', alias, error)
+            engine.logger.warning('Job store "%s" could not tell cancel requests: %s; asking again', alias, error)
             wait = min(wait, CANCEL_POLL_RETRY_SECONDS)
     return wait
 

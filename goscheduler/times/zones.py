@@ -138,7 +138,7 @@ def local_timezone() -> tzinfo:
         return astimezone(tzlocal.get_localzone()) or UTC  # earlier versions of tzlocal return zones of pytz
     # tzlocal announces "no configuration found" as a warning, which strict programs turn into an error.
     except (LookupError, ValueError, OSError, UserWarning) as error:
-        _logger.warning("The time zone of this machine cannot be told, using UTC: %s", error)
+        _logger.warning("The time zone of this machine cannot be determined; using UTC: %s", error)
         return UTC
 
 

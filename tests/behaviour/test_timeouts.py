@@ -210,7 +210,7 @@ def test_a_run_that_goes_on_is_given_up_after_the_grace_of_its_executor(schedule
     (record,) = scheduler.runs("job")
     assert (record.outcome.value, record.error_type, record.seconds) == ("timed out", "TimeoutError", 65.0)
     assert [event.exception.__class__ for event in recorder.of(EVENT_JOB_ERROR)] == [TimeoutError]
-    assert "does not end although it was told to; it is given up" in caplog.text
+    assert "did not end when it was told to; the scheduler gives it up" in caplog.text
 
 
 def test_the_result_of_a_run_that_was_given_up_is_dropped_and_a_log_line_says_so(

@@ -708,7 +708,7 @@ def test_a_document_that_another_process_took_before_the_answer_came_is_not_proc
         idle.wait()
     assert seen.things == []
     assert sleep_untils(store) == [NOW + 2 * LOCK]
-    assert "the document is left to the next look" in caplog.text
+    assert "the next poll finds the document again" in caplog.text
 
 
 def test_a_document_that_another_process_took_while_this_one_stood_still_is_not_processed(clock, monkeypatch):

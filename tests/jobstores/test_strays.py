@@ -251,7 +251,7 @@ class TestHousekeeping:
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
         assert {record.job_id for record in scheduler.runs()} == {"new", *jobs}
         (told,) = [record.getMessage() for record in caplog.records]
-        assert "12 jobs or runs in none of its lists" in told
+        assert "12 jobs or runs that no queue listed" in told
         assert told.count("job-") == _housekeeping.NAMED
         assert told.endswith(", ...")
 
@@ -263,14 +263,14 @@ class TestHousekeeping:
         with started(kind, url) as scheduler, caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(2 * MINUTE)
             assert scheduler.runs()
-        assert len([record for record in caplog.records if "put back: 'a'" in record.getMessage()]) == 1
+        assert len([record for record in caplog.records if "queued again: 'a'" in record.getMessage()]) == 1
 
     def test_a_store_that_cannot_look_is_told_of_and_goes_on_firing(self, scheduler, store, monkeypatch, caplog):
         scheduler.add_job(nothing, "interval", minutes=2, id="a")
         monkeypatch.setattr(store, "requeue_orphans", broken)
         with caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
-        assert "could not look for stray jobs: it is broken" in caplog.text
+        assert "could not search for orphaned jobs: it is broken" in caplog.text
         assert len(scheduler.runs()) == 2
 
 
