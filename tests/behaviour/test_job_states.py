@@ -449,9 +449,9 @@ def test_a_store_with_only_the_simple_methods_forgets_the_lives_of_jobs_that_are
         scheduler.advance("10s")
         scheduler.add_job(note, "interval", hours=1, id="job")
         scheduler.advance("1h")
-        assert list(store._runs.lives) == ["job"]
+        assert list(store._runs.stats) == ["job"]
         scheduler.remove_job("job")
-        assert store._runs.lives == {}
+        assert store._runs.stats == {}
 
 
 # Who has paused

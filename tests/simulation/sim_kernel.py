@@ -53,7 +53,7 @@ class Actor:
     __slots__ = ("life", "name", "over", "parked", "step", "token", "worker")
 
     def __init__(self, life: Life, name: str, step: Step | None = None) -> None:
-        self.stats = life
+        self.life = life
         self.name = name
         self.step = step
         """What a ticker does; it returns the seconds until the next time, or None if that was the last."""
@@ -140,7 +140,7 @@ class Kernel:
         """Let the current actor go on in so many seconds; what is done in one go goes on at once."""
         me = self.current
         if self._in_one_go:
-            if me.stats.dead or self.stopped:
+            if me.life.dead or self.stopped:
                 raise Crash
             return
         self._enter(self.now + seconds, me, me.token)
@@ -158,7 +158,7 @@ class Kernel:
 
     def wake(self, actor: Actor | None) -> None:
         """Let an actor go on that is parked, or whose process is dead."""
-        if actor is not None and not actor.over and (actor.parked or actor.stats.dead):
+        if actor is not None and not actor.over and (actor.parked or actor.life.dead):
             actor.token += 1
             self._enter(self.now, actor, actor.token)
 
@@ -177,7 +177,7 @@ class Kernel:
         self._hand_to(self._next())
         self.stopped = True
         for actor in self._actors:
-            actor.stats.dead = True
+            actor.life.dead = True
         for actor in self._actors:
             if not actor.over and actor.worker is not None:
                 self._hand_to(actor)
@@ -189,7 +189,7 @@ class Kernel:
             return
         self._begin(actor)
         if not self._main.acquire(timeout=HANGS_AFTER):
-            raise RuntimeError(f"the simulation hangs in {actor.stats.name}/{actor.name}")
+            raise RuntimeError(f"the simulation hangs in {actor.life.name}/{actor.name}")
 
     def _enter(self, when: float, target: Any, token: int) -> None:
         heapq.heappush(self._agenda, (when, self.rng.random(), next(self._order), target, token))
@@ -205,17 +205,17 @@ class Kernel:
             self._enter(self.now + seconds, ticker, ticker.token)
 
     def _pass_on(self, me: Actor) -> None:
-        if not me.stats.dead:
+        if not me.life.dead:
             following = None if self.stopped else self._next()
             if following is me:
-                self._enter_life(me.stats)
+                self._enter_life(me.life)
             else:
                 self.switches += 1
                 worker = me.worker
                 assert worker is not None
                 self._begin(following)
                 worker.baton.acquire()
-        if me.stats.dead:
+        if me.life.dead:
             raise Crash
 
     def _begin(self, actor: Actor | None) -> None:
@@ -223,7 +223,7 @@ class Kernel:
         if actor is None:
             self._main.release()
             return
-        self._enter_life(actor.stats)
+        self._enter_life(actor.life)
         assert actor.worker is not None
         actor.worker.baton.release()
 
@@ -241,8 +241,8 @@ class Kernel:
                 self.now = when
                 target()
             elif token == target.token and not target.over:
-                if target.stats.paused_until > when and not target.stats.dead:
-                    self._enter(target.stats.paused_until, target, token)
+                if target.life.paused_until > when and not target.life.dead:
+                    self._enter(target.life.paused_until, target, token)
                     continue
                 self.now = when
                 if target.step is None or target.worker is not None or self._do_in_one_go(target):
@@ -251,7 +251,7 @@ class Kernel:
 
     def _do_in_one_go(self, ticker: Actor) -> bool:
         """Do a step of a ticker at once; true if it got a thread instead, to which the baton is to be passed."""
-        step, life = ticker.step, ticker.stats
+        step, life = ticker.step, ticker.life
         assert step is not None
         ticker.token += 1
         ticker.parked = False
@@ -272,26 +272,26 @@ class Kernel:
     def _guarded(self, actor: Actor, body: Callable[[], object]) -> Any:
         """Return what ``body`` returns; None if its process has died."""
         try:
-            return None if actor.stats.dead else body()
+            return None if actor.life.dead else body()
         except Crash:
-            if not actor.stats.dead and not self.stopped:
-                self._fail(RuntimeError(f"{actor.stats.name}/{actor.name} crashed and is alive"))
+            if not actor.life.dead and not self.stopped:
+                self._fail(RuntimeError(f"{actor.life.name}/{actor.name} crashed and is alive"))
         except BaseException as error:
-            if not actor.stats.dead:
+            if not actor.life.dead:
                 self._fail(error)
         return None
 
     def _done(self, actor: Actor, seconds: float | None) -> None:
         """Note that an actor has done its part, or a ticker one step."""
         actor.worker = None
-        if actor.step is None or seconds is None or actor.stats.dead:
+        if actor.step is None or seconds is None or actor.life.dead:
             self._leave(actor)
         else:
             self._rest(actor, seconds)
 
     def _leave(self, actor: Actor) -> None:
         actor.over = True
-        actor.stats.actors.remove(actor)
+        actor.life.actors.remove(actor)
 
     def _play(self, actor: Actor, body: Callable[[], object]) -> None:
         """The whole part of one actor, or one step of a ticker, on its worker."""

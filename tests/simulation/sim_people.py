@@ -133,7 +133,7 @@ class People:
     def perform(self, job_id: str) -> None:
         """What the function of a job does."""
         world, me = self._world, current_run()
-        process = world.kernel.current.stats
+        process = world.kernel.current.life
         assert isinstance(process, Process)
         if process.dead:
             raise Crash
