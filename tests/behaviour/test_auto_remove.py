@@ -6,30 +6,16 @@ import io
 from datetime import timedelta
 
 import pytest
-import retry_doubles
-from behaviour_doubles import START, PickledStore, note
+from behaviour_doubles import LOCAL_STORES, START, PickledStore, note
 from retry_doubles import play
 
 from goscheduler import Retry, fixed
 from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.events import EVENT_JOB_REMOVED
-from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import JobState
 from goscheduler.testing import EventRecorder, ManualScheduler
 
-STORES = [MemoryJobStore, PickledStore]
 NO = ValueError("no")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def scheduler(request):
-    with ManualScheduler(jobstores={"default": request.param()}) as scheduler:
-        yield scheduler
 
 
 def state(scheduler, job_id="job"):
@@ -217,7 +203,7 @@ def test_a_job_that_is_kept_vanishes_with_the_retention(scheduler, outcome, kept
     assert [(event.job_id, event.jobstore) for event in recorder.events] == [("job", "default")]
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", LOCAL_STORES)
 def test_the_retention_can_be_set(store):
     with ManualScheduler(
         jobstores={"default": store()}, retention={"succeeded": "1h", "others": "2h"}
@@ -269,7 +255,7 @@ def test_jobs_that_are_over_are_found_again_after_a_restart():
         assert scheduler.get_jobs() == []
 
 
-@pytest.mark.parametrize("make", STORES)
+@pytest.mark.parametrize("make", LOCAL_STORES)
 def test_at_most_so_many_are_removed_at_once(make):
     store = make()
     with ManualScheduler(jobstores={"default": store}) as scheduler:

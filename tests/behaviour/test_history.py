@@ -26,18 +26,6 @@ from goscheduler.testing import EventRecorder, ManualScheduler
 
 NO = ValueError("no")
 SILENT = logging.CRITICAL + 1
-STORES = [MemoryJobStore, PickledStore]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def scheduler(request):
-    with ManualScheduler(jobstores={"default": request.param()}) as scheduler:
-        yield scheduler
 
 
 def live(scheduler, *jobs):

@@ -6,32 +6,23 @@ import threading
 from datetime import timedelta
 
 import pytest
-import retry_doubles
 from behaviour_doubles import START, HoldingExecutor, PickledStore, note
 from lease_doubles import BegunExecutor, QueueingExecutor
 from retry_doubles import play
 
 from goscheduler import Limit, Retry, Snooze, fixed
-from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import JobState, JobStats, OutcomeKind
 from goscheduler.testing import ManualScheduler
 
-STORES = [MemoryJobStore, PickledStore]
 
-
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def make(request):
+@pytest.fixture
+def make(local_store):
     """A maker of started schedulers on a store of either kind; at the end all are shut down."""
     made = []
 
     def make(executor=None, **options):
         executors = {} if executor is None else {"default": executor}
-        scheduler = ManualScheduler(jobstores={"default": request.param()}, executors=executors, **options)
+        scheduler = ManualScheduler(jobstores={"default": local_store()}, executors=executors, **options)
         made.append(scheduler)
         scheduler.start()
         return scheduler
