@@ -37,7 +37,7 @@ _NO_KWARGS: Mapping[str, Any] = MappingProxyType({})
 
 
 class JobHost(Protocol):
-    """What a job asks of the scheduler that it belongs to."""
+    """The methods of a scheduler that its jobs call."""
 
     timezone: tzinfo
     task_registry: TaskRegistry
@@ -97,7 +97,7 @@ class Job:
     """The next fire time; None while the job is paused. A pending job may not have one yet."""
     options: JobOptions
     stats: JobStats
-    """What the job has lived through, as of when it was read from its store."""
+    """Statistics of the job, as of when it was read from its store."""
     suspended: str | None
     """Why the job cannot be run for now, or None."""
 
@@ -209,7 +209,7 @@ class Job:
 
     @property
     def state(self) -> JobState:
-        """Where the job stands at this moment; asks its store, and refreshes its life and next run time."""
+        """Where the job stands at this moment; asks its store, and refreshes its statistics and next run time."""
         return self._scheduler.job_state(self)
 
     @property

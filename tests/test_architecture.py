@@ -493,6 +493,34 @@ def test_names_say_what_a_thing_does() -> None:
     assert [(where, name) for where, name in defined if EMPTY_WORDS.search(name)] == []
 
 
+#: Private words that the words of the field have replaced. Nothing is called so again.
+RETIRED_WORDS = frozenset({
+    "AGEING", "Addition", "Caller", "Contents", "Elsewhere", "Ending", "Endings", "Hold", "Holds", "Inquiry",
+    "JobLife", "Lane", "Lanes", "Left", "Life", "LoopThread", "NEWBORN", "News", "PutBack", "SchedulerLife",
+    "Sentence", "Shelf", "Standing", "USUAL_HEAD_START", "Undertaker", "WaitingRoom", "Wanted", "What",
+    "_endings", "_hire", "_left_to_themselves", "_legacy", "_staff", "account_of", "asked_to_end", "displace",
+    "ends_written", "forget_live_runs", "from_instant", "going_on", "hungry", "instant", "left_waiting",
+    "life_of", "live_on", "may_have_forgotten", "movein", "obey", "put_back_strays", "putback", "strays_due_at",
+    "take_back_ends", "tell_of_scheduler", "to_end", "told_reason", "untell", "wish", "wishes",
+})  # fmt: skip
+
+
+def test_retired_words_do_not_come_back() -> None:
+    used = {name: module.name for module in modules().values() for name in _names_given_by(module)}
+    assert {name: used[name] for name in sorted(RETIRED_WORDS & set(used))} == {}
+
+
+def _names_given_by(module: Module) -> Iterator[str]:
+    yield module.name.rsplit(".", 1)[-1]
+    for node in ast.walk(module.tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
 def test_every_module_says_what_it_is_for() -> None:
     assert [name for name, module in modules().items() if not ast.get_docstring(module.tree)] == []
 

@@ -31,7 +31,7 @@ _logger = guarded_logger("goscheduler.worker")
 
 
 class Board:
-    """What a worker has done so far, by event, and what it has in hand, by asking."""
+    """Counts what a worker has finished, by events, and what it is running, by asking the scheduler."""
 
     def __init__(self, scheduler: BaseScheduler) -> None:
         self._scheduler = scheduler

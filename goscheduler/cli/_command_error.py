@@ -1,4 +1,4 @@
-"""How a command says that it cannot do what was asked: one line on stderr and an exit code.
+"""Errors of commands: one line on stderr and an exit code.
 
 0 is done, 1 the thing asked for is not there or failed, 2 wrong usage.
 """
@@ -20,7 +20,7 @@ WRONG_USAGE = 2
 
 
 class CommandError(Exception):
-    """What a command cannot do, and why, in one line."""
+    """A command cannot do what was asked; the reason in one line."""
 
     def __init__(self, message: str, code: int = WRONG_USAGE) -> None:
         super().__init__(message)

@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.25
 
 
 class HostEventKind(Enum):
-    """What the main thread can hear of."""
+    """The kinds of events that the main thread waits for."""
 
     STARTED = "started"
     ENDED = "ended"

@@ -1,4 +1,4 @@
-"""What a worker changes in the scheduler that it starts: how many at once, how often to look, which executors."""
+"""Options of a worker that change its scheduler: concurrency, poll interval, executors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ USUAL_POLL = 600.0
 
 
 class Settings(NamedTuple):
-    """What was asked for; None leaves the scheduler as it is."""
+    """The options given; None leaves the scheduler as it is."""
 
     concurrency: int | None = None
     poll_interval: float | None = None

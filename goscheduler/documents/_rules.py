@@ -27,7 +27,7 @@ from goscheduler.util import asbool
 
 
 class NextState(NamedTuple):
-    """What is written when a document has been processed."""
+    """The state that is written when a document has been processed."""
 
     sleep_until: datetime | None
     """When it is due again; None for never."""

@@ -38,7 +38,7 @@ SKIPPING = {"postgresql": (9, 5), "mysql": (8, 0, 1), "mariadb": (10, 6)}
 
 
 class Times(NamedTuple):
-    """How a column holds times."""
+    """The representation of times in a column."""
 
     type: TypeEngine[Any]
     aware: bool

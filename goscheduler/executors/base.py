@@ -45,7 +45,7 @@ UNKNOWN_ROOM = 1000
 
 
 class ExecutorHost(Protocol):
-    """What an executor may ask of the scheduler that started it."""
+    """The methods of a scheduler that its executors may call."""
 
     @property
     def clock(self) -> Clock: ...

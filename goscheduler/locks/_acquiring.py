@@ -1,4 +1,4 @@
-"""How a lock is acquired: tried, tried again while it is waited for, and asked about when an answer was lost."""
+"""Acquires a lock: tries, tries again while waiting, and asks the server when a response was lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which backend fits what somebody has: a job store, a client of a driver, or a URL.
+"""Finds the backend for a place: a job store, a client of a driver, or a URL.
 
 Drivers are recognised by the names of their classes, so that none is imported that is not used already.
 """

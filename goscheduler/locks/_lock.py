@@ -1,4 +1,4 @@
-"""A lock that somebody holds, and what its holder may believe.
+"""An acquired lock, and the time for which its holder may trust it.
 
 What counts is the clock of the server; on this side the holder trusts his lock from the moment *before* the request was
 sent, for its length less an allowance for clocks that run at different speeds. So a slow answer shortens the trust, and

@@ -34,7 +34,7 @@ TASK_PREFIX = "goscheduler."
 
 
 class MessageBody:
-    """What the arguments of a job say of its message."""
+    """The message in the arguments of a job."""
 
     __slots__ = ("content_type", "metadata", "payload")
 

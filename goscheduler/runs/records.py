@@ -56,7 +56,7 @@ class Position(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the history keeps of one attempt, or of a fire time that was not run."""
+    """The history entry of one attempt, or of a fire time that was not run."""
 
     run_id: str
     """The same on every attempt at a run."""
@@ -253,7 +253,7 @@ class HistoryQuery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long records are kept. Lengths of time may be given as text ("7d") or seconds too."""
+    """The time for which records are kept. Lengths of time may be given as text ("7d") or seconds too."""
 
     succeeded: timedelta = timedelta(days=7)
     """How long what succeeded is kept."""

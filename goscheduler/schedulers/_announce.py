@@ -1,4 +1,4 @@
-"""Turns what has been written into log lines and events. An event that nobody listens to is not made."""
+"""Turns written firings and outcomes into log lines and events. An event without a listener is not made."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RECORDS = 100
 
 
 class Diagnosis(NamedTuple):
-    """What is known about one job at one moment."""
+    """The facts about one job at one moment."""
 
     job: Job
     now: datetime

@@ -1,4 +1,4 @@
-"""What a scheduler works with while it runs: its stores, its executors, its clock, and who it is.
+"""The parts of a running scheduler: its stores, executors and clock, its loop, and its identity.
 
 The dictionaries of stores and executors are replaced, never changed, so that any thread may read them without a lock.
 """

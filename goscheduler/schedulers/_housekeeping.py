@@ -1,4 +1,4 @@
-"""What a scheduler does now and then beside firing: it looks after the stores.
+"""Periodic work beside firing: lost owners, old records, orphaned jobs, missing executors.
 
 It settles the runs of owners that were lost, forgets records that nobody wants any more, warns of jobs whose executor
 no process has, and puts jobs and runs back in line that a store would not find any more.

@@ -1,4 +1,4 @@
-"""Leases: what lets a scheduler have runs in a store that others share.
+"""Leases: the right of a scheduler to own runs in a shared store.
 
 An owner, one start of a scheduler, tells each shared store every quarter of a lease that it lives, on a thread for each
 store that does nothing else, so that neither a busy job nor another store that hangs is in the way. Who has not been

@@ -30,7 +30,7 @@ class GivenUp(SchedulerNotRunningError):
 
 
 class Patience:
-    """How one start deals with stores that do not answer: it waits for ``limit`` seconds in all, None for ever."""
+    """Waits, during one start, for stores that do not answer: ``limit`` seconds in all, None for ever."""
 
     def __init__(self, engine: Engine, limit: float | None, hint: Callable[[], str]) -> None:
         self._engine = engine

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AddRequest(NamedTuple):
-    """What ``add_job`` was asked, as far as it cannot be done before the start."""
+    """The arguments of one ``add_job`` that take effect when the job is written."""
 
     job: Job
     jobstore: str

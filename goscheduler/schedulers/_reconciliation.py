@@ -1,4 +1,4 @@
-"""What a shared store may have done although it did not say so, because the answer was lost on its way.
+"""Finds out what a shared store did when its response was lost.
 
 A firing that was written and not heard of leaves runs that are ours and that nobody starts; their lease is renewed for
 ever. So the runs that we know of are noted, and when a store answers again after an error, the ones that it says we
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Reconciler:
-    """What one scheduler knows about its runs in shared stores, and which of these may know more."""
+    """Tracks the runs of one scheduler in shared stores, and asks a store for its view after a lost response."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -206,7 +206,7 @@ class OffLoop:
 
 
 class _Done:
-    """What there is to await when everything has happened already."""
+    """An awaitable that is done already."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return

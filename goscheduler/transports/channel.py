@@ -1,4 +1,4 @@
-"""A transport inside the process: messages go to subscribers, or into a queue where somebody fetches them."""
+"""A transport inside the process: messages go to subscribers, or into a queue from which they are fetched."""
 
 from __future__ import annotations
 
