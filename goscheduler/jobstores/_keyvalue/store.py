@@ -6,6 +6,7 @@ Several processes may use it at once. What is kept where stands in ``rows``; how
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -35,7 +36,7 @@ from goscheduler.jobstores._keyvalue.settling import End, Settling, drop_pending
 from goscheduler.jobstores._keyvalue.strays import Strays
 from goscheduler.jobstores._shared.polling import LONGEST, Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.times import UTC, from_micros
@@ -45,10 +46,9 @@ if TYPE_CHECKING:
     from goscheduler.serializers import Serializer
 
 
-class KeyValueJobStore(BaseJobStore):
+class KeyValueJobStore(SharedJobStore):
     """Keeps jobs, runs and history under one prefix of a server."""
 
-    shared = True
     _path = ""
     """What every key begins with."""
 
@@ -59,6 +59,7 @@ class KeyValueJobStore(BaseJobStore):
         self._hearts = hearts if server_time else TimedHeartbeats(server)
         self._serializer = serializer
         self._who = unique()
+        self._process = os.getpid()
         self._looking = Looking(server)
         self._poll = Poll()
         self._listening = False
@@ -67,6 +68,9 @@ class KeyValueJobStore(BaseJobStore):
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
+        if self._process != os.getpid():  # connections belong to the parent of a forked child
+            self._process, self._listening = os.getpid(), False
+            self._server.abandon()
         self._server.open()
         self._rows = Rows(Records(scheduler, alias, self._serializer, self._path))
         self._work = Work(self._server, self._rows, Doubts(), self._who)
@@ -78,11 +82,6 @@ class KeyValueJobStore(BaseJobStore):
     def shutdown(self) -> None:
         self._listening = False
         self._server.close()
-
-    def after_fork_in_child(self) -> None:
-        """Let go of the connections of the parent; runs of earlier starts belong to their owners."""
-        self._listening = False
-        self._server.abandon()
 
     # Jobs
 
