@@ -62,7 +62,7 @@ soak: $(VENV)/.dev servers
 	$(BIN)/python tests/faults/soak.py --minutes $(or $(MINUTES),60) --rate $(or $(RATE),200)
 
 bench: $(VENV)/.dev
-	@$(BIN)/python tests/bench/run.py $(BENCH_ARGS)
+	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -5,7 +5,7 @@ servers, with the settings of production: what is committed is on the disk. Only
 ours waits until the majority has it on the disk, APScheduler 3 by default for neither, so that it is measured in both
 ways. The raw limit is the same statements, with the same batches of rows, without a scheduler.
 
-``python tests/bench/bench_durable.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
+``python benchmarks/bench_durable.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def place(kind: str) -> Iterator[str]:
         if kind == "sqlite":
             yield f"sqlite:///{folder}/NAME.db"
             return
-        sys.path.insert(0, str(HERE.parent / "servers"))
+        sys.path.insert(0, str(HERE.parent / "tests" / "servers"))
         shared_servers = importlib.import_module("shared_servers")
         Path(folder).chmod(0o755)
         server = shared_servers.KINDS[kind](Path(folder, kind), durable=True)

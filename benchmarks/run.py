@@ -1,6 +1,6 @@
 """Run every benchmark and print one table.
 
-``python tests/bench/run.py [--quick] [name ...]``; the names are those of the ``bench_*.py`` files without the prefix.
+``python benchmarks/run.py [--quick] [name ...]``; the names are those of the ``bench_*.py`` files without the prefix.
 A bar that does not hold is printed plainly and does not change the exit code: a busy machine is not a broken build.
 """
 
