@@ -25,7 +25,19 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from contenders import WORKERS, ExecutedCounter, noop
-from measure import CONTENDERS, HERE, OURS, THEIRS, Row, Sample, compare, in_fresh_process, print_table, take_turns
+from measure import (
+    CONTENDERS,
+    HERE,
+    OURS,
+    THEIRS,
+    Row,
+    Sample,
+    compare,
+    in_fresh_process,
+    print_table,
+    take_turns,
+    without_bar,
+)
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 FAR_AWAY = datetime(2100, 1, 1, tzinfo=timezone.utc)
@@ -231,7 +243,7 @@ def _rows(kind: str, bar: float, url: str, rounds: int, jobs: int, few: int) -> 
     as_safe = sample("safe_fire_rate", *CONTENDERS) if kind == "mongodb" else ()
     return [
         compare(f"{kind}: fire due one-shot jobs", fired, fired_by_them, at_least=bar),
-        *([_without_bar(compare(f"{kind}: the same, both as safe", *as_safe, at_least=bar))] if as_safe else []),
+        *([without_bar(compare(f"{kind}: the same, both as safe", *as_safe, at_least=bar))] if as_safe else []),
         Row(f"{kind}: beside raw statements", str(fired), f"raw {raw}", f"{share:.0%}", f"≥ {RAW_SHARE:.0%}", holds),
         _bulk_row(kind, added, added_by_them),
     ]
@@ -239,11 +251,7 @@ def _rows(kind: str, bar: float, url: str, rounds: int, jobs: int, few: int) -> 
 
 def _bulk_row(kind: str, ours: Sample, theirs: Sample) -> Row:
     row = compare(f"{kind}: add_jobs", ours, theirs, at_least=BULK_BAR)
-    return _without_bar(row) if kind in STORES else row
-
-
-def _without_bar(row: Row) -> Row:
-    return row._replace(bar="–", holds=None)
+    return without_bar(row) if kind in STORES else row
 
 
 @contextmanager
