@@ -96,7 +96,7 @@ class MemoryJobStore(BaseJobStore):
                 # A run may have ended since the edit began.
                 edited.life = _merged(stored.life, edited.life)
                 # What the user holds stays what is stored: the old object, or the new one that replaces it.
-                kept = edited if edited.pending else stored._adopt(edited)
+                kept = edited if edited.pending else stored.take_over_from(edited)
                 self.update_job(kept)
             note_whether_finished(self, kept)
             return kept
