@@ -18,7 +18,7 @@ from goscheduler._drivers.etcd.clients import connect, wire_of
 from goscheduler._drivers.etcd.wire import CONNECT_WITHIN, Watch, Wire
 from goscheduler._drivers.urls import DEFAULT_PATH, addresses, check_path, read_url
 from goscheduler.errors import GoSchedulerError, InvalidArgument
-from goscheduler.jobstores._keyvalue.server import BELL, Found, Key, Span, Step, read_all
+from goscheduler.jobstores._keyvalue.server import NOTIFY_KEY, Found, Key, Span, Transaction, read_all
 from goscheduler.jobstores._keyvalue.store import KeyValueJobStore
 from goscheduler.references import maybe_ref
 
@@ -84,8 +84,8 @@ class EtcdJobStore(KeyValueJobStore):
 class _Etcd:
     """etcd as the store needs it."""
 
-    most_changes = 128
-    most_bytes = 1_000_000
+    max_changes = 128
+    max_bytes = 1_000_000
 
     def __init__(self, wire: Wire, prefix: str, closes: bool) -> None:
         self.wire = wire
@@ -129,21 +129,25 @@ class _Etcd:
     def _ranges(self, ranges: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         """Return what is found in each range; many are asked for in one call, and seen at one moment."""
         rest = iter(ranges)
-        while batch := list(islice(rest, self.most_changes)):
+        while batch := list(islice(rest, self.max_changes)):
             answer = self.post("kv/txn", {"success": [{"request_range": wanted} for wanted in batch]})
             for response in answer["responses"]:
                 yield response["response_range"].get("kvs", [])
 
-    def commit(self, step: Step) -> bool:
-        compare = [self._exists(key, False) for key in step.created]
-        compare += [self._exists(key, True) for key in step.checked]
-        for key, (_, version) in step.replaced.items():
+    def commit(self, transaction: Transaction) -> bool:
+        compare = [self._exists(key, False) for key in transaction.created]
+        compare += [self._exists(key, True) for key in transaction.checked]
+        for key, (_, version) in transaction.replaced.items():
             compare.append(self._exists(key, True) if version is None else self._is(key, version))
-        for key, version in step.deleted.items():
+        for key, version in transaction.deleted.items():
             compare.append(self._exists(key, True) if version is None else self._is(key, version))
-        values = {**step.created, **{key: value for key, (value, _) in step.replaced.items()}, **step.put}
+        values = {
+            **transaction.created,
+            **{key: value for key, (value, _) in transaction.replaced.items()},
+            **transaction.put,
+        }
         success = [{"request_put": {"key": self._encoded(key), "value": _text64(values[key])}} for key in values]
-        success += [{"request_delete_range": {"key": self._encoded(key)}} for key in step.deleted]
+        success += [{"request_delete_range": {"key": self._encoded(key)}} for key in transaction.deleted]
         answer = self.post("kv/txn", {"compare": compare, "success": success})
         return bool(answer.get("succeeded", False))
 
@@ -165,7 +169,7 @@ class _Etcd:
     def listen(self, heard: Callable[[str], None]) -> None:
         if self._watch is not None:
             self._watch.stop()
-        self._watch = self.wire.watch(self._encoded(BELL), heard)
+        self._watch = self.wire.watch(self._encoded(NOTIFY_KEY), heard)
         self._watch.start()
 
     def post(self, path: str, payload: dict[str, Any]) -> Any:
@@ -186,7 +190,7 @@ class _Leases:
         self._server = server
         self._leases: dict[str, int] = {}
 
-    def beat(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
+    def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
         """Keep the lease of an owner, or take one."""
         lease = self._leases.get(name)
         if lease is not None:
@@ -210,18 +214,18 @@ class _Leases:
         alive = self.alive(now) if hosts else {}
         given_up = {}
         for name in hosts.keys() - alive.keys():
-            step = Step()
-            step.delete(("hosts", name))
-            if self._server.commit(step):
+            transaction = Transaction()
+            transaction.delete(("hosts", name))
+            if self._server.commit(transaction):
                 given_up[name] = hosts[name].value
         return given_up
 
     def stop(self, name: str) -> None:
         """Give a lease back."""
         lease = self._leases.pop(name, None)
-        step = Step()
-        step.delete(("hosts", name))
-        self._server.commit(step)
+        transaction = Transaction()
+        transaction.delete(("hosts", name))
+        self._server.commit(transaction)
         if lease is not None:
             self._server.post("lease/revoke", {"ID": lease})
 

@@ -36,7 +36,7 @@ from goscheduler._drivers.urls import DEFAULT_PATH, check_path, read_url
 from goscheduler._drivers.zookeeper import BellWatch
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
-from goscheduler.jobstores._keyvalue.server import BELL, Found, Key, Span, Step
+from goscheduler.jobstores._keyvalue.server import NOTIFY_KEY, Found, Key, Span, Transaction
 from goscheduler.jobstores._keyvalue.store import KeyValueJobStore
 from goscheduler.jobstores._keyvalue.zookeeper_places import (
     BY_DIGEST,
@@ -115,8 +115,8 @@ class ZooKeeperJobStore(KeyValueJobStore):
 class _ZooKeeper:
     """ZooKeeper as the store needs it."""
 
-    most_changes = 400
-    most_bytes = 600_000
+    max_changes = 400
+    max_bytes = 600_000
 
     def __init__(self, client: Any, root: str, closes: bool, connect_args: dict[str, Any]) -> None:
         self._given = client
@@ -143,7 +143,7 @@ class _ZooKeeper:
                 raise StoreUnavailable(f"no ZooKeeper answers at {hosts}") from error
         try:
             self._answer(self._client.ensure_path_async(self._places.root))
-            for key in (BELL, _CLOCK):
+            for key in (NOTIFY_KEY, _CLOCK):
                 self.ensure(key)
         except GoSchedulerError:
             self._stop_own()
@@ -210,9 +210,7 @@ class _ZooKeeper:
             top = sorted(name for names in held for name in names)
         return [name for name in top if span.has(name)][: span.limit]
 
-    def _by_time(
-        self, span: Span, folder: str, listed: dict[str, list[str]], walk: dict[str, None]
-    ) -> list[str]:
+    def _by_time(self, span: Span, folder: str, listed: dict[str, list[str]], walk: dict[str, None]) -> list[str]:
         """Return the names of a span; ``listed`` nodes are not asked for, and the ``walk`` gets those that were met."""
         found: list[str] = []
 
@@ -244,11 +242,11 @@ class _ZooKeeper:
 
     # Writing
 
-    def commit(self, step: Step) -> bool:
+    def commit(self, transaction: Transaction) -> bool:
         lacking = ""
         for _ in range(PATIENCE):
-            made = self._make_holders(step.created)
-            done = self._commit(step)
+            made = self._make_holders(transaction.created)
+            done = self._commit(transaction)
             if done is True:
                 self._holders.update(made)
             if not isinstance(done, str):
@@ -276,24 +274,24 @@ class _ZooKeeper:
                 self._answer(promise)  # or nobody would hear that it was refused
         self._answer(self._connected.ensure_path_async(self._places.root))
 
-    def _commit(self, step: Step) -> bool | str:
+    def _commit(self, transaction: Transaction) -> bool | str:
         """Return whether it was done; or the node that should hold another and does not exist."""
-        transaction = self._connected.transaction()
+        request = self._connected.transaction()
         paths = []
-        for key in step.checked:
-            transaction.check(self.path(key), -1)
+        for key in transaction.checked:
+            request.check(self.path(key), -1)
             paths.append("")
-        for key in sorted(step.created, key=self.path):  # a group before its members
-            transaction.create(self.path(key), _bytes(step.created[key]))
+        for key in sorted(transaction.created, key=self.path):  # a group before its members
+            request.create(self.path(key), _bytes(transaction.created[key]))
             paths.append("" if key[0] == "members" else self.path(key))
-        for key, (value, version) in step.replaced.items():
-            transaction.set_data(self.path(key), _bytes(value), -1 if version is None else version)
-        for key, value in step.put.items():
-            transaction.set_data(self.path(key), _bytes(value))
-        for key in sorted(step.deleted, key=self.path, reverse=True):
-            version = step.deleted[key]
-            transaction.delete(self.path(key), -1 if version is None else version)
-        return self._judge(self._answer(transaction.commit_async()), paths)
+        for key, (value, version) in transaction.replaced.items():
+            request.set_data(self.path(key), _bytes(value), -1 if version is None else version)
+        for key, value in transaction.put.items():
+            request.set_data(self.path(key), _bytes(value))
+        for key in sorted(transaction.deleted, key=self.path, reverse=True):
+            version = transaction.deleted[key]
+            request.delete(self.path(key), -1 if version is None else version)
+        return self._judge(self._answer(request.commit_async()), paths)
 
     def _judge(self, results: Sequence[Any], created: Sequence[str]) -> bool | str:
         for index, result in enumerate(results):
@@ -308,9 +306,9 @@ class _ZooKeeper:
         return True
 
     def ensure(self, key: Key) -> None:
-        step = Step()
-        step.create(key)
-        self.commit(step)  # which is refused if it is there
+        transaction = Transaction()
+        transaction.create(key)
+        self.commit(transaction)  # which is refused if it is there
 
     def set(self, key: Key, value: str) -> int:
         """Overwrite a value, and return the server's time of that in milliseconds."""
@@ -319,7 +317,7 @@ class _ZooKeeper:
     # Others
 
     def listen(self, heard: Callable[[str], None]) -> None:
-        watch = BellWatch(self._connected, self.path(BELL), heard)
+        watch = BellWatch(self._connected, self.path(NOTIFY_KEY), heard)
         self._listening.append(watch)
         try:
             self._answer(watch.begin())
@@ -364,15 +362,15 @@ class _ServerClock:
     def __init__(self, server: _ZooKeeper) -> None:
         self._server = server
 
-    def beat(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
+    def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
         """Change the node of an owner, or make it."""
         value = f"{int(seconds * 1000)} {text}"
         with suppress(NoNodeError):
             self._server.set(("owners", name), value)
             return True
-        step = Step()
-        step.create(("owners", name), value)
-        return not known and self._server.commit(step)
+        transaction = Transaction()
+        transaction.create(("owners", name), value)
+        return not known and self._server.commit(transaction)
 
     def alive(self, now: datetime) -> dict[str, str]:
         """Return those whose lease has not ended."""
@@ -382,9 +380,9 @@ class _ServerClock:
         """Forget those whose lease has ended, if they have not renewed it meanwhile."""
         given_up = {}
         for name, text, version, left in self._all():
-            step = Step()
-            step.delete(("owners", name), version)
-            if left <= 0 and self._server.commit(step):
+            transaction = Transaction()
+            transaction.delete(("owners", name), version)
+            if left <= 0 and self._server.commit(transaction):
                 given_up[name] = text
         return given_up
 
@@ -401,9 +399,9 @@ class _ServerClock:
 
     def stop(self, name: str) -> None:
         """Forget one."""
-        step = Step()
-        step.delete(("owners", name))
-        self._server.commit(step)
+        transaction = Transaction()
+        transaction.delete(("owners", name))
+        self._server.commit(transaction)
 
 
 def _found(value: bytes, status: Any) -> Found:

@@ -18,12 +18,12 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from goscheduler.errors import StoreUnavailable
-from goscheduler.jobstores._keyvalue.rows import PLACES, Rows, RunRow, group_of
-from goscheduler.jobstores._keyvalue.server import Key, KeyValue, Span, Step, unique
+from goscheduler.jobstores._keyvalue.rows import PLACES, RowCodec, RunRow, group_of
+from goscheduler.jobstores._keyvalue.server import Key, KeyValue, Span, Transaction, new_token
 from goscheduler.runs.limits import Ledger
 
 #: How often a step is tried again after somebody else was quicker.
-ATTEMPTS = 60
+MAX_ATTEMPTS = 60
 
 
 #: How long after it was given up a call may still be carried out by a server.
@@ -32,29 +32,29 @@ STILL_POSSIBLE = timedelta(seconds=60)
 MOST_ENDS = 10_000
 
 
-class Work(NamedTuple):
+class StoreContext(NamedTuple):
     """What the steps of a store work with."""
 
     server: KeyValue
-    rows: Rows
+    codec: RowCodec
     doubts: Doubts
-    who: str
+    instance_id: str
     """Who rings the bell."""
 
 
 class Group:
     """The runs that count under one name, as they were found and as they are going to be."""
 
-    __slots__ = ("found", "held", "live", "name", "rates", "turn", "waiting")
+    __slots__ = ("blocked", "found", "live", "name", "rates", "version", "waiting")
 
     def __init__(self, name: str, members: Iterable[str] = (), rates: Any = ()) -> None:
         self.name = name
         self.rates = rates
-        self.turn: str | None = None
+        self.version: str | None = None
         self.live: set[str] = set()
         self.waiting: set[str] = set()
         """Names of the entries of pending runs."""
-        self.held: list[str] = []
+        self.blocked: list[str] = []
         for member in members:
             self.take_in(member)
         self.found = frozenset(self.live)
@@ -64,11 +64,11 @@ class Group:
         """Add a member."""
         kind = member[:1]
         if kind == "T":
-            self.turn = member
+            self.version = member
         elif kind == "L":
             self.live.add(member)
         elif kind == "H":
-            self.held.append(member)
+            self.blocked.append(member)
         else:
             self.waiting.add(member)
 
@@ -78,7 +78,7 @@ class Group:
 
     @property
     def empty(self) -> bool:
-        return not (self.live or self.waiting or self.held)
+        return not (self.live or self.waiting or self.blocked)
 
 
 class Groups:
@@ -129,16 +129,16 @@ def _read_rates(text: str) -> Any:
         return ()
 
 
-class Part:
+class Change:
     """Changes that belong together; several parts may go into one step."""
 
-    __slots__ = ("alone", "ends", "gone", "left", "runs", "step", "told", "touched")
+    __slots__ = ("alone", "bumped", "ends", "gone", "left", "result", "runs", "transaction")
 
     def __init__(self, alone: bool = False) -> None:
         self.alone = alone
         """Whether it cannot share a step with others."""
-        self.step = Step()
-        self.touched: set[str] = set()
+        self.transaction = Transaction()
+        self.bumped: set[str] = set()
         """Groups that get a live run, or hold one back."""
         self.left: set[str] = set()
         """Groups that lose a run."""
@@ -148,13 +148,13 @@ class Part:
         """Runs that are ours when it is written."""
         self.ends: list[tuple[str, int]] = []
         """Ids and fences of runs that have ended when it is written."""
-        self.told: Any = None
+        self.result: Any = None
         """What the caller wants to know when it is written."""
 
     def add_run(self, row: RunRow, groups: Groups) -> None:
         """Write a run that was not there."""
-        self.step.create(row.key, row.text)
-        self.step.create(row.place)
+        self.transaction.create(row.key, row.text)
+        self.transaction.create(row.place)
         self.enter(row, groups)
 
     def enter(self, row: RunRow, groups: Groups) -> None:
@@ -162,16 +162,16 @@ class Part:
         names = row.groups if row.owner is not None else row.groups[:1]
         for name in names:
             member = ("members", name, row.member[2])
-            self.step.create(member)
+            self.transaction.create(member)
             groups[name].take_in(member[2])
-            self.touched.add(name)
+            self.bumped.add(name)
 
     def leave(self, row: RunRow, groups: Groups) -> None:
         """Take a run out of its groups."""
         names = row.groups if row.owner is not None else row.groups[:1]
         for name in names:
             member = row.member[2]
-            self.step.delete(("members", name, member))
+            self.transaction.delete(("members", name, member))
             groups[name].live.discard(member)
             groups[name].waiting.discard(member)
             self.left.add(name)
@@ -186,12 +186,12 @@ class Doubts:
         """Id of a run → where it would stand, the run, and when it was looked for first."""
         self._ends: dict[tuple[str, int], None] = {}
 
-    def add(self, parts: Sequence[Part]) -> None:
+    def add(self, changes: Sequence[Change]) -> None:
         """Remember what the parts of a step would have written."""
         with self._lock:
-            for part in parts:
-                self._runs.update({run.id: (place, run, None) for place, run in part.runs})
-        self.note(end for part in parts for end in part.ends)
+            for change in changes:
+                self._runs.update({run.id: (place, run, None) for place, run in change.runs})
+        self.note(end for change in changes for end in change.ends)
 
     def note(self, ends: Iterable[tuple[str, int]]) -> None:
         """Remember ids and fences of runs whose ends we may have written."""
@@ -200,13 +200,13 @@ class Doubts:
             while len(self._ends) > MOST_ENDS:
                 del self._ends[next(iter(self._ends))]
 
-    def remove(self, parts: Iterable[Part]) -> None:
+    def remove(self, changes: Iterable[Change]) -> None:
         """Forget what has turned out to be written."""
         with self._lock:
-            for part in parts:
-                for _, run in part.runs:
+            for change in changes:
+                for _, run in change.runs:
                     self._runs.pop(run.id, None)
-                for end in part.ends:
+                for end in change.ends:
                     self._ends.pop(end, None)
 
     def settled(self, run_id: str, fence: int) -> bool:
@@ -237,7 +237,7 @@ class Doubts:
 class Written(NamedTuple):
     """How far some parts were written."""
 
-    parts: Sequence[Part]
+    changes: Sequence[Change]
     """Those that are."""
     lost: bool = False
     """Whether somebody else was quicker with one of the others: then these are to be made again from what is found."""
@@ -245,45 +245,47 @@ class Written(NamedTuple):
     """What stopped it."""
 
 
-def write_all(work: Work, groups: Groups, parts: Sequence[Part]) -> bool:
+def write_all(context: StoreContext, groups: Groups, changes: Sequence[Change]) -> bool:
     """Write parts; false if somebody else was quicker with one of them, and with it all that follow it are not written.
 
     :raises StoreUnavailable: if the server does not answer
     """
-    written = write(work, groups, parts)
+    written = write(context, groups, changes)
     if written.error is not None:
         raise written.error
     return not written.lost
 
 
-def write(work: Work, groups: Groups, parts: Sequence[Part], most: int = 1000) -> Written:
+def write(context: StoreContext, groups: Groups, changes: Sequence[Change], most: int = 1000) -> Written:
     """Write parts in as few steps as the server takes, at most so many parts in one; say how far that went."""
-    written: list[Part] = []
-    for chunk in _chunks(work.server, parts, most):
-        rest = parts[len(written) + len(chunk) :] if any(part.left for part in chunk) else ()
-        step, turns = _step_of(chunk, groups, set().union(*(part.left | part.touched for part in rest)))
+    written: list[Change] = []
+    for chunk in _chunks(context.server, changes, most):
+        rest = changes[len(written) + len(chunk) :] if any(change.left for change in chunk) else ()
+        transaction, versions = _transaction_of(
+            chunk, groups, set().union(*(change.left | change.bumped for change in rest))
+        )
         try:
-            if not commit(work, step, chunk):
+            if not commit(context, transaction, chunk):
                 return Written(written, lost=True)
         except StoreUnavailable as error:
             return Written(written, error=error)
-        for name, turn in turns.items():
-            groups[name].turn = turn
+        for name, version in versions.items():
+            groups[name].version = version
         written += chunk
     return Written(written)
 
 
-def commit(work: Work, step: Step, parts: Sequence[Part] = ()) -> bool:
+def commit(context: StoreContext, transaction: Transaction, changes: Sequence[Change] = ()) -> bool:
     """Commit a step. What becomes of one that nobody answers for is looked up, and remembered if that fails too."""
-    step.settle()
+    transaction.settle()
     try:
-        return work.server.commit(step)
+        return context.server.commit(transaction)
     except StoreUnavailable:
-        work.doubts.add(parts)
-        mark = next(filter(_is_of_one_step, step.created), None)
-        if mark is None or work.server.read([mark])[0] is None:
+        context.doubts.add(changes)
+        mark = next(filter(_is_of_one_step, transaction.created), None)
+        if mark is None or context.server.read([mark])[0] is None:
             raise
-        work.doubts.remove(parts)
+        context.doubts.remove(changes)
         return True
 
 
@@ -292,69 +294,71 @@ def _is_of_one_step(key: Key) -> bool:
     return key[0] in PLACES or key[0] == "history" or (key[0] == "members" and key[-1].startswith(("H.", "T.")))
 
 
-def _chunks(server: KeyValue, parts: Sequence[Part], most: int) -> Iterator[list[Part]]:
-    chunk: list[Part] = []
-    changes = size = 0
-    for part in parts:
-        cost = len(part.step) + 3 * len(part.touched | part.left)
-        full = changes + cost > server.most_changes or size + part.step.bytes > server.most_bytes
-        if chunk and (full or len(chunk) >= most or part.alone or chunk[-1].alone):
+def _chunks(server: KeyValue, changes: Sequence[Change], most: int) -> Iterator[list[Change]]:
+    chunk: list[Change] = []
+    count = size = 0
+    for change in changes:
+        cost = len(change.transaction) + 3 * len(change.bumped | change.left)
+        full = count + cost > server.max_changes or size + change.transaction.bytes > server.max_bytes
+        if chunk and (full or len(chunk) >= most or change.alone or chunk[-1].alone):
             yield chunk
-            chunk, changes, size = [], 0, 0
-        chunk.append(part)
-        changes += cost
-        size += part.step.bytes
+            chunk, count, size = [], 0, 0
+        chunk.append(change)
+        count += cost
+        size += change.transaction.bytes
     if chunk:
         yield chunk
 
 
-def _step_of(parts: Sequence[Part], groups: Groups, later: set[str]) -> tuple[Step, dict[str, str | None]]:
+def _transaction_of(
+    changes: Sequence[Change], groups: Groups, later: set[str]
+) -> tuple[Transaction, dict[str, str | None]]:
     """Return one step for all parts, and the new turns of the groups that change; ``later`` steps need some of them."""
-    step = Step()
-    for part in parts:
-        step.add(part.step)
-    turns: dict[str, str | None] = {}
-    touched = set().union(*(part.touched for part in parts))
-    gone = set().union(*(part.gone for part in parts))
-    for name in sorted(touched):
-        turns[name] = _take_turn(step, groups[name], groups.state_of(name))
-    for name in sorted(set().union(*(part.left for part in parts)) - touched):
+    transaction = Transaction()
+    for change in changes:
+        transaction.add(change.transaction)
+    versions: dict[str, str | None] = {}
+    bumped = set().union(*(change.bumped for change in changes))
+    gone = set().union(*(change.gone for change in changes))
+    for name in sorted(bumped):
+        versions[name] = _bump_version(transaction, groups[name], groups.state_of(name))
+    for name in sorted(set().union(*(change.left for change in changes)) - bumped):
         group = groups[name]
-        if group.turn is None:
+        if group.version is None:
             continue
-        turn = ("members", name, group.turn)
+        version = ("members", name, group.version)
         forgotten = name in gone if name.startswith("j.") else not group.rates
         if group.empty and forgotten and name not in later:
-            step.delete(turn)
-            step.delete(("groups", name))
-            turns[name] = None
+            transaction.delete(version)
+            transaction.delete(("groups", name))
+            versions[name] = None
         else:
-            step.check(turn)
-    return step, turns
+            transaction.check(version)
+    return transaction, versions
 
 
-def _take_turn(step: Step, group: Group, state: str | None) -> str:
+def _bump_version(transaction: Transaction, group: Group, state: str | None) -> str:
     key: Key = ("groups", group.name)
-    turn = f"T.{unique()}"
-    if group.turn is None:
-        step.create(key, state or "")
+    version = f"T.{new_token()}"
+    if group.version is None:
+        transaction.create(key, state or "")
     else:
-        step.delete(("members", group.name, group.turn))
+        transaction.delete(("members", group.name, group.version))
         if state is not None:
-            step.replace(key, state)
-    step.create(("members", group.name, turn))
-    return turn
+            transaction.replace(key, state)
+    transaction.create(("members", group.name, version))
+    return version
 
 
 def attempts() -> Iterator[int]:
     """Yield the number of each attempt; after some, wait a little between them, so that others get through."""
     pause = threading.Event()
-    for number in range(ATTEMPTS):
+    for number in range(MAX_ATTEMPTS):
         if number > 3:
             pause.wait(random.uniform(0, 0.002 * min(number, 20)))
         yield number
 
 
-def overtaken() -> StoreUnavailable:
+def lost_all_races() -> StoreUnavailable:
     """Return the error of who has made all attempts in vain."""
-    return StoreUnavailable(f"others have changed the same things first, {ATTEMPTS} times in a row")
+    return StoreUnavailable(f"others have changed the same things first, {MAX_ATTEMPTS} times in a row")

@@ -1,39 +1,40 @@
-"""Jobs and runs as the stores on etcd and ZooKeeper keep them, and where.
+"""How the stores on etcd and ZooKeeper keep jobs and runs, and under which keys.
 
 ==========================================  ===========================================================================
-key                                         what it holds
+key                                         value
 ==========================================  ===========================================================================
-``jobs/<job>``                              a job: one line of JSON about where it stands, then its definition
-``lives/<job>``                             what the job has lived through
-``runs/<run>``                              a run that has not ended: a line about where it stands, then the run
-``lanes/<lane>``                            nothing; a lane is an executor, a priority and a task
-``groups/<group>``                          latest starts under a limit; ``j.<job>`` of a job, ``l.<limit>`` of a limit
-``members/<group>/T.<once>``                nothing; deleted and made anew by whoever adds a live run to the group
-``members/<group>/L.<run>``                 nothing; a live run of the group
-``members/<group>/W.<run>``, ``P.<run>``    nothing; a pending run of the job: a fire time, or any other
-``history/<time>.<run>.<fence>.…``          a record; its name is in the order of the history, and tells outcome and job
+``jobs/<job>``                              a job: a line of JSON with its state, then its definition
+``lives/<job>``                             the statistics of a job: number of runs, last run, last error …
+``runs/<run>``                              a run that has not ended: a line of JSON with its state, then the run
+``lanes/<queue>``                           empty; a queue is an executor, a priority and a task
+``groups/<group>``                          recent starts under a limit; ``j.<job>`` of a job, ``l.<limit>`` of a limit
+``members/<group>/T.<token>``               empty; the version of the group: replaced to add a live run to the group
+``members/<group>/L.<run>``                 empty; a live run of the group
+``members/<group>/W.<run>``, ``P.<run>``    empty; a pending run of the job: of a fire time, or any other
+``history/<time>.<run>.<fence>.…``          a record; its name sorts newest first, and has outcome and job
 ``dead/<run>``                              a dead letter
-``owners/<owner>``, ``hosts/<owner>``       who is alive, and where
-``held/<run>``                              nothing; a pending run that waits for others to end
-``freed/<run>``                             nothing; a pending run that need not wait any more, and was not claimed yet
-``ending/<owner>.<run>``                    nothing; a live run that its owner is to end
-``bell``                                    who has written something that others should look at
+``owners/<owner>``, ``hosts/<owner>``       an owner whose lease lasts, and its host
+``held/<run>``                              empty; a pending run that is blocked by live runs
+``freed/<run>``                             empty; a pending run that was unblocked and that no process has claimed yet
+``ending/<owner>.<run>``                    empty; a cancel request for a live run
+``bell``                                    the store that has last written something other processes should read
 ==========================================  ===========================================================================
 
-A job stands in exactly one **place**, and so does a run. Whoever changes its state deletes the place and makes another,
-whose name ends in a word that is used once. So of two who change the same job only one succeeds.
+A job stands in exactly one **place**, and so does a run. A process that changes the state of a job deletes its place
+and creates another, whose name ends in a token that is used once. So if two processes change the same job, one of them
+fails.
 
 =====================================================  ================================================================
 place                                                  of
 =====================================================  ================================================================
-``due/<lane>/<time>.<job>.<once>``                     a job that fires at that time
-``paused/<job>.<once>``                                a job that has no next time
-``finished/<time>.<job>.<once>``                       a job that has fired for the last time
-``suspended/<job>.<once>``                             a job that cannot be run
-``ready/<lane>/<time>.<run>.<once>``                   a pending run
-``members/<group>/H.<time>.<run>.<once>``              a pending run that waits for a run of the group to end
+``due/<queue>/<time>.<job>.<token>``                   a job that fires at that time
+``paused/<job>.<token>``                               a job without a next time
+``finished/<time>.<job>.<token>``                      a job that has fired for the last time
+``suspended/<job>.<token>``                            a job that cannot be run
+``ready/<queue>/<time>.<run>.<token>``                 a pending run
+``members/<group>/H.<time>.<run>.<token>``             a pending run that is blocked until a run of the group ends
 ``owned/<owner>.<run>.<fence>``                        a live run
-``aside/<run>.<once>``                                 a run that cannot be read
+``aside/<run>.<token>``                                a run that cannot be read
 =====================================================  ================================================================
 """
 
@@ -45,7 +46,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
-from goscheduler.jobstores._keyvalue.server import Found, Key, name_of, time_word, unique, word
+from goscheduler.jobstores._keyvalue.server import Found, Key, encode_time, escape, new_token, unescape
 from goscheduler.jobstores._shared.records import Records, history_record, history_text, read_zone, zone_text
 from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, OutcomeKind, Source
 from goscheduler.times import UTC, from_micros, to_micros
@@ -80,7 +81,7 @@ class JobRow(NamedTuple):
 
     @property
     def key(self) -> Key:
-        return ("jobs", word(self.id))
+        return ("jobs", escape(self.id))
 
     @property
     def text(self) -> str:
@@ -103,9 +104,9 @@ class RunRow(NamedTuple):
     due: int
     owner: str | None
     fence: int
-    held: str | None
+    blocked_on: str | None
     """The key that it waits for."""
-    freed: str | None
+    unblocked_by: str | None
     """The key that it waited for, if it has got another look and not been handed out since."""
     cancel: str | None
     """Why it is to be ended."""
@@ -120,7 +121,7 @@ class RunRow(NamedTuple):
 
     @property
     def key(self) -> Key:
-        return ("runs", word(self.id))
+        return ("runs", escape(self.id))
 
     @property
     def text(self) -> str:
@@ -129,28 +130,28 @@ class RunRow(NamedTuple):
     @property
     def groups(self) -> list[str]:
         """What it counts under while it is live: first its job, then its limits."""
-        return [f"j.{word(self.job_id)}", *(f"l.{word(name)}" for name in self.limits)]
+        return [f"j.{escape(self.job_id)}", *(f"l.{escape(name)}" for name in self.limits)]
 
     @property
     def member(self) -> Key:
         """How it stands in the group of its job."""
         kind = "L" if self.owner is not None else "W" if self.firing else "P"
-        return ("members", self.groups[0], f"{kind}.{word(self.id)}")
+        return ("members", self.groups[0], f"{kind}.{escape(self.id)}")
 
     @property
-    def waiting(self) -> Key:
+    def blocked_key(self) -> Key:
         """What tells everybody that there is a run that is held."""
-        return ("held", word(self.id))
+        return ("held", escape(self.id))
 
     @property
-    def trying(self) -> Key:
+    def unblocked_key(self) -> Key:
         """What tells everybody that it has got another look."""
-        return ("freed", word(self.id))
+        return ("freed", escape(self.id))
 
     @property
-    def ending(self) -> Key:
+    def cancel_key(self) -> Key:
         """What tells its owner to end it."""
-        return ("ending", f"{word(self.owner or '')}.{word(self.id)}")
+        return ("ending", f"{escape(self.owner or '')}.{escape(self.id)}")
 
     def moved(self, **changes: Any) -> RunRow:
         """Return the row with changes, in a new place."""
@@ -158,36 +159,36 @@ class RunRow(NamedTuple):
         return row._replace(place=_run_place(row))
 
 
-def lane_of(row: JobRow | RunRow) -> str:
+def queue_of(row: JobRow | RunRow) -> str:
     """Return the lane that a job or a run waits in."""
-    return f"{word(row.executor)}.{row.priority}.{'' if row.task is None else word(row.task)}"
+    return f"{escape(row.executor)}.{row.priority}.{'' if row.task is None else escape(row.task)}"
 
 
 def group_of(key: str) -> str:
     """Return the group that a key of :func:`goscheduler.runs.plan.keys_of` stands for."""
     kind, _, name = key.partition(":")
-    return f"{kind[0]}.{word(name)}"
+    return f"{kind[0]}.{escape(name)}"
 
 
 def _job_place(row: JobRow) -> Key:
-    job = f"{word(row.id)}.{unique()}"
+    job = f"{escape(row.id)}.{new_token()}"
     if row.suspended is not None:
         return ("suspended", job)
     if row.next_run is not None:
-        return ("due", lane_of(row), f"{time_word(row.next_run)}.{job}")
-    return ("paused", job) if row.finished is None else ("finished", f"{time_word(row.finished)}.{job}")
+        return ("due", queue_of(row), f"{encode_time(row.next_run)}.{job}")
+    return ("paused", job) if row.finished is None else ("finished", f"{encode_time(row.finished)}.{job}")
 
 
 def _run_place(row: RunRow) -> Key:
-    run = word(row.id)
+    run = escape(row.id)
     if row.owner is not None:
-        return ("owned", f"{word(row.owner)}.{run}.{row.fence}")
-    if row.held is not None:
-        return ("members", group_of(row.held), f"H.{time_word(row.due)}.{run}.{unique()}")
-    return ("ready", lane_of(row), f"{time_word(row.due)}.{run}.{unique()}")
+        return ("owned", f"{escape(row.owner)}.{run}.{row.fence}")
+    if row.blocked_on is not None:
+        return ("members", group_of(row.blocked_on), f"H.{encode_time(row.due)}.{run}.{new_token()}")
+    return ("ready", queue_of(row), f"{encode_time(row.due)}.{run}.{new_token()}")
 
 
-class Rows:
+class RowCodec:
     """Writes and reads rows for one store."""
 
     def __init__(self, records: Records) -> None:
@@ -198,7 +199,7 @@ class Rows:
         row = JobRow(
             job.id, job.executor, job.task, job.priority, moment(job.next_run_time),
             "Z" if job.next_run_time is None else zone_text(job.next_run_time), fence, job.suspended,
-            [limit.name for limit in job.limits], job.life.paused_by, moment(job.life.finished_at), born or unique(),
+            [limit.name for limit in job.limits], job.life.paused_by, moment(job.life.finished_at), born or new_token(),
             (), self.records.job_text(job),
         )  # fmt: skip
         return row.moved()
@@ -216,10 +217,10 @@ class Rows:
         except Exception as error:
             raise CodecError(f"its record cannot be read: {described(error)}") from error
 
-    def job(self, row: JobRow, life: Found | None = None) -> Job:
+    def job(self, row: JobRow, stats: Found | None = None) -> Job:
         """Return the job of a row."""
         time = None if row.next_run is None else from_micros(row.next_run, read_zone(row.zone))
-        job = self.records.job(row.id, row.definition, time, self.life(row, life), row.suspended)
+        job = self.records.job(row.id, row.definition, time, self.stats(row, stats), row.suspended)
         if self.records.signs:
             written = row.executor, row.priority, row.limits
             return self.records.agreed(job, written, (job.executor, job.priority, [one.name for one in job.limits]))
@@ -227,11 +228,11 @@ class Rows:
 
     def unreadable_job(self, name: str, found: Found) -> Job:
         """Return a job that stands for a row that cannot be read; it is suspended."""
-        return self.records.job(name_of(name), found.value, None)
+        return self.records.job(unescape(name), found.value, None)
 
-    def life(self, row: JobRow, found: Found | None) -> JobStats:
+    def stats(self, row: JobRow, found: Found | None) -> JobStats:
         """Return what a job has lived through."""
-        lived = NO_STATS if found is None else _read_life(found.value, row.born)
+        lived = NO_STATS if found is None else _read_stats(found.value, row.born)
         if row.paused_by is None and row.finished is None:
             return lived
         return lived._replace(paused_by=row.paused_by, finished_at=_time(row.finished))
@@ -288,14 +289,14 @@ class Rows:
             raise CodecError(f"A dead letter cannot be read: {described(error)}") from error
 
 
-def life_text(life: JobStats, born: str) -> str:
+def stats_text(stats: JobStats, born: str) -> str:
     """Return what a job has lived through, as it is kept."""
-    outcome = None if life.last_outcome is None else life.last_outcome.value
-    times = moment(life.last_run), moment(life.last_success)
-    return json.dumps([born, life.run_count, *times, life.last_error, outcome])
+    outcome = None if stats.last_outcome is None else stats.last_outcome.value
+    times = moment(stats.last_run), moment(stats.last_success)
+    return json.dumps([born, stats.run_count, *times, stats.last_error, outcome])
 
 
-def _read_life(text: str, born: str) -> JobStats:
+def _read_stats(text: str, born: str) -> JobStats:
     """Return a life; that of an earlier job of the same id, or one that cannot be read, counts as none."""
     try:
         whose, count, last_run, last_success, last_error, outcome = json.loads(text)

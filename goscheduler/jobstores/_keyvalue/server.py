@@ -1,8 +1,8 @@
 """What the stores on etcd and ZooKeeper need of a server: ordered names, values, and steps that happen whole or not.
 
-**Keys** are tuples of words: ``("due", lane, name)``. A folder is a key without its last word. Words are made of
+**Keys** are tuples of words: ``("due", queue, name)``. A folder is a key without its last word. Words are made of
 letters, digits and ``%_-`` only, with dots between several in one name; what users name is turned into a word by
-:func:`word`.
+:func:`escape`.
 
 **Steps.** All changes of one step are made together or not at all, and each of them says what it expects to find:
 what is created must not exist, and what is deleted, replaced or checked must. No step relies on a value that may have
@@ -24,7 +24,7 @@ from goscheduler.errors import InvalidArgument
 Key = tuple[str, ...]
 
 #: Rung by whoever has written something that others should look at.
-BELL: Key = ("bell",)
+NOTIFY_KEY: Key = ("bell",)
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LAST_TIME = 10**18 - 1
@@ -57,7 +57,7 @@ class Span(NamedTuple):
         return self.first <= name and (self.last is None or name < self.last)
 
 
-class Step:
+class Transaction:
     """Changes that are made together or not at all."""
 
     __slots__ = ("bytes", "checked", "created", "deleted", "put", "replaced")
@@ -93,11 +93,11 @@ class Step:
         self.checked.add(key)
         self.bytes += _weight(key, "")
 
-    def ring(self, who: str) -> None:
+    def notify(self, instance_id: str) -> None:
         """Have others told that there is something new."""
-        self.put[BELL] = f"{who} {unique()}"
+        self.put[NOTIFY_KEY] = f"{instance_id} {new_token()}"
 
-    def add(self, other: Step) -> None:
+    def add(self, other: Transaction) -> None:
         """Take over the changes of another step."""
         self.created.update(other.created)
         self.replaced.update(other.replaced)
@@ -120,9 +120,9 @@ class KeyValue(Protocol):
     One that is not answered raises :class:`~goscheduler.errors.StoreUnavailable`: what was asked may have happened.
     """
 
-    most_changes: int
+    max_changes: int
     """How many changes one step may have."""
-    most_bytes: int
+    max_bytes: int
     """How large one step may be."""
 
     def open(self) -> None:
@@ -140,7 +140,7 @@ class KeyValue(Protocol):
     def names(self, spans: Sequence[Span]) -> list[list[str]]:
         """Return the names in some folders, each list in ascending order."""
 
-    def commit(self, step: Step) -> bool:
+    def commit(self, transaction: Transaction) -> bool:
         """Make all changes of a step; false, and nothing was changed, if something was not as expected."""
 
     def ensure(self, key: Key) -> None:
@@ -153,7 +153,7 @@ class KeyValue(Protocol):
 class Heartbeats(Protocol):
     """Who is alive."""
 
-    def beat(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
+    def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
         """Note that ``name`` lives for so many seconds from now on. False if it was ``known`` and is known no more."""
 
     def alive(self, now: datetime) -> dict[str, str]:
@@ -166,34 +166,34 @@ class Heartbeats(Protocol):
         """Forget one."""
 
 
-def word(name: str) -> str:
+def escape(name: str) -> str:
     """Return a word for what somebody has named: of plain letters, with which no server does anything."""
     if _PLAIN.fullmatch(name):
         return name
     return quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
 
 
-def name_of(word: str) -> str:
+def unescape(escape: str) -> str:
     """Return the name that a word stands for."""
-    return unquote(word, errors="surrogatepass")
+    return unquote(escape, errors="surrogatepass")
 
 
-def unique() -> str:
+def new_token() -> str:
     """Return a word that was never used before."""
     return uuid4().hex[:16]
 
 
-def time_word(microseconds: int) -> str:
+def encode_time(microseconds: int) -> str:
     """Return a moment as a word; words are in the order of the moments."""
     return f"{min(max(microseconds, 0), _LAST_TIME):018d}"
 
 
-def reverse_time_word(microseconds: int) -> str:
+def encode_time_descending(microseconds: int) -> str:
     """Return a moment as a word; words are in the opposite order of the moments."""
     return f"{_LAST_TIME - min(max(microseconds, 0), _LAST_TIME):018d}"
 
 
-def time_of(name: str) -> int:
+def decode_time(name: str) -> int:
     """Return the moment whose word a name begins with."""
     return int(name[:18])
 

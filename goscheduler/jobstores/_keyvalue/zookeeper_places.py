@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from datetime import datetime
 
-from goscheduler.jobstores._keyvalue.server import Key, Span, reverse_time_word, time_word
+from goscheduler.jobstores._keyvalue.server import Key, Span, encode_time, encode_time_descending
 from goscheduler.times import to_micros
 
 #: Folders by how their names are spread over nodes; all others are one node each.
@@ -57,5 +57,5 @@ def may_hold(bucket: str, span: Span) -> bool:
 
 def is_of_now(bucket: str, now: datetime) -> bool:
     """Tell whether a node for times is that of this moment: more will be put into it soon."""
-    words = time_word(to_micros(now)), reverse_time_word(to_micros(now))
-    return any(word.startswith(bucket) for word in words)
+    words = encode_time(to_micros(now)), encode_time_descending(to_micros(now))
+    return any(escape.startswith(bucket) for escape in words)

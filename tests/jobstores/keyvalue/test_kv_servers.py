@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores import zookeeper
-from goscheduler.jobstores._keyvalue.server import Span, Step, time_word
+from goscheduler.jobstores._keyvalue.server import Span, Transaction, encode_time
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.runs.model import Owner
@@ -170,13 +170,13 @@ def test_an_owner_that_does_not_renew_is_lost_by_the_time_of_the_server(store, k
 
 def test_others_are_woken_by_what_is_new_and_not_by_what_they_do_themselves(store, kind, url, opened, make_job):
     peer = opened(STORES[kind].from_url(url))
-    woken, rings = threading.Event(), note_rings(peer)
+    woken, notifications = threading.Event(), note_notifications(peer)
     peer.subscribe(woken.set)
     assert peer.poll_after() <= 1.0
     assert woken.wait(PATIENCE), "at first, in case that something was missed"
     woken.clear()
     peer.add_job(make_job("ours"))
-    while not rings.get(timeout=PATIENCE).startswith(peer._who):
+    while not notifications.get(timeout=PATIENCE).startswith(peer._instance_id):
         continue
     assert not woken.is_set()
     store.add_job(make_job("theirs"))
@@ -186,20 +186,20 @@ def test_others_are_woken_by_what_is_new_and_not_by_what_they_do_themselves(stor
     assert woken.wait(PATIENCE)
 
 
-def note_rings(store: Any) -> SimpleQueue[str]:
+def note_notifications(store: Any) -> SimpleQueue[str]:
     """Return a queue of what a store hears, each put there when the store has dealt with it."""
-    rings: SimpleQueue[str] = SimpleQueue()
+    notifications: SimpleQueue[str] = SimpleQueue()
     listen = store._server.listen
 
     def noting(heard: Callable[[str], None]) -> None:
-        def hear(rung: str) -> None:
-            heard(rung)
-            rings.put(rung)
+        def hear(notification: str) -> None:
+            heard(notification)
+            notifications.put(notification)
 
         listen(hear)
 
     store._server.listen = noting
-    return rings
+    return notifications
 
 
 # What others have written
@@ -226,7 +226,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
     store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
     store.add_job(make_job("a"))
     (run,) = requests.fire(store).runs
-    rings = note_rings(store)
+    notifications = note_notifications(store)
     store.subscribe(lambda: None)
     server.kill()
     eventually(lambda: _is_out(store))
@@ -236,7 +236,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
     assert not store.settle([succeeded(run)])
     peer = opened(STORES[kind].from_url(f"{server.url}/jobs"))
     peer.add_job(make_job("b"))
-    while not rings.get(timeout=PATIENCE).startswith(peer._who):
+    while not notifications.get(timeout=PATIENCE).startswith(peer._instance_id):
         continue
 
 
@@ -288,9 +288,9 @@ def test_a_member_that_is_gone_is_left_for_one_that_answers(kind, private_server
     """One server under two addresses stands for two members; the first one is dead from the start, or dies later."""
     server, dead = private_server(kind), "127.0.0.1:1"
     place = server.url.partition("://")[2]
-    rings: SimpleQueue[None] = SimpleQueue()
+    notifications: SimpleQueue[None] = SimpleQueue()
     store = opened(EtcdJobStore.from_url(f"etcd://{dead},{place}/jobs"))
-    store.subscribe(lambda: rings.put(None))
+    store.subscribe(lambda: notifications.put(None))
     store.add_job(make_job("a"))
     wire = store._server.wire
     wire.address = f"http://{dead}"
@@ -299,10 +299,10 @@ def test_a_member_that_is_gone_is_left_for_one_that_answers(kind, private_server
     assert [job.id for job in store.get_all_jobs()] == ["a"]
     server.restart()  # which ends the watch
     peer = opened(EtcdJobStore.from_url(f"etcd://{place},{dead}/jobs"))
-    while not rings.empty():
-        rings.get()
+    while not notifications.empty():
+        notifications.get()
     peer.add_job(make_job("b"))
-    rings.get(timeout=PATIENCE)
+    notifications.get(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("kind", ["etcd"])
@@ -388,10 +388,10 @@ def test_a_node_of_zookeeper_that_is_swept_away_while_another_is_put_into_it_is_
     keeper.add_job(make_job("before", due=NOW))
     sweeper = Sweeper(keeper, 3, whole)
     monkeypatch.setattr(keeper._server._client, "transaction", sweeper.transaction)
-    step = Step()
-    step.create(("jobs", "a"), "text")
-    step.create(("due", "default.5.", f"{time_word(1)}.a.b"))
-    assert keeper._server.commit(step)
+    transaction = Transaction()
+    transaction.create(("jobs", "a"), "text")
+    transaction.create(("due", "default.5.", f"{encode_time(1)}.a.b"))
+    assert keeper._server.commit(transaction)
     assert sweeper.left == 0
     assert keeper._server.read([("jobs", "a")])[0].value == "text"
 
@@ -430,14 +430,14 @@ def sent_by(keeper, monkeypatch) -> list[str]:
 
 def test_nodes_of_zookeeper_are_asked_for_along_with_what_is_put_into_them(keeper, make_job, monkeypatch):
     sent = sent_by(keeper, monkeypatch)
-    step = Step()
-    step.create(("due", "default.5.", f"{time_word(1)}.a.b"))
-    assert keeper._server.commit(step)
+    transaction = Transaction()
+    transaction.create(("due", "default.5.", f"{encode_time(1)}.a.b"))
+    assert keeper._server.commit(transaction)
     assert sent == ["Create"] * 4 + ["Transaction"], "due, the lane, the day and the quarter of an hour"
     sent.clear()
-    step = Step()
-    step.create(("due", "default.5.", f"{time_word(2)}.a.b"))
-    assert keeper._server.commit(step)
+    transaction = Transaction()
+    transaction.create(("due", "default.5.", f"{encode_time(2)}.a.b"))
+    assert keeper._server.commit(transaction)
     assert sent == ["Transaction"]
 
 
@@ -455,15 +455,15 @@ def test_zookeeper_is_asked_in_one_go_for_what_is_due_where_the_last_look_has_fo
 
 def test_an_empty_node_of_zookeeper_is_swept_away_unless_it_is_for_the_present(keeper, requests):
     server, now = keeper._server, to_micros(SYSTEM_CLOCK.now())
-    words = {time: time_word(time) for time in (1, now, now + 10**12)}
+    words = {time: encode_time(time) for time in (1, now, now + 10**12)}
     for folder in ("due", "ready"):
-        for word in words.values():
-            step = Step()
-            step.create((folder, "default.5.", f"{word}.a.b"))
-            assert server.commit(step)
-            step = Step()
-            step.delete((folder, "default.5.", f"{word}.a.b"))
-            assert server.commit(step)
+        for escape in words.values():
+            transaction = Transaction()
+            transaction.create((folder, "default.5.", f"{escape}.a.b"))
+            assert server.commit(transaction)
+            transaction = Transaction()
+            transaction.delete((folder, "default.5.", f"{escape}.a.b"))
+            assert server.commit(transaction)
         for _ in range(2):  # first the lower nodes, then those above them
             assert server.names([Span((folder, "default.5."))]) == [[]]
         top = server._places.folder((folder, "default.5."))
