@@ -80,7 +80,7 @@ class Place:
         if self._kind == "etcd":
             server.put(key, text)
         else:
-            server._connected.set(server.path(key), text.encode())
+            server._client.set(server.path(key), text.encode())
 
     def _with_head(self, name, definition):
         return self._found(name).partition("\n")[0] + "\n" + definition

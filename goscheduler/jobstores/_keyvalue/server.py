@@ -106,6 +106,11 @@ class Transaction:
         self.put.update(other.put)
         self.bytes += other.bytes
 
+    @property
+    def values(self) -> dict[Key, str]:
+        """All values that are written."""
+        return {**self.created, **{key: value for key, (value, _) in self.replaced.items()}, **self.put}
+
     def settle(self) -> None:
         """Drop checks of what is changed by the same step: that says as much."""
         self.checked -= self.replaced.keys() | self.deleted.keys() | self.created.keys()
