@@ -1,4 +1,4 @@
-"""What is due, in the stores on etcd and ZooKeeper: a look at the first names of some lanes."""
+"""What is due in the stores on etcd and ZooKeeper, read from the first names of some queues."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow, queue_of
 from goscheduler.jobstores._keyvalue.server import (
     Key,
     KeyValue,
@@ -22,12 +23,12 @@ from goscheduler.jobstores.base import FireRequest
 from goscheduler.runs.plan import PRIORITY_STEP_US
 from goscheduler.times import to_micros
 
-#: Who has lost a race takes his pick among so many times what he has room for.
-CANDIDATES_PER_SLOT = 8
-#: How many due jobs of a lane a look brings: where there are no more of them, they fire without being looked for again.
+#: A process that has lost a race picks at random among so many candidates for each free place.
+CANDIDATES_PER_PLACE = 8
+#: How many due jobs of a queue one peek returns. If there are no more, they fire without being read again.
 MAX_PEEKED_JOBS = 16
-#: Entries that call for another look when we have written them.
-_NEWS = frozenset({"ready", "held", "freed", "ending"})
+#: A transaction that creates such entries makes another peek necessary.
+_PEEK_AGAIN_AFTER = frozenset({"ready", "held", "freed", "ending"})
 
 
 class QueueKey(NamedTuple):
@@ -35,10 +36,10 @@ class QueueKey(NamedTuple):
 
     name: str
     executor: str
-    """As a word."""
+    """Escaped."""
     priority: int
     task: str
-    """As a word, or nothing."""
+    """Escaped; empty for a job without a task."""
 
     @classmethod
     def of(cls, name: str) -> QueueKey:
@@ -49,16 +50,26 @@ class QueueKey(NamedTuple):
         """Tell whether its executor has room."""
         return room.get(unescape(self.executor), 0) > 0
 
+    def concerns(self, request: FireRequest) -> bool:
+        """Tell whether the process of a request can run what is in the queue."""
+        known = not self.task or self.task in map(escape, request.tasks)
+        return known and any(self.executor == escape(executor) for executor in request.room)
+
 
 class Entry(NamedTuple):
-    """A name in a lane."""
+    """A name in a queue of due jobs or pending runs."""
 
+    kind: str
     queue: QueueKey
     name: str
 
     @property
+    def place(self) -> Key:
+        return (self.kind, self.queue.name, self.name)
+
+    @property
     def subject(self) -> str:
-        """The word of the job or run."""
+        """The escaped id of the job or run."""
         return self.name.split(".")[1]
 
     @property
@@ -68,22 +79,22 @@ class Entry(NamedTuple):
 
 
 class DueWork(NamedTuple):
-    """What there is to do, in the lanes of who has asked."""
+    """What there is to do, in the queues that concern one process."""
 
     end: str
-    """Names of what is due come before this."""
+    """Names of due entries sort before this."""
     due: Mapping[QueueKey, Sequence[str]]
-    """Lane → the first names of jobs that are due, at most ``MAX_PEEKED_JOBS``."""
+    """Queue → the names of its first due jobs, at most ``MAX_PEEKED_JOBS``."""
     later: Mapping[QueueKey, Sequence[str]]
-    """Lane → the name of the first job that is not due yet, if there is one."""
+    """Queue → the name of the first job that is not due yet, if there is one."""
     ready: Mapping[QueueKey, Sequence[str]]
-    """The same of the first pending run, whether it is due or not."""
+    """Queue → the name of the first pending run, due or not, if there is one."""
     to_cancel: Sequence[str]
-    """Words of the runs that are to be ended."""
+    """Escaped ids of the live runs with a cancel request."""
     has_blocked: bool
     """Whether runs wait for others to end."""
     has_unblocked: bool
-    """Whether runs were let try again, and have not been claimed yet."""
+    """Whether runs were unblocked and have not been claimed yet."""
 
     def job_due(self, room: Mapping[str, int]) -> int | None:
         """Return when the first job is due for which there is room."""
@@ -102,33 +113,33 @@ class DueWork(NamedTuple):
         return any(name < self.end for queue, name in self._runs() if queue.has(room))
 
     def out_of_capacity(self, room: Mapping[str, int]) -> bool:
-        """Tell whether something is due for which there is no room."""
+        """Tell whether a job or run is due for which there is no room."""
         return any(name < self.end for queue, name in (*self._jobs(), *self._runs()) if not queue.has(room))
 
-    def stuck(self, room: Mapping[str, int]) -> bool:
-        """Tell whether runs that wait could try, but for others that were let try and have no room."""
-        out_of_capacity = any(name < self.end for queue, name in self._runs() if not queue.has(room))
-        return self.has_blocked and self.has_unblocked and out_of_capacity
+    def is_stuck(self, room: Mapping[str, int]) -> bool:
+        """Tell whether blocked runs could start, but for unblocked runs for which there is no room."""
+        no_room = any(name < self.end for queue, name in self._runs() if not queue.has(room))
+        return self.has_blocked and self.has_unblocked and no_room
 
-    def at_hand(self, room: Mapping[str, int]) -> list[Entry] | None:
-        """Return the jobs that are due, as ``pick`` would; None if not enough of them were seen."""
+    def jobs_for(self, room: Mapping[str, int]) -> list[Entry] | None:
+        """Return the due jobs, as :meth:`DueWorkReader.pick` would; None if the peek has not read enough of them."""
         found: list[Entry] = []
         for executor, count in room.items():
             queues = [queue for queue in self.due if queue.executor == escape(executor)]
             names = [self.due[queue] for queue in queues]
             if any(MAX_PEEKED_JOBS <= len(some) < count for some in names):
                 return None
-            found += sorted(_entries(queues, names), key=lambda entry: entry.rank)[: max(0, count)]
+            found += sorted(_entries("due", queues, names), key=lambda entry: entry.rank)[: max(0, count)]
         return sorted(found, key=lambda entry: entry.rank)
 
-    def after(self, steps: Iterable[Transaction]) -> DueWork | None:
-        """Return what there is to do when steps of ours are written; None if that has to be looked for."""
+    def after(self, transactions: Iterable[Transaction]) -> DueWork | None:
+        """Return what there is to do after our own transactions; None if another peek has to tell."""
         deleted: set[Key] = set()
         created: dict[str, list[str]] = {queue.name: [] for queue in self.due}
-        for transaction in steps:
+        for transaction in transactions:
             deleted.update(transaction.deleted)
             for kind, *place in transaction.created:
-                if kind in _NEWS or (kind == "due" and place[0] not in created):
+                if kind in _PEEK_AGAIN_AFTER or (kind == "due" and place[0] not in created):
                     return None
                 if kind == "due":
                     created[place[0]].append(place[1])
@@ -143,7 +154,7 @@ class DueWork(NamedTuple):
         return self._replace(due=due, later=later)
 
     def _jobs(self) -> Iterator[tuple[QueueKey, str]]:
-        """Yield the first job of each lane."""
+        """Yield the first job of each queue."""
         for queue, names in self.due.items():
             for name in (*names, *self.later[queue])[:1]:
                 yield queue, name
@@ -155,84 +166,77 @@ class DueWork(NamedTuple):
 
 
 class DueWorkReader:
-    """Looks for one store; it remembers which lanes there are."""
+    """Reads due work for one store; it remembers which queues there are."""
 
     def __init__(self, server: KeyValue) -> None:
         self._server = server
         self._queues: list[QueueKey] = []
         self._ensured: set[str] = set()
         self.contended = False
-        """Whether somebody else was quicker the last time that something was due."""
+        """Whether other processes were faster the last time that jobs were due."""
 
-    def need(self, queue: str) -> None:
-        """See to it that a lane is known to everybody."""
+    def need(self, row: JobRow | RunRow) -> None:
+        """Make sure that every process knows the queue of a job or run."""
+        queue = queue_of(row)
         if queue not in self._ensured:
             self._server.ensure(("lanes", queue))
             self._ensured.add(queue)
 
     def forget(self) -> None:
-        """Know nothing any more."""
+        """Forget all queues."""
         self._queues, self._ensured = [], set()
 
     def peek(self, request: FireRequest) -> DueWork:
-        """Return what there is to do: one call, unless there are lanes that are not known yet."""
+        """Return what there is to do, with one call unless there are queues that are not known yet."""
         owner = escape(request.owner)
         end = encode_time(to_micros(request.now) + 1)
         while True:
-            queues = [queue for queue in self._queues if _concerns(queue, request)]
+            queues = [queue for queue in self._queues if queue.concerns(request)]
             spans = [Span(("lanes",)), Span.of_prefix(("ending",), owner), Span(("held",), 1), Span(("freed",), 1)]
             spans += [Span(("due", queue.name), MAX_PEEKED_JOBS, "", end) for queue in queues]
             spans += [Span(("due", queue.name), 1, end) for queue in queues]
             spans += [Span(("ready", queue.name), 1) for queue in queues]
-            known, to_cancel, blocked, unblocked, *heads = self._server.names(spans)
+            known, ending, blocked, unblocked, *heads = self._server.names(spans)
             if known == [queue.name for queue in self._queues]:
                 break
             self._queues = [QueueKey.of(name) for name in known]
         count = len(queues)
         due, later, ready = (dict(zip(queues, heads[at : at + count], strict=True)) for at in (0, count, 2 * count))
-        names = [name.partition(".")[2] for name in to_cancel]
-        return DueWork(end, due, later, ready, names, bool(blocked), bool(unblocked))
+        to_cancel = [name.partition(".")[2] for name in ending]
+        return DueWork(end, due, later, ready, to_cancel, bool(blocked), bool(unblocked))
 
     def pick(self, kind: str, request: FireRequest, room: Mapping[str, int], at_random: bool) -> list[Entry]:
-        """Return what is due, the lowest rank first, no more than there is room for.
+        """Return due entries, the lowest rank first, no more than there is room for.
 
-        ``at_random`` says to pick by chance among more than that, because others pick at the same time.
+        ``at_random`` picks among more entries than that, because other processes pick at the same time.
         """
         found: list[Entry] = []
         end = encode_time(to_micros(request.now) + 1)
         for executor, count in room.items():
             if count <= 0:
                 continue
-            queues = [
-                queue for queue in self._queues if queue.executor == escape(executor) and _concerns(queue, request)
-            ]
-            limit = count * CANDIDATES_PER_SLOT if at_random else count
+            queues = [each for each in self._queues if each.executor == escape(executor) and each.concerns(request)]
+            limit = count * CANDIDATES_PER_PLACE if at_random else count
             names = self._server.names([Span((kind, queue.name), limit, "", end) for queue in queues])
-            entries = sorted(_entries(queues, names), key=lambda entry: entry.rank)[:limit]
+            entries = sorted(_entries(kind, queues, names), key=lambda entry: entry.rank)[:limit]
             found += random.sample(entries, min(count, len(entries))) if at_random else entries
         return sorted(found, key=lambda entry: entry.rank)
 
     def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
-        """Return executor → how many jobs are due at ``until`` and name it, for all executors but these."""
-        known = set(map(escape, executors))
-        there = self._server.names([Span(("lanes",))])[0]
-        queues = [queue for queue in map(QueueKey.of, there) if queue.executor not in known]
+        """Return how many jobs are due at ``until`` for each executor that is not one of these."""
+        excluded = set(map(escape, executors))
+        names = self._server.names([Span(("lanes",))])[0]
+        queues = [queue for queue in map(QueueKey.of, names) if queue.executor not in excluded]
         end = encode_time(to_micros(until) + 1)
-        names = self._server.names([Span(("due", queue.name), None, "", end) for queue in queues])
-        return Counter(unescape(entry.queue.executor) for entry in _entries(queues, names))
+        found = self._server.names([Span(("due", queue.name), None, "", end) for queue in queues])
+        return Counter(unescape(entry.queue.executor) for entry in _entries("due", queues, found))
 
-    def everything(self, kind: str, last: str | None = None, limit: int | None = None) -> list[str]:
-        """Return the names in all lanes, whoever can run what is there."""
+    def all_names(self, kind: str, last: str | None = None, limit: int | None = None) -> list[str]:
+        """Return the names in all queues, also in those of other executors and tasks."""
         queues = self._server.names([Span(("lanes",))])[0]
         found = self._server.names([Span((kind, queue), limit, "", last) for queue in queues])
         return [name for names in found for name in names]
 
 
-def _concerns(queue: QueueKey, request: FireRequest) -> bool:
-    """Tell whether who asks can run what is in a lane."""
-    known = not queue.task or queue.task in map(escape, request.tasks)
-    return known and any(queue.executor == escape(executor) for executor in request.room)
-
-
-def _entries(queues: Sequence[QueueKey], names: Sequence[Iterable[str]]) -> list[Entry]:
-    return [Entry(queue, name) for queue, found in zip(queues, names, strict=True) for name in found]
+def _entries(kind: str, queues: Sequence[QueueKey], names: Sequence[Iterable[str]]) -> list[Entry]:
+    return [Entry(kind, queue, name) for queue, found in zip(queues, names, strict=True) for name in found]

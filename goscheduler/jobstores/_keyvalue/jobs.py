@@ -1,4 +1,4 @@
-"""The jobs of a store on etcd or ZooKeeper: found, added, changed, removed."""
+"""The jobs of a store on etcd or ZooKeeper: finds, adds, changes and removes them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
+from goscheduler.jobstores._keyvalue.context import StoreContext
 from goscheduler.jobstores._keyvalue.due_work import DueWorkReader
-from goscheduler.jobstores._keyvalue.groups import (
-    Change,
-    Groups,
-    StoreContext,
-    attempts,
-    commit,
-    lost_all_races,
-    write,
-    write_all,
-)
-from goscheduler.jobstores._keyvalue.rows import JobRow, queue_of
+from goscheduler.jobstores._keyvalue.groups import Groups
+from goscheduler.jobstores._keyvalue.rows import JobRow
 from goscheduler.jobstores._keyvalue.server import (
     Found,
     Key,
@@ -32,6 +24,7 @@ from goscheduler.jobstores._keyvalue.server import (
     escape,
     read_all,
 )
+from goscheduler.jobstores._keyvalue.transaction import Change, attempts, lost_all_races, write, write_all
 from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
@@ -56,12 +49,12 @@ class Jobs:
 
     def due(self, now: datetime) -> list[Job]:
         """Return the jobs that are due, ascending by time."""
-        names = self._reader.everything("due", encode_time(to_micros(now) + 1))
+        names = self._reader.all_names("due", encode_time(to_micros(now) + 1))
         return _by_time(self._jobs([name.split(".")[1] for name in names]))
 
     def next_run_time(self) -> datetime | None:
         """Return the earliest next time of all jobs, or None."""
-        times = [decode_time(name) for name in self._reader.everything("due", limit=1)]
+        times = [decode_time(name) for name in self._reader.all_names("due", limit=1)]
         return from_micros(min(times), UTC) if times else None
 
     def all(self) -> list[Job]:
@@ -84,31 +77,29 @@ class Jobs:
             return self._codec.unreadable_job(name, found)
 
     def add(self, job: Job) -> None:
-        """Add a job, and have others told."""
+        """Add a job, and notify other processes."""
         row = self._new_row(job)
-        self._reader.need(queue_of(row))
+        self._context.need_queue(row)
         transaction = Transaction()
         transaction.create(row.place)
         transaction.create(row.key, row.text)
         transaction.notify(self._context.instance_id)
-        if not commit(self._context, transaction):
+        if not self._server.commit(transaction):
             raise ConflictingIdError(job.id)
 
     def add_all(self, jobs: Sequence[Job]) -> None:
-        """Add all of these or none; where that takes several steps, what was written is taken back."""
+        """Add all of these or none. If one of several transactions fails, remove what the others have added."""
         rows = [self._new_row(job) for job in jobs]
-        for queue in {queue_of(row) for row in rows}:
-            self._reader.need(queue)
         changes = []
         for row in rows:
-            change = Change()
+            self._context.need_queue(row)
+            change = Change(row)
             change.transaction.create(row.place)
             change.transaction.create(row.key, row.text)
-            change.result = row
             changes.append(change)
         if len({row.key for row in rows}) < len(rows):
             raise ConflictingIdError(Counter(row.id for row in rows).most_common(1)[0][0])
-        written = write(self._context, Groups(self._server), changes)
+        written = write(self._server, Groups(self._server), changes)
         if len(written.changes) == len(changes):
             return
         for change in written.changes:
@@ -119,7 +110,7 @@ class Jobs:
         raise ConflictingIdError(min(self.existing(set(rest)), default=rest[0]))
 
     def change(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
-        """Replace a job by what ``edit`` makes of it, and return that."""
+        """Replace a job by the one that ``edit`` returns, and return that."""
         name = escape(job_id)
         for _ in attempts():
             found, stats = self._server.read([("jobs", name), ("lives", name)])
@@ -128,20 +119,20 @@ class Jobs:
             edited = edit(self._job(name, found, stats))
             before, places = self._places(name, found)
             row = self._new_row(edited, before)
-            self._reader.need(queue_of(row))
+            self._context.need_queue(row)
             transaction = Transaction()
             for place in places:
                 transaction.delete(place)
             transaction.create(row.place)
             transaction.replace(row.key, row.text, found.version)
             transaction.notify(self._context.instance_id)
-            if commit(self._context, transaction):
+            if self._server.commit(transaction):
                 return edited
         raise lost_all_races()
 
     def _new_row(self, job: Job, row: JobRow | None = None) -> JobRow:
         new = self._codec.new_job(job, "" if row is None else row.born, 0 if row is None else row.fence)
-        # A run has the definition once more inside of it, and quoted.
+        # The text of a run contains the definition once more, quoted.
         check_size(f"Job {job.id!r}", new.text, self._server.max_bytes // 3)
         if 5 * len(new.limits) + 20 > self._server.max_changes:
             raise InvalidArgument(
@@ -151,7 +142,7 @@ class Jobs:
         return new
 
     def _places(self, name: str, found: Found) -> tuple[JobRow | None, list[Key]]:
-        """Return the row of a job, and where it stands: of one that cannot be read that is looked for."""
+        """Return the row of a job, and its places. For a row that cannot be read, names tell the places."""
         try:
             row = self._codec.job_row(found)
             return row, [row.place]
@@ -165,23 +156,22 @@ class Jobs:
             raise JobLookupError(job_id)
 
     def remove_all(self) -> None:
-        """Remove all jobs that are there."""
+        """Remove all jobs."""
         for name in self._server.names([Span(("jobs",))])[0]:
             self._remove(name)
 
     def _remove(self, name: str, only_if: Callable[[JobRow, Found | None, Groups], bool] | None = None) -> bool:
-        """Remove a job; false if there is none, or if it is not to be removed as it is found."""
+        """Remove a job; false if there is none, or if ``only_if`` is false of it."""
         for _ in attempts():
             found, stats = self._server.read([("jobs", name), ("lives", name)])
             if found is None:
                 return False
-            groups = Groups(self._server)
-            groups.load([f"j.{name}"])
+            groups = Groups(self._server, [f"j.{name}"])
             row, places = self._places(name, found)
             if only_if is not None and (row is None or not only_if(row, stats, groups)):
                 return False
             change = self._removal(name, places, stats, groups)
-            if write_all(self._context, groups, [change]):
+            if write_all(self._server, groups, [change]):
                 return True
         raise lost_all_races()
 
@@ -198,7 +188,7 @@ class Jobs:
         for member in [*group.live, *group.waiting][:1]:
             change.transaction.check(
                 ("members", group.name, member)
-            )  # else its end may not have seen that the job is gone
+            )  # a run that ends now may not see that the job is gone
         return change
 
     def suspensions(self) -> Mapping[str, str]:
@@ -219,12 +209,12 @@ class Jobs:
             transaction.delete(row.place)
             transaction.create(released.place)
             transaction.replace(row.key, released.text)
-            if commit(self._context, transaction):
+            if self._server.commit(transaction):
                 return True
         raise lost_all_races()
 
     def prune_finished(self, retention: Retention, now: datetime, limit: int) -> list[str]:
-        """Remove jobs that are over and not kept any longer; return their ids."""
+        """Remove jobs that have fired for the last time and need not be kept; return their ids."""
         removed: list[str] = []
 
         def outlived(row: JobRow, stats: Found | None, groups: Groups) -> bool:

@@ -56,12 +56,8 @@ if TYPE_CHECKING:
     from goscheduler.runs.model import Run
 
 
-#: Where jobs and runs stand, but for runs that are held.
-PLACES = frozenset({"due", "paused", "finished", "suspended", "ready", "owned", "aside"})
-
-
 class JobRow(NamedTuple):
-    """A job as it is kept."""
+    """A job as it is stored."""
 
     id: str
     executor: str
@@ -75,7 +71,7 @@ class JobRow(NamedTuple):
     paused_by: str | None
     finished: int | None
     born: str
-    """Tells the job from an earlier one of the same id."""
+    """A token that tells the job from an earlier one of the same id."""
     place: Key
     definition: str = ""
 
@@ -94,7 +90,7 @@ class JobRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """A run as it is kept."""
+    """A run as it is stored."""
 
     id: str
     job_id: str
@@ -105,11 +101,11 @@ class RunRow(NamedTuple):
     owner: str | None
     fence: int
     blocked_on: str | None
-    """The key that it waits for."""
+    """The key of the group that blocks it."""
     unblocked_by: str | None
-    """The key that it waited for, if it has got another look and not been handed out since."""
+    """The key of the group that has unblocked it, until a process claims it."""
     cancel: str | None
-    """Why it is to be ended."""
+    """The reason of its cancel request."""
     firing: bool
     revoked: bool
     """Whether its job was removed, so that nothing may follow it."""
@@ -117,7 +113,7 @@ class RunRow(NamedTuple):
     place: Key
     run: str = ""
     version: int | None = None
-    """Of the value that was read. The place stays the same when somebody says how a live run is to end."""
+    """Of the value that was read. A cancel request changes the value and leaves the place."""
 
     @property
     def key(self) -> Key:
@@ -129,28 +125,33 @@ class RunRow(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        """What it counts under while it is live: first its job, then its limits."""
+        """The groups in which it counts while it is live: its job, then its limits."""
         return [f"j.{escape(self.job_id)}", *(f"l.{escape(name)}" for name in self.limits)]
 
     @property
+    def member_of(self) -> list[str]:
+        """The groups that it is a member of now."""
+        return self.groups if self.owner is not None else self.groups[:1]
+
+    @property
     def member(self) -> Key:
-        """How it stands in the group of its job."""
+        """Its entry in the group of its job."""
         kind = "L" if self.owner is not None else "W" if self.firing else "P"
         return ("members", self.groups[0], f"{kind}.{escape(self.id)}")
 
     @property
     def blocked_key(self) -> Key:
-        """What tells everybody that there is a run that is held."""
+        """Tells every process that it is blocked."""
         return ("held", escape(self.id))
 
     @property
     def unblocked_key(self) -> Key:
-        """What tells everybody that it has got another look."""
+        """Tells every process that it was unblocked."""
         return ("freed", escape(self.id))
 
     @property
     def cancel_key(self) -> Key:
-        """What tells its owner to end it."""
+        """Tells its owner about a cancel request."""
         return ("ending", f"{escape(self.owner or '')}.{escape(self.id)}")
 
     def moved(self, **changes: Any) -> RunRow:
@@ -160,7 +161,7 @@ class RunRow(NamedTuple):
 
 
 def queue_of(row: JobRow | RunRow) -> str:
-    """Return the lane that a job or a run waits in."""
+    """Return the name of the queue of a job or a run."""
     return f"{escape(row.executor)}.{row.priority}.{'' if row.task is None else escape(row.task)}"
 
 
@@ -189,7 +190,7 @@ def _run_place(row: RunRow) -> Key:
 
 
 class RowCodec:
-    """Writes and reads rows for one store."""
+    """Writes and reads the rows of one store."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -217,6 +218,13 @@ class RowCodec:
         except Exception as error:
             raise CodecError(f"its record cannot be read: {described(error)}") from error
 
+    def readable_job_row(self, found: Found | None) -> JobRow | None:
+        """Return the row of a job; None if there is none that can be read."""
+        try:
+            return None if found is None else self.job_row(found)
+        except CodecError:
+            return None
+
     def job(self, row: JobRow, stats: Found | None = None) -> Job:
         """Return the job of a row."""
         time = None if row.next_run is None else from_micros(row.next_run, read_zone(row.zone))
@@ -231,7 +239,7 @@ class RowCodec:
         return self.records.job(unescape(name), found.value, None)
 
     def stats(self, row: JobRow, found: Found | None) -> JobStats:
-        """Return what a job has lived through."""
+        """Return the statistics of a job."""
         lived = NO_STATS if found is None else _read_stats(found.value, row.born)
         if row.paused_by is None and row.finished is None:
             return lived
@@ -260,6 +268,13 @@ class RowCodec:
         except Exception as error:
             raise CodecError(f"A run cannot be read: {described(error)}") from error
 
+    def readable_run_row(self, found: Found | None) -> RunRow | None:
+        """Return the row of a run; None if there is none that can be read."""
+        try:
+            return None if found is None else self.run_row(found)
+        except CodecError:
+            return None
+
     def run(self, row: RunRow) -> Run:
         """Return the run of a row.
 
@@ -268,7 +283,7 @@ class RowCodec:
         return self.records.run(row.id, row.run, row.owner, row.fence, row.due)
 
     def letter_text(self, letter: DeadLetter) -> str:
-        """Return a dead letter as it is kept."""
+        """Return a dead letter as it is stored."""
         return json.dumps([
             letter.run.id, letter.run.fence, letter.reason, history_text(letter.record),
             self.records.run_text(letter.run),
@@ -290,14 +305,14 @@ class RowCodec:
 
 
 def stats_text(stats: JobStats, born: str) -> str:
-    """Return what a job has lived through, as it is kept."""
+    """Return the statistics of a job as they are stored."""
     outcome = None if stats.last_outcome is None else stats.last_outcome.value
     times = moment(stats.last_run), moment(stats.last_success)
     return json.dumps([born, stats.run_count, *times, stats.last_error, outcome])
 
 
 def _read_stats(text: str, born: str) -> JobStats:
-    """Return a life; that of an earlier job of the same id, or one that cannot be read, counts as none."""
+    """Return statistics; none for those of an earlier job of the same id, or if they cannot be read."""
     try:
         whose, count, last_run, last_success, last_error, outcome = json.loads(text)
         kind = None if outcome is None else OutcomeKind(outcome)
@@ -307,7 +322,7 @@ def _read_stats(text: str, born: str) -> JobStats:
 
 
 def moment(time: datetime | None) -> int | None:
-    """Return a moment as rows have it."""
+    """Return a time as rows have it."""
     return None if time is None else to_micros(time)
 
 

@@ -1,7 +1,8 @@
 """A job store on a server of ordered keys with transactions: what etcd and ZooKeeper have in common.
 
-Several processes may use it at once. What is kept where stands in ``rows``; how changes exclude each other, in
-``server`` and ``groups``. Neither server has a clock to go by: what is due is judged by the clock of the scheduler.
+Several processes may use it at once. ``rows`` lists all keys; ``server``, ``groups`` and ``transaction`` explain how
+concurrent changes exclude each other. Neither server has a clock that can be asked for the time, so the clock of the
+scheduler decides which jobs are due.
 """
 
 from __future__ import annotations
@@ -11,28 +12,20 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from goscheduler.codec import CodecError
 from goscheduler.errors import JobLookupError, StoreUnavailable
+from goscheduler.jobstores._keyvalue.claiming import Claiming
+from goscheduler.jobstores._keyvalue.context import StoreContext
 from goscheduler.jobstores._keyvalue.due_work import DueWork, DueWorkReader
-from goscheduler.jobstores._keyvalue.firing import Claiming, Firing, request_cancel
-from goscheduler.jobstores._keyvalue.groups import (
-    Change,
-    Doubts,
-    Groups,
-    StoreContext,
-    attempts,
-    commit,
-    lost_all_races,
-    write,
-    write_all,
-)
+from goscheduler.jobstores._keyvalue.firing import Firing, request_cancel
+from goscheduler.jobstores._keyvalue.groups import Groups
 from goscheduler.jobstores._keyvalue.history import dead_letters, history, history_entry, prune
 from goscheduler.jobstores._keyvalue.jobs import Jobs
 from goscheduler.jobstores._keyvalue.orphans import OrphanScan
 from goscheduler.jobstores._keyvalue.owners import Owners, TimedHeartbeats
-from goscheduler.jobstores._keyvalue.rows import RowCodec, RunRow, group_of, queue_of
+from goscheduler.jobstores._keyvalue.rows import RowCodec, RunRow, group_of
 from goscheduler.jobstores._keyvalue.server import Heartbeats, KeyValue, Span, Transaction, escape, new_token
-from goscheduler.jobstores._keyvalue.settling import RunEnd, Settling, drop_pending, groups_of, rows_named
+from goscheduler.jobstores._keyvalue.settling import RunEnd, Settling, drop_pending, groups_of
+from goscheduler.jobstores._keyvalue.transaction import Change, attempts, lost_all_races, write, write_all
 from goscheduler.jobstores._shared.polling import LONGEST, Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
@@ -50,7 +43,7 @@ class KeyValueJobStore(BaseJobStore):
 
     shared = True
     _path = ""
-    """What every key begins with."""
+    """The prefix of every key."""
 
     def __init__(
         self, server: KeyValue, heartbeats: Heartbeats, serializer: Serializer | None, server_time: bool
@@ -63,16 +56,16 @@ class KeyValueJobStore(BaseJobStore):
         self._poll = Poll()
         self._listening = False
         self._work: tuple[FireRequest, DueWork] | None = None
-        """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round."""
+        """The last peek of ``fire_due``, for the ``claim_runs`` of the same round."""
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
         self._server.open()
         self._codec = RowCodec(Records(scheduler, alias, self._serializer, self._path))
-        self._context = StoreContext(self._server, self._codec, Doubts(), self._instance_id)
+        self._context = StoreContext(self._server, self._codec, self._logger, self._instance_id, self._reader.need)
         self._reader.forget()
         self._jobs = Jobs(self._context, self._reader)
-        self._owners = Owners(self._context, self._heartbeats, self._need_queue, self._logger)
+        self._owners = Owners(self._context, self._heartbeats)
         self._orphans = OrphanScan(self._context)
 
     def shutdown(self) -> None:
@@ -80,7 +73,7 @@ class KeyValueJobStore(BaseJobStore):
         self._server.close()
 
     def after_fork_in_child(self) -> None:
-        """Let go of the connections of the parent; runs of earlier starts belong to their owners."""
+        """Forget the connections of the parent process; runs of earlier starts belong to their owners."""
         self._listening = False
         self._server.abandon()
 
@@ -134,18 +127,17 @@ class KeyValueJobStore(BaseJobStore):
     # Firing
 
     def fire_due(self, request: FireRequest) -> Fired:
-        fired = Fired(self._context.doubts.resolve(self._server, request.now))
-        room: Mapping[str, int] = request.room
-        try:
-            work = self._reader.peek(request)
-            if work.has_due_jobs(room):
-                firing = Firing(self._context, self._reader, request, work)
-                fired, room = firing.fire(fired.runs), firing.room
-                work = firing.left() or self._reader.peek(request)
-        except StoreUnavailable as error:
-            if not any(fired):
-                raise
-            return fired._replace(error=error)  # what is ours already has to be handed over
+        fired, room = Fired(), request.room
+        work = self._reader.peek(request)
+        if work.has_due_jobs(room):
+            firing = Firing(self._context, self._reader, request, work)
+            fired, room = firing.fire(), firing.room
+            if fired.error is not None:
+                return fired
+            try:
+                work = firing.remaining_work() or self._reader.peek(request)
+            except StoreUnavailable as error:
+                return fired._replace(error=error)  # the runs are ours already and have to be handed over
         self._poll.found(bool(fired.runs))
         self._work = request._replace(room=room), work
         return fired._replace(next_due=_time(work.job_due(room)), more=work.out_of_capacity(room))
@@ -153,40 +145,40 @@ class KeyValueJobStore(BaseJobStore):
     def claim_runs(self, request: FireRequest) -> Claimed:
         work, room = self._work_of_this_round(request), request.room
         to_cancel = self._to_cancel(work.to_cancel)
-        if not work.stuck(room) and not work.has_due_runs(room):
-            return Claimed((), _time(work.run_due(room)), work.out_of_capacity(room) or work.has_blocked, to_cancel)
         claiming = Claiming(self._context, self._reader, request)
-        room = claiming.room
-        try:
-            claiming.claim()
-            work = self._reader.peek(request)
-            if work.stuck(room) and claiming.pass_on():
+        if work.is_stuck(room) or work.has_due_runs(room):
+            room = claiming.room
+            try:
                 claiming.claim()
                 work = self._reader.peek(request)
-            to_cancel = self._to_cancel(work.to_cancel)
-        except StoreUnavailable as error:
-            return Claimed(claiming.claimed, to_cancel=to_cancel, error=error)
-        return Claimed(
-            claiming.claimed, _time(work.run_due(room)), work.out_of_capacity(room) or work.has_blocked, to_cancel
-        )
+                if work.is_stuck(room) and claiming.pass_on():
+                    claiming.claim()
+                    work = self._reader.peek(request)
+                to_cancel = self._to_cancel(work.to_cancel)
+            except StoreUnavailable as error:
+                return Claimed(claiming.claimed, to_cancel=to_cancel, error=error)
+        more = work.out_of_capacity(room) or work.has_blocked
+        return Claimed(claiming.claimed, _time(work.run_due(room)), more, to_cancel)
 
     def _work_of_this_round(self, request: FireRequest) -> DueWork:
-        """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
-        work, self._work = self._work, None
-        same = work is not None and work[0]._replace(plan=request.plan) == request
-        return work[1] if work is not None and same else self._reader.peek(request)
+        """Return the last peek of ``fire_due``, if it was for the same request, or peek again."""
+        last, self._work = self._work, None
+        same = last is not None and last[0]._replace(plan=request.plan) == request
+        return last[1] if last is not None and same else self._reader.peek(request)
 
     def _to_cancel(self, names: Sequence[str]) -> list[tuple[Run, str]]:
-        rows = rows_named(self._context, names) if names else []
+        rows = self._context.run_rows(names) if names else []
         return [
-            (run, row.cancel) for row in rows if row.cancel is not None and (run := self._read_run(row)) is not None
+            (run, row.cancel)
+            for row in rows
+            if row.cancel is not None and (run := self._context.read_run(row)) is not None
         ]
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         by_run = {(each.attempt.run.id, each.attempt.run.fence): each for each in settlements}
-        settling = Settling(self._context, self._need_queue)
-        settling.end(RunEnd(each.attempt.run, each) for each in settlements)
-        if settling.more:
+        settling = Settling(self._context)
+        settling.end([RunEnd(each.attempt.run, each) for each in settlements])
+        if settling.has_new_work:
             self._notify()
         return [by_run[run.id, run.fence] for run in settling.refused]
 
@@ -202,18 +194,17 @@ class KeyValueJobStore(BaseJobStore):
         self._add_run(run, begin)
 
     def _add_run(self, run: Run, begin: Callable[[], Change | None]) -> bool:
-        """Write a pending run together with what ``begin`` returns; false if that is nothing."""
+        """Write a pending run together with the change that ``begin`` returns; false if it returns none."""
         row = self._codec.new_run(run)
-        self._need_queue(row)
+        self._context.need_queue(row)
         for _ in attempts():
             change = begin()
             if change is None:
                 return False
-            groups = Groups(self._server)
-            groups.load(row.groups)
+            groups = Groups(self._server, row.groups)
             change.add_run(row, groups)
             change.transaction.notify(self._instance_id)
-            if write_all(self._context, groups, [change]):
+            if write_all(self._server, groups, [change]):
                 return True
         raise lost_all_races()
 
@@ -223,14 +214,13 @@ class KeyValueJobStore(BaseJobStore):
             rows = self._pending_rows(job_id)
             if not rows:
                 return dropped
-            groups = Groups(self._server)
-            groups.load(name for row in rows for name in groups_of(row))
+            groups = Groups(self._server, (name for row in rows for name in groups_of(row)))
             there = self._jobs.existing({row.job_id for row in rows})
             going = {row.place[-1] for row in rows}
             for name in {group_of(row.blocked_on) for row in rows if row.blocked_on is not None}:
                 groups[name].blocked = [
                     each for each in groups[name].blocked if each not in going
-                ]  # these are not let try
+                ]  # so that none of these is unblocked
             changes = []
             for row in rows:
                 change = Change()
@@ -238,7 +228,7 @@ class KeyValueJobStore(BaseJobStore):
                 if row.job_id not in there:
                     change.gone.add(row.groups[0])
                 changes.append(change)
-            written = write(self._context, groups, changes)
+            written = write(self._server, groups, changes)
             dropped = dropped or bool(written.changes)
             if written.error is not None:
                 raise written.error
@@ -249,37 +239,30 @@ class KeyValueJobStore(BaseJobStore):
             names = [name.split(".")[1] for name in self._server.names([Span(("owned",))])[0]]
         else:
             names = self._members(job_id, "L")
-        return self._runs_of([row for row in rows_named(self._context, names) if row.owner is not None])
+        return self._runs_of([row for row in self._context.run_rows(names) if row.owner is not None])
 
     def pending_runs(self, job_id: str | None = None) -> list[Run]:
         return self._runs_of(self._pending_rows(job_id))
 
     def _pending_rows(self, job_id: str | None) -> list[RunRow]:
         names = self._server.names([Span(("runs",))])[0] if job_id is None else self._members(job_id, "WP")
-        return [row for row in rows_named(self._context, names) if row.owner is None and row.place[0] != "aside"]
+        return [row for row in self._context.run_rows(names) if row.owner is None and row.place[0] != "aside"]
 
     def _members(self, job_id: str, kinds: str) -> list[str]:
-        """Return the words of the runs of a job that are of some kinds."""
+        """Return the escaped ids of the runs of a job that are of some kinds."""
         names = self._server.names([Span(("members", f"j.{escape(job_id)}"))])[0]
         return [name[2:] for name in names if name[0] in kinds]
 
     def _runs_of(self, rows: Sequence[RunRow]) -> list[Run]:
         ordered = sorted(rows, key=lambda row: (row.due, row.id))
-        return [run for row in ordered if (run := self._read_run(row)) is not None]
-
-    def _read_run(self, row: RunRow) -> Run | None:
-        try:
-            return self._codec.run(row)
-        except CodecError as error:
-            self._logger.error("Run %s is kept and cannot be run: %s", row.id, error)
-            return None
+        return [run for row in ordered if (run := self._context.read_run(row)) is not None]
 
     def cancel_run(
         self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
         for _ in attempts():
-            rows = rows_named(self._context, [escape(run_id)])
-            run = self._read_run(rows[0]) if rows else None
+            rows = self._context.run_rows([escape(run_id)])
+            run = self._context.read_run(rows[0]) if rows else None
             if run is None:
                 return None
             row = rows[0]
@@ -290,7 +273,7 @@ class KeyValueJobStore(BaseJobStore):
             else:
                 request_cancel(change, row, reason, keep_existing_reason)
             change.transaction.notify(self._instance_id)
-            if write_all(self._context, groups, [change]):
+            if write_all(self._server, groups, [change]):
                 return run
         raise lost_all_races()
 
@@ -302,13 +285,13 @@ class KeyValueJobStore(BaseJobStore):
         change.transaction.create(*history_entry(record_of(settlement.attempt)))
 
     def cancel_requests(self, job_id: str) -> Mapping[str, str]:
-        rows = rows_named(self._context, self._members(job_id, "L"))
+        rows = self._context.run_rows(self._members(job_id, "L"))
         return {row.id: row.cancel for row in rows if row.owner is not None and row.cancel is not None}
 
     def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
         taken: set[str] = set()
         for _ in attempts():
-            rows = rows_named(self._context, [escape(run_id) for run_id in requests])
+            rows = self._context.run_rows([escape(run_id) for run_id in requests])
             asked = [row for row in rows if row.owner == owner and row.cancel == requests[row.id]]
             if not asked:
                 return taken
@@ -317,7 +300,7 @@ class KeyValueJobStore(BaseJobStore):
                 change.transaction.check(row.place)
                 change.transaction.replace(row.key, row._replace(cancel=None).text, row.version)
                 change.transaction.delete(row.cancel_key)
-                if write_all(self._context, Groups(self._server), [change]):
+                if write_all(self._server, Groups(self._server), [change]):
                     taken.add(row.id)
         raise lost_all_races()
 
@@ -340,21 +323,21 @@ class KeyValueJobStore(BaseJobStore):
         return settlements
 
     def requeue_orphans(self, limit: int) -> Requeued:
-        put_back = self._orphans.put_back(limit)
-        if put_back.ids:
+        requeued = self._orphans.requeue(limit)
+        if requeued.ids:
             self._notify()
-        return put_back
+        return requeued
 
     # History
 
     def history(self, query: HistoryQuery) -> list[Record]:
-        return history(self._context, query, self._logger)
+        return history(self._context, query)
 
     def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
         return prune(self._context, retention, now, limit)
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
-        return dead_letters(self._context, query, self._logger)
+        return dead_letters(self._context, query)
 
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
         key = ("dead", escape(run_id))
@@ -371,7 +354,7 @@ class KeyValueJobStore(BaseJobStore):
             return self._add_run(follow_up(self._codec.letter(found)), begin)
         transaction = Transaction()
         transaction.delete(key)
-        return commit(self._context, transaction)
+        return self._server.commit(transaction)
 
     def stats_of(self, job: Job) -> JobStats:
         return job.life
@@ -379,8 +362,9 @@ class KeyValueJobStore(BaseJobStore):
     def forget_job(self, job_id: str) -> None:
         for _ in attempts():
             self.discard_pending(job_id)
-            rows = rows_named(self._context, self._members(job_id, "LWP"))
-            if all(row.owner is not None and row.revoked for row in rows):  # else one was claimed or put back meanwhile
+            rows = self._context.run_rows(self._members(job_id, "LWP"))
+            # Otherwise a process has claimed a run, or put one back, meanwhile.
+            if all(row.owner is not None and row.revoked for row in rows):
                 return
             changes = []
             for row in rows:
@@ -389,7 +373,7 @@ class KeyValueJobStore(BaseJobStore):
                     change.transaction.check(row.place)
                     change.transaction.replace(row.key, row._replace(revoked=True).text, row.version)
                     changes.append(change)
-            write_all(self._context, Groups(self._server), changes)
+            write_all(self._server, Groups(self._server), changes)
         raise lost_all_races()
 
     # Others
@@ -399,17 +383,14 @@ class KeyValueJobStore(BaseJobStore):
         self._listening = True
 
     def poll_after(self) -> float:
-        # What others have moved on to a later time nobody is told of, and they may have no room when it comes.
+        # A process that moves a job to a later time notifies no other, and may have no room when that time comes.
         return LONGEST if self._listening else self._poll.seconds
 
     def _notify(self) -> None:
         transaction = Transaction()
         transaction.notify(self._instance_id)
-        with suppress(StoreUnavailable):  # what they should hear of is written, and they look by themselves too
+        with suppress(StoreUnavailable):  # the news is written, and other processes also poll
             self._server.commit(transaction)
-
-    def _need_queue(self, row: RunRow) -> None:
-        self._reader.need(queue_of(row))
 
 
 def _time(microseconds: int | None) -> datetime | None:

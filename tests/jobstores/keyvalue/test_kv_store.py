@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from goscheduler._drivers.urls import addresses, check_path, read_url
 from goscheduler.errors import ConflictingIdError, InvalidArgument, StoreUnavailable
+from goscheduler.events import EVENT_LEASE_LOST
 from goscheduler.jobstores._keyvalue.owners import TimedHeartbeats
 from goscheduler.jobstores._keyvalue.server import (
     NOTIFY_KEY,
@@ -31,7 +32,7 @@ from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import asked_for
-from goscheduler.testing import ManualScheduler
+from goscheduler.testing import EventRecorder, ManualScheduler
 from goscheduler.testing.contract import JobMaker, Requests, StoreContract, in_threads, succeeded
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
@@ -60,6 +61,8 @@ class MemoryKeyValue:
         """Called once, before a key is read."""
         self.silent: list[str] = []
         """Calls that are to be done, and not to be answered."""
+        self.loses_answer: Callable[[Transaction], bool] = lambda _: False
+        """Tells of which transaction the answer is lost, once."""
 
     def open(self) -> None:
         return
@@ -116,6 +119,9 @@ class MemoryKeyValue:
             self.values.update({key: Found(value, self._version) for key, value in values.items()})
             self._check_groups(transaction)
         self._answer("commit")
+        if self.loses_answer(transaction):
+            self.loses_answer = lambda _: False
+            raise StoreUnavailable("no answer")
         if NOTIFY_KEY in transaction.put:
             for heard in self._listeners:
                 heard(transaction.put[NOTIFY_KEY])
@@ -455,22 +461,20 @@ def test_who_was_frozen_while_it_looked_for_lost_runs_takes_none_from_a_living_o
 # Servers that do not answer
 
 
-def test_a_firing_that_nobody_has_answered_for_is_ours_if_it_was_written(server, store, make_job, requests):
-    store.add_job(make_job("a"))
-    server.silent = ["commit"]
-    assert len(requests.fire(store).runs) == 1
-    assert not requests.fire(store).runs
-
-
-def test_a_firing_whose_outcome_cannot_be_read_back_either_is_handed_out_by_the_next_round(
-    server, store, make_job, requests
-):
-    store.add_job(make_job("a"))
-    server.silent = ["commit", "read"]
-    with pytest.raises(StoreUnavailable):
-        requests.fire(store)
-    assert [run.job.id for run in requests.fire(store, now=NOW + SECOND).runs] == ["a"]
-    assert not requests.fire(store, now=NOW + SECOND).runs
+@pytest.mark.parametrize(
+    ("lost", "outcomes"),
+    [("owned", [OutcomeKind.SUCCEEDED, OutcomeKind.SNOOZED]), ("history", [OutcomeKind.SUCCEEDED])],
+)
+def test_a_firing_or_an_end_whose_answer_was_lost_runs_the_job_once(server, lost, outcomes):
+    with ManualScheduler(jobstores={"default": store_on(server)}) as scheduler:
+        recorder = EventRecorder(scheduler, EVENT_LEASE_LOST)
+        scheduler.add_job("json:dumps", "date", run_date=scheduler.clock.now() + SECOND, args=["x"], id="once")
+        server.loses_answer = lambda transaction: any(key[0] == lost for key in transaction.created)
+        scheduler.advance("1s")
+        scheduler.advance("2s")
+        assert [record.outcome for record in scheduler.runs("once")] == outcomes
+        assert not recorder.events
+        assert not scheduler.get_jobs()
 
 
 def test_a_claim_that_was_not_written_is_not_believed_because_another_process_has_claimed_the_run(
@@ -491,17 +495,6 @@ def test_a_claim_that_was_not_written_is_not_believed_because_another_process_ha
     assert not requests.claim(store, now=NOW + SECOND).runs
 
 
-def test_an_end_that_nobody_has_answered_for_is_not_refused_when_it_is_written_again(server, store, make_job, requests):
-    store.add_job(make_job("a"))
-    (run,) = requests.fire(store).runs
-    server.silent = ["commit", "read"]
-    with pytest.raises(StoreUnavailable):
-        store.settle([succeeded(run)])
-    assert not store.settle([succeeded(run)])
-    assert [record.outcome for record in store.history(HistoryQuery())] == [OutcomeKind.SUCCEEDED]
-    assert len(store.settle([succeeded(run)])) == 1
-
-
 def test_what_was_fired_or_claimed_before_the_server_went_silent_is_handed_over(server, store, make_job, requests):
     store.add_job(make_job("a", due=NOW - 60 * SECOND, start=NOW - 60 * SECOND, coalesce=False))
     store.add_run(asked_for(make_job("b"), "asked", NOW - 120 * SECOND))
@@ -513,25 +506,6 @@ def test_what_was_fired_or_claimed_before_the_server_went_silent_is_handed_over(
     claimed = store.claim_runs(requests._request(NOW))
     assert [run.id for run in claimed.runs] == ["asked"]
     assert isinstance(claimed.error, StoreUnavailable)
-
-
-def test_ends_that_were_written_before_the_server_went_silent_are_not_refused_when_they_are_given_again(
-    make_job, requests, scheduler
-):
-    server = MemoryKeyValue(max_changes=26)
-    store = store_on(server)
-    store.start(scheduler, "default")
-    store.add_jobs([make_job(f"job-{number}") for number in range(6)])
-    settlements = [succeeded(run) for run in requests.fire(store).runs]
-
-    def again():
-        server.before_commit = lambda: server.silent.extend(["commit", "read"])
-
-    server.before_commit = again
-    with pytest.raises(StoreUnavailable):
-        store.settle(settlements)
-    assert not store.settle(settlements)
-    assert len(store.history(HistoryQuery())) == 6
 
 
 # Records that somebody else has written
