@@ -40,7 +40,7 @@ class JobHost(Protocol):
     """What a job asks of the scheduler that it belongs to."""
 
     timezone: tzinfo
-    _tasks: TaskRegistry
+    task_registry: TaskRegistry
 
     def modify_job(self, job_id: str, jobstore: str | None = None, **changes: Any) -> Job: ...
 
@@ -64,7 +64,6 @@ class Job:
         "__weakref__",
         "_jobstore_alias",
         "_scheduler",
-        "_waits_for",
         "args",
         "func",
         "func_ref",
@@ -77,11 +76,12 @@ class Job:
         "suspended",
         "task",
         "trigger",
+        "waits_for",
     )
 
     _scheduler: JobHost
     _jobstore_alias: str | None
-    _waits_for: str | None
+    waits_for: str | None
     """While the job is pending: the alias of the store that it is meant for."""
     id: str
     name: str
@@ -114,7 +114,7 @@ class Job:
         **others: Any,
     ) -> None:
         self._scheduler = scheduler
-        self._jobstore_alias = self._waits_for = None
+        self._jobstore_alias = self.waits_for = None
         self.suspended = None
         self.life = NO_STATS
         self.options = OPEN
@@ -220,30 +220,30 @@ class Job:
     @property
     def jobstore(self) -> str | None:
         """The alias of the store that has the job; of a pending job, the alias of the store that it is meant for."""
-        return self._jobstore_alias or self._waits_for
+        return self._jobstore_alias or self.waits_for
 
     def modify(self, **changes: Any) -> Job:
         """Change attributes of the job; all of them or, if one is refused, none."""
-        return self._adopt(self._scheduler.modify_job(self.id, self.jobstore, **changes))
+        return self.take_over_from(self._scheduler.modify_job(self.id, self.jobstore, **changes))
 
     def reschedule(self, trigger: Any, **trigger_args: Any) -> Job:
         """Give the job another trigger and compute its next run from now."""
-        return self._adopt(self._scheduler.reschedule_job(self.id, self.jobstore, trigger, **trigger_args))
+        return self.take_over_from(self._scheduler.reschedule_job(self.id, self.jobstore, trigger, **trigger_args))
 
     def pause(self) -> Job:
         """Stop firing until :meth:`resume`."""
-        return self._adopt(self._scheduler.pause_job(self.id, self.jobstore))
+        return self.take_over_from(self._scheduler.pause_job(self.id, self.jobstore))
 
     def resume(self) -> Job:
         """Fire again, from now on. A job whose trigger has ended meanwhile is removed."""
         resumed = self._scheduler.resume_job(self.id, self.jobstore)
-        return self if resumed is None else self._adopt(resumed)
+        return self if resumed is None else self.take_over_from(resumed)
 
     def remove(self) -> None:
         """Remove the job. After that no new run of it starts."""
         self._scheduler.remove_job(self.id, self.jobstore)
 
-    def _adopt(self, stored: Job) -> Job:
+    def take_over_from(self, stored: Job) -> Job:
         """Make this handle show what the store has now."""
         if stored is not self:
             for name in _COPIED:
@@ -253,9 +253,9 @@ class Job:
                     delattr(self, name)
         return self
 
-    def _edited(self, **changes: Any) -> Job:
+    def copy_with(self, **changes: Any) -> Job:
         """Return a copy with the changes; raises and leaves no trace if one is refused."""
-        copy = Job.__new__(Job)._adopt(self)
+        copy = Job.__new__(Job).take_over_from(self)
         copy._modify(**changes)
         return copy
 
@@ -289,7 +289,7 @@ class Job:
 
     def _checked_call(self, func: Any, args: Any, kwargs: Any) -> tuple[Target, tuple[Any, ...], dict[str, Any]]:
         """Check function and arguments together, because they must fit each other."""
-        target = resolve(func, self._scheduler._tasks)
+        target = resolve(func, self._scheduler.task_registry)
         if type(args) is not tuple and (isinstance(args, str) or not isinstance(args, Iterable)):
             raise TypeError("args must be a non-string iterable")
         if type(kwargs) is not dict and (isinstance(kwargs, str) or not isinstance(kwargs, Mapping)):
@@ -337,7 +337,7 @@ class Job:
             raise ValueError(
                 f"Job has version {state['version']}, but only version {STATE_VERSION} can be handled"
             )
-        self._jobstore_alias = self._waits_for = None
+        self._jobstore_alias = self.waits_for = None
         self.suspended = None
         self.life = JobStats.from_state(state["life"]) if "life" in state else NO_STATS
         self.id = state["id"]

@@ -419,6 +419,67 @@ def _depth_of(statement: ast.stmt) -> int:
     return 1 + max(_depth(body) for body in bodies)
 
 
+#: Members of named tuples, which begin with an underscore although they are public.
+_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+
+#: Underscore attributes that one package reads of another, and why. This list may only get shorter.
+READ_FROM_OUTSIDE = {
+    "_jobstore_alias": "a name of APScheduler 3: stores and executors that were written for it set and read it",
+    "_modify": "a name of APScheduler 3: stores that were written for it call it",
+    "_database": "a lock uses the connection of the job store that it was made of",
+    "_link": "a lock uses the connection of the job store that it was made of",
+    "_poll": "a message scheduler sets how often the stores that it has made are asked",
+    "_store": "not ours: the name under which mongomock keeps what a client has",
+    "_tables": "a lock uses the connection of the job store that it was made of",
+}
+
+
+def test_packages_use_only_public_members_of_each_other() -> None:
+    read = {
+        name: where
+        for module in modules().values()
+        for name, where in _private_reads(module)
+        if _package(module) not in _private_definitions().get(name, {_package(module)})
+    }
+    assert {name: where for name, where in read.items() if name not in READ_FROM_OUTSIDE} == {}, "make these public"
+    assert sorted(set(READ_FROM_OUTSIDE) - set(read)) == [], "take these out of the list"
+
+
+def _package(module: Module) -> str:
+    """Return the first part of a module's name below ``goscheduler``."""
+    return module.name.split(".")[1] if "." in module.name else ""
+
+
+def _private_reads(module: Module) -> Iterator[tuple[str, str]]:
+    """Yield underscore attributes that are read of other objects; what a class has from its bases is its own."""
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):
+            continue
+        receiver = ast.unparse(node.value)
+        if receiver not in ("self", "cls", "super()") and node.attr not in _NAMED_TUPLES:
+            yield node.attr, f"{module.name}:{node.lineno} {receiver}.{node.attr}"
+
+
+@cache
+def _private_definitions() -> dict[str, set[str]]:
+    """Return underscore name → the packages that define it."""
+    found: dict[str, set[str]] = {}
+    for module in modules().values():
+        for node in ast.walk(module.tree):
+            for name in _defined_by(node):
+                found.setdefault(name, set()).add(_package(module))
+    return found
+
+
+def _defined_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+        yield node.attr
+
+
 def test_names_say_what_a_thing_does() -> None:
     defined = [
         (module.name, node.name)

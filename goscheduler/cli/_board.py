@@ -54,7 +54,7 @@ class Board:
 
     def look(self) -> None:
         """Ask for what is running and queued here. It may take as long as the store does."""
-        is_ours = self._scheduler._engine.leases.is_ours
+        is_ours = self._scheduler.engine.leases.is_ours
         self._in_hand = Counter(run.state for run in self._scheduler.live_runs() if is_ours(run.owner))
 
     def _look_or_wait(self) -> None:
@@ -92,9 +92,9 @@ class Board:
 
 def next_due(scheduler: BaseScheduler) -> datetime | None:
     """Return when the scheduler, as of its last round, has something to do; None if nothing is due ever."""
-    engine = scheduler._engine
-    beyond = max(0.0, engine.idle_seconds - scheduler.poll_interval)
+    loop = scheduler.engine.loop
+    beyond = max(0.0, loop.seconds_until_due - scheduler.poll_interval)
     try:
-        return EPOCH + timedelta(seconds=engine.sleeping_until + beyond)
+        return EPOCH + timedelta(seconds=loop.sleeping_until + beyond)
     except OverflowError:  # infinity
         return None

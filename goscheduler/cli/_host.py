@@ -89,18 +89,18 @@ class Host:
             self._serve_on_a_loop(self.scheduler, paused)
         else:
             self.scheduler.start(paused)
-            self.scheduler._stopped.wait()
+            self.scheduler.engine.stopped.wait()
         self.news.put(News(What.ENDED))
 
     def _serve_on_a_loop(self, scheduler: AsyncIOScheduler, paused: bool) -> None:
         async def serve() -> None:
             await scheduler.aio.start(paused)
-            await asyncio.to_thread(scheduler._stopped.wait)
+            await asyncio.to_thread(scheduler.engine.stopped.wait)
 
-        if scheduler._given_loop is None:
+        if scheduler.given_loop is None:
             asyncio.run(serve())
         else:
-            scheduler._given_loop.run_until_complete(serve())
+            scheduler.given_loop.run_until_complete(serve())
 
     def _shut_down(self) -> None:
         try:
@@ -148,7 +148,7 @@ def started(scheduler: BaseScheduler, store: str | None = None) -> Iterator[Base
 
 def _forget_additions(scheduler: BaseScheduler) -> None:
     """Drop the jobs that the module adds, where the store knows them from the worker: looking must change nothing."""
-    for alias, store in scheduler._engine.stores.items():
+    for alias, store in scheduler.engine.stores.items():
         if not store.keeps_objects and scheduler.get_jobs(alias):
             scheduler.remove_all_jobs(alias)
 
@@ -162,13 +162,13 @@ def _await(host: Host, what: What) -> None:
 
 
 def _require_store(scheduler: BaseScheduler, alias: str | None) -> None:
-    known = scheduler._engine.stores
+    known = scheduler.engine.stores
     if alias is not None and alias not in known:
         raise Refusal(f"--store: there is no job store {shown(alias)}; there are: {', '.join(sorted(known))}")
 
 
 def _tell_of_narrow_sight(scheduler: BaseScheduler) -> None:
-    for alias, store in scheduler._engine.stores.items():
+    for alias, store in scheduler.engine.stores.items():
         if store.keeps_objects:
             note(
                 f'Note: job store "{alias}" lives in memory: only the jobs of this process can be seen, and what is '

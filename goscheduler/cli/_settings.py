@@ -82,16 +82,15 @@ def apply_settings(scheduler: BaseScheduler, settings: Settings) -> None:
         scheduler.poll_interval = settings.poll_interval
     if settings.concurrency is None and settings.queues is None:
         return
-    if "default" not in scheduler._engine.executors:
-        scheduler.add_executor(scheduler._create_default_executor(), "default")
+    scheduler.ensure_default_executor()
     if settings.queues is not None:
         _keep_only(scheduler, settings.queues)
     if settings.concurrency is not None:
-        _set_concurrency(scheduler._engine.executors["default"], settings.concurrency)
+        _set_concurrency(scheduler.engine.executors["default"], settings.concurrency)
 
 
 def _keep_only(scheduler: BaseScheduler, queues: frozenset[str]) -> None:
-    known = scheduler._engine.executors.keys()
+    known = scheduler.engine.executors.keys()
     if unknown := sorted(queues - known):
         raise Refusal(f"--queues: there is no executor {shown(unknown[0])}; there are: {', '.join(sorted(known))}")
     for alias in sorted(known - queues):

@@ -133,8 +133,8 @@ def opened_target(app: str | None, url: str | None, store: str) -> Iterator[Targ
 def is_foreign_to(scheduler: BaseScheduler, ref: str) -> bool:
     """Tell whether a function is neither code of the scheduler's program nor one of its tasks."""
     func = loaded_function(ref)
-    is_task = func is not None and scheduler._tasks.name_of(func) is not None
-    return not is_task and scheduler._tasks.resolver.is_foreign(ref)
+    is_task = func is not None and scheduler.task_registry.name_of(func) is not None
+    return not is_task and scheduler.task_registry.resolver.is_foreign(ref)
 
 
 def is_foreign_here() -> Callable[[str], bool]:
@@ -146,13 +146,13 @@ def is_foreign_here() -> Callable[[str], bool]:
 
 def refuse_memory(target: Target | None) -> None:
     """Refuse to add jobs where they would end with this command."""
-    if target is not None and target.scheduler._engine.stores[target.store].keeps_objects:
+    if target is not None and target.scheduler.engine.stores[target.store].keeps_objects:
         raise Refusal(f'job store "{target.store}" lives in memory: what is added here would end with this command')
 
 
 def move(candidates: Iterable[Candidate], target: Target | None, apply: bool, replace: bool) -> Iterator[Move]:
     """Say of each job what becomes of it; with ``apply``, add it."""
-    executors = None if target is None else target.scheduler._engine.executors
+    executors = None if target is None else target.scheduler.engine.executors
     is_foreign = is_foreign_here() if target is None else target.is_foreign
     for candidate in candidates:
         notes = notes_on(candidate, SYSTEM_CLOCK.now(), executors, is_foreign)
@@ -184,7 +184,7 @@ def added(candidate: Candidate, target: Target, replace: bool) -> str:
         taken = scheduler.get_job(candidate.id, target.store) is not None
         if_exists = "replace" if replace else "error"
         job = job_from(candidate, scheduler)
-        scheduler._jobs.add(AddRequest(job, target.store, if_exists, time_given=True, imported=True))
+        scheduler.engine.jobs.add(AddRequest(job, target.store, if_exists, time_given=True, imported=True))
     except ConflictingIdError:
         return "id is taken"
     except Exception as error:  # the job's own matter; the others go on

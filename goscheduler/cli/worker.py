@@ -153,7 +153,7 @@ class Worker:
 
 def give_back_runs(scheduler: BaseScheduler) -> None:
     """Let other processes have the runs of this one without waiting until its lease has lapsed."""
-    engine = scheduler._engine
+    engine = scheduler.engine
     for alias, store in engine.stores.items():
         try:
             store.retire_owner(engine.leases.owner_of(alias))

@@ -116,5 +116,5 @@ def _combination_state(trigger: Any) -> dict[str, Any]:
 
 def _combination(cls: type[Any], state: dict[str, Any]) -> Any:
     trigger = object.__new__(cls)
-    trigger._set_up(state["triggers"], state["jitter"])
+    trigger.set_up(state["triggers"], state["jitter"])
     return trigger

@@ -181,6 +181,17 @@ def enter_run(run: Run, started_at: datetime) -> None:
     _current.set((run, started_at))
 
 
+def run_in_hand() -> Run:
+    """Return the run that the caller is part of as the engine sees it, for code of this package.
+
+    :raises RuntimeError: outside of a run
+    """
+    facts = _current.get(None)
+    if facts is None:
+        raise RuntimeError("current_run() only works inside a running job")
+    return facts[0]
+
+
 def owner_of_current_run() -> str | None:
     """Return who owns the run that the caller is part of, or None outside of one."""
     facts = _current.get(None)

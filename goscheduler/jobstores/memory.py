@@ -96,7 +96,7 @@ class MemoryJobStore(BaseJobStore):
                 # A run may have ended since the edit began.
                 edited.life = _merged(stored.life, edited.life)
                 # What the user holds stays what is stored: the old object, or the new one that replaces it.
-                kept = edited if edited.pending else stored._adopt(edited)
+                kept = edited if edited.pending else stored.take_over_from(edited)
                 self.update_job(kept)
             note_whether_finished(self, kept)
             return kept
@@ -119,7 +119,7 @@ class MemoryJobStore(BaseJobStore):
         with self._lock:
             return super().prune_finished_jobs(retention, now, limit)
 
-    def after_fork_in_child(self) -> None:
+    def forget_live_runs(self) -> None:
         self._lock = threading.RLock()  # the parent of a fork may have held the old one
         self._local_runs = self._local_runs.without_owners()
 

@@ -80,7 +80,7 @@ class MessageRepository:
     @property
     def store(self) -> BaseJobStore:
         """The store itself, for what schedulers do not ask of theirs."""
-        return self._scheduler._engine.stores[self._jobstore]
+        return self._scheduler.engine.stores[self._jobstore]
 
     def find(self, message_id: str) -> ScheduledMessage | None:
         """Return a message, or None. Asked in the order in which a message moves, so that none is overlooked."""

@@ -24,7 +24,7 @@ from goscheduler.errors import (
     SchedulerNotRunningError,
     shown,
 )
-from goscheduler.executors.context import current_run
+from goscheduler.executors.context import run_in_hand
 from goscheduler.executors.pool import positive_int
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores.base import BaseJobStore
@@ -369,7 +369,7 @@ class MessageScheduler:
 
     def _deliver_current(self, payload: bytes, content_type: str, metadata: Mapping[str, str]) -> None:
         """Be the task: deliver one message, where another executor than our own has been put in its place."""
-        for error in self._publish([current_run()._run]):
+        for error in self._publish([run_in_hand()]):
             if error is not None:
                 raise error
 

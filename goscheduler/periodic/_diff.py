@@ -136,7 +136,7 @@ def rewritten(existing: Job, desired: DesiredJob, first_time: datetime) -> Job:
     Its next run stays too unless the trigger is another one, or the job was disabled; then it is ``first_time``.
     """
     require_owned(existing, desired.registry)
-    edited = desired.job._edited()
+    edited = desired.job.copy_with()
     edited._jobstore_alias, edited.life = existing._jobstore_alias, existing.life
     same = existing.trigger.same_schedule_as(edited.trigger)
     edited.trigger = existing.trigger if same else edited.trigger

@@ -26,7 +26,6 @@ from goscheduler.options import filled_in
 from goscheduler.periodic._diff import DISPATCH, DesiredJob, SyncPlan, compare, disabled_by, mark_of, rewritten
 from goscheduler.periodic._registry import ScheduleRegistry
 from goscheduler.periodic.dispatch import PERSISTENT, Dispatcher, check_dispatcher, dispatching_task, doubt_about
-from goscheduler.schedulers._bulk import add_several
 from goscheduler.schedulers._pending_jobs import AddRequest
 from goscheduler.tasks import register, task_or_reference
 
@@ -54,16 +53,14 @@ def sync(
         check_dispatcher(dispatch)
         tell_of_doubts(scheduler, registry, dispatch)
     work = _Sync(scheduler, registry, prune, dispatch, jobstore)
-    if dry_run and not scheduler._jobs.started:
+    if dry_run and not scheduler.engine.jobs.started:
         raise SchedulerNotRunningError
     if dry_run:
         return work.compare()
     work.register_tasks()
     pending = tuple(work.desired())  # what is wrong with a schedule is an error now, not at the start
-    with scheduler._lock:  # a start takes it to look what waits, after it has let jobs into the stores
-        if not scheduler._jobs.started:
-            scheduler._at_start.append((jobstore, work.carry_out))
-            return SyncPlan(pending=pending)
+    if scheduler.engine.jobs.defer(jobstore, work.carry_out):
+        return SyncPlan(pending=pending)
     return work.carry_out()
 
 
@@ -71,7 +68,7 @@ def tell_of_doubts(scheduler: BaseScheduler, registry: ScheduleRegistry, dispatc
     """Warn of tasks that the queue may not know: it takes a misspelt one, and the firing counts as a success here."""
     for schedule in registry.list():
         if doubt := doubt_about(dispatch, schedule.job):
-            scheduler._logger.warning('Schedule "%s" is handed over all the same: %s', schedule.id, doubt)
+            scheduler.engine.logger.warning('Schedule "%s" is handed over all the same: %s', schedule.id, doubt)
 
 
 class _Sync:
@@ -96,7 +93,7 @@ class _Sync:
 
     def register_tasks(self) -> None:
         """Make known here what the firings call."""
-        tasks, logger = self._scheduler._tasks, self._scheduler._logger
+        tasks, logger = self._scheduler.task_registry, self._scheduler.engine.logger
         if self._dispatch is not None:
             tasks.put((self._task,), dispatching_task(self._dispatch, self._scheduler))
             return
@@ -119,7 +116,8 @@ class _Sync:
                 raise
             except (ConflictingIdError, JobLookupError) as error:
                 self._contested = True
-                self._scheduler._logger.debug("Another process changes the same schedules (%s); comparing again", error)
+                logger = self._scheduler.engine.logger
+                logger.debug("Another process changes the same schedules (%s); comparing again", error)
                 continue
             return self._account(plan)
         raise InvalidArgument(
@@ -130,7 +128,7 @@ class _Sync:
         )
 
     def _compare(self, desired: dict[str, DesiredJob]) -> SyncPlan:
-        store = self._scheduler._jobs._store(self._alias)
+        store = self._scheduler.engine.jobs.store(self._alias)
         return compare(desired, store.get_all_jobs(), self._registry.name, self._prune)
 
     def _apply(self, plan: SyncPlan, desired: dict[str, DesiredJob]) -> None:
@@ -149,7 +147,7 @@ class _Sync:
         clash: ConflictingIdError | None = None
         for batch in batches:
             try:
-                add_several(self._scheduler._jobs, batch)
+                self._scheduler.engine.jobs.add_many(batch)
                 self._done["added"] += [addition.job.id for addition in batch]
             except ConflictingIdError as error:
                 clash = error
@@ -162,10 +160,10 @@ class _Sync:
 
     def _change(self, desired: DesiredJob) -> None:
         first = self._first_time(desired.job)
-        self._scheduler._jobs._edit(desired.job.id, self._alias, lambda job: rewritten(job, desired, first))
+        self._scheduler.engine.jobs.edit(desired.job.id, self._alias, lambda job: rewritten(job, desired, first))
 
     def _first_time(self, job: Job) -> datetime:
-        return self._scheduler._jobs._first_fire_time(job)
+        return self._scheduler.engine.jobs.first_fire_time(job)
 
     def _addition(self, desired: DesiredJob) -> AddRequest:
         job = desired.job
@@ -176,9 +174,9 @@ class _Sync:
 
     def _remove(self, one: str) -> None:
         try:
-            self._scheduler._jobs.remove(one, self._alias)
+            self._scheduler.engine.jobs.remove(one, self._alias)
         except JobLookupError:
-            self._scheduler._logger.debug('Schedule "%s" was removed by another process', one)
+            self._scheduler.engine.logger.debug('Schedule "%s" was removed by another process', one)
         else:
             self._done["removed"].append(one)
 
@@ -195,7 +193,7 @@ class _Sync:
             details={one: text for one, text in self._details.items() if one in written},
         )
         summary = str(plan).rpartition("\n")[-1]
-        self._scheduler._logger.info('Schedules of the registry "%s": %s', self._registry.name, summary)
+        self._scheduler.engine.logger.info('Schedules of the registry "%s": %s', self._registry.name, summary)
         return plan
 
     def desired(self) -> dict[str, DesiredJob]:
@@ -211,7 +209,7 @@ class _Sync:
             raise InvalidArgument(
                 f"schedule {shown(schedule.id)} cannot be made a job: {error}", field="registry", value=schedule.id
             ) from error
-        job.options = filled_in(job.options, scheduler._jobs.defaults)
+        job.options = filled_in(job.options, scheduler.engine.jobs.defaults)
         return DesiredJob(job, self._registry.name, schedule.enabled)
 
     def _call(self, schedule: Schedule) -> dict[str, Any]:

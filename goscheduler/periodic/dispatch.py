@@ -22,7 +22,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import shown
-from goscheduler.executors.context import current_run
+from goscheduler.executors.context import current_run, run_in_hand
 from goscheduler.periodic._schedule import NORMAL
 from goscheduler.runs.model import OutcomeKind, Source
 from goscheduler.runs.retry import Retry, exponential
@@ -86,12 +86,12 @@ def dispatching_task(dispatcher: Dispatcher, scheduler: BaseScheduler) -> Callab
     """Return the task that hands the firing which it is run for to a dispatcher."""
 
     def hand_over(job: str, payload: Mapping[str, Any], priority: int) -> None:
-        if _may_have_gathered(run := current_run()._run):
+        if _may_have_gathered(run := run_in_hand()):
             call_off_older(scheduler, run)
         dispatcher(_current(job, payload, priority))
 
     async def hand_over_async(job: str, payload: Mapping[str, Any], priority: int) -> None:
-        if _may_have_gathered(run := current_run()._run):
+        if _may_have_gathered(run := run_in_hand()):
             await asyncio.to_thread(call_off_older, scheduler, run)
         handed: Awaitable[Any] = dispatcher(_current(job, payload, priority))
         await handed
@@ -110,7 +110,7 @@ def _may_have_gathered(run: Run) -> bool:
 
 def call_off_older(scheduler: BaseScheduler, run: Run) -> None:
     """Call off the firings of a schedule that wait for another attempt and are older than ``run``."""
-    store = scheduler._jobs._store(run.job._jobstore_alias or "default")
+    store = scheduler.engine.jobs.store(run.job._jobstore_alias or "default")
     for older in store.pending_runs(run.job.id):
         if older.source in _ATTEMPTED and to_micros(older.scheduled_at) < to_micros(run.scheduled_at):
             scheduler.cancel_run(older.id, STOOD_FOR)

@@ -255,7 +255,7 @@ class RunningRuns:
                     entry for entry in self._deadlines if self._timed.get(attempt_key(entry[2])) == entry[1]
                 ]
                 heapq.heapify(self._deadlines)
-        if engine.clock.now().timestamp() + timeout < engine.sleeping_until:
+        if engine.clock.now().timestamp() + timeout < engine.loop.sleeping_until:
             engine.wake()
 
     def _out_of_time(self, now: float) -> list[tuple[Run, float]]:

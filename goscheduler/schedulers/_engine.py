@@ -28,6 +28,7 @@ from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
 from goscheduler.schedulers._cancellation import RunningRuns
 from goscheduler.schedulers._lease import Leases
+from goscheduler.schedulers._loop_state import LoopState
 from goscheduler.schedulers._outages import Outages
 from goscheduler.schedulers._reconciliation import Reconciler
 from goscheduler.tasks import PROCESS_TASKS, TaskRegistry, unknown_task
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     import logging
 
     from goscheduler.job import Job
+    from goscheduler.schedulers._jobs import Jobs
+    from goscheduler.schedulers._settle import Settler
 
 
 class Engine:
@@ -58,6 +61,12 @@ class Engine:
         self.outages = Outages()
         self.running = RunningRuns(self)
         self.leases = Leases(self)
+        self.jobs: Jobs
+        """What can be done to the jobs of this scheduler; set by the scheduler, as ``settler`` is."""
+        self.settler: Settler
+        self.stopped = threading.Event()
+        """Set while the scheduler is stopped, from the end of a shutdown to the next start."""
+        self.stopped.set()
         self.report: Callable[[Run, Outcome], None] = _nobody_listens
         self.wake: Callable[[], None] = _nobody_sleeps
         """Ends the rest of the loop, also of one that is paused."""
@@ -70,18 +79,8 @@ class Engine:
         self.retention = Retention()
         """How long the stores keep records of finished attempts."""
         self.host = platform.node()
-        self.hungry = False
-        """Whether work was left for want of room, or until others end; the next end of a run calls for a round then."""
-        self.resting = True
-        """Whether no round goes on."""
-        self.ends_written = 0
-        """Counts how often ends of runs were written."""
         self.revoked: set[tuple[str, int]] = set()
         """Ids and fences of runs of ours that are not to be started any more, because their job was removed."""
-        self.idle_seconds = math.inf
-        """How long, as of the last round, nothing is due."""
-        self.sleeping_until = 0.0
-        """Timestamp of the moment when the loop looks for work by itself."""
         self.begin_life()
 
     def begin_life(self) -> None:
@@ -91,8 +90,7 @@ class Engine:
         self._rounds = itertools.count()
         self._run_prefix = f"{self.owner[:16]}-"
         self.outages = Outages()
-        self.left_waiting: set[str] = set()
-        """Aliases of the stores whose pending runs have the next turn, because firings went before them."""
+        self.loop = LoopState()
         self.running = RunningRuns(self)
         self.reconciler = Reconciler(self)
         self.leases.begin()
@@ -108,7 +106,6 @@ class Engine:
         self.new_executors: dict[str, set[str]] = {}
         """Store → executors that came while it did not answer: its suspended jobs that name them can be released."""
         self.revoked = set()
-        self.hungry = False
         self._lock = threading.Lock()
 
     def new_run_id(self) -> str:

@@ -67,24 +67,22 @@ class SchedulerLifecycle(ABC):
         self.state = STATE_STOPPED
         self._lock = threading.RLock()
         self._turn_lock = threading.Lock()
-        self._engine = Engine(SYSTEM_CLOCK, EventBus(_GUARDED, self._overridden_dispatch()), _GUARDED)
-        self._components = Components(self._engine, self)
-        self._jobs = Jobs(self._engine, self._wake_unless_paused)
-        self._runs = Runs(self._engine, self._wake_unless_paused)
-        self._settler = Settler(self._engine, self._wake_unless_paused)
-        self._engine.report = self._settler.report
-        self._engine.wake = self._wake_if_started
-        self._tasks = self._engine.tasks
-        self._tasks.when_changed = self._tasks.resolver.when_loaded = self._wake_unless_paused
+        self.engine = Engine(SYSTEM_CLOCK, EventBus(_GUARDED, self._overridden_dispatch()), _GUARDED)
+        """The parts of this scheduler, for the fronts and surfaces of this package. No API: it may change any time."""
+        self._components = Components(self.engine, self)
+        self.engine.jobs = Jobs(self.engine, self._wake_unless_paused)
+        self._runs = Runs(self.engine, self._wake_unless_paused)
+        self.engine.settler = Settler(self.engine, self._wake_unless_paused)
+        self.engine.report = self.engine.settler.report
+        self.engine.wake = self._wake_if_started
+        self.task_registry = self.engine.tasks
+        """Where jobs of this scheduler find their functions."""
+        self.task_registry.when_changed = self.task_registry.resolver.when_loaded = self._wake_unless_paused
         PROGRAM.made_scheduler(inspect.currentframe())
-        self._at_start: list[tuple[str, Callable[[], object]]] = []
-        """What waits until jobs can go into the stores, with the alias of the store that it goes to."""
         self._starting: Patience | None = None
         """The start that is going on."""
         self._additions: list[Patience] = []
         """Stores that are being added while the scheduler runs."""
-        self._stopped = threading.Event()
-        self._stopped.set()
         self.configure({} if gconfig is None else gconfig, **options)
         _process.remember(self)
 
@@ -109,34 +107,34 @@ class SchedulerLifecycle(ABC):
         stores = {alias: create_plugin("jobstore", alias, value) for alias, value in config.jobstores.items()}
         self.timezone: tzinfo = config.timezone
         self.jobstore_retry_interval = config.jobstore_retry_interval
-        self._logger = self._engine.logger = GuardedLogger(config.logger or _LOGGER)
-        self._engine.clock = config.extra.get("clock") or SYSTEM_CLOCK
-        self._engine.bus.dispatch = config.event_dispatch
-        self._tasks.registered_only = config.registered_only
-        self._tasks.resolver.allow(config.allowed_modules)
-        self._engine.retention = config.retention
-        self._engine.poll_interval, self._engine.leases.length = config.poll_interval, config.lease
+        self._logger = self.engine.logger = GuardedLogger(config.logger or _LOGGER)
+        self.engine.clock = config.extra.get("clock") or SYSTEM_CLOCK
+        self.engine.bus.dispatch = config.event_dispatch
+        self.task_registry.registered_only = config.registered_only
+        self.task_registry.resolver.allow(config.allowed_modules)
+        self.engine.retention = config.retention
+        self.engine.poll_interval, self.engine.leases.length = config.poll_interval, config.lease
         self._start_timeout = config.start_timeout
-        self._engine.executors, self._engine.stores = executors, stores
-        self._jobs.defaults = parse_options(config.job_defaults, DEFAULTS, where="job_defaults")
+        self.engine.executors, self.engine.stores = executors, stores
+        self.engine.jobs.defaults = parse_options(config.job_defaults, DEFAULTS, where="job_defaults")
 
     @property
     def clock(self) -> Clock:
-        return self._engine.clock
+        return self.engine.clock
 
     @property
     def lease(self) -> float:
         """For how long, in seconds, a shared store takes this scheduler for alive after it was heard of last."""
-        return self._engine.leases.length
+        return self.engine.leases.length
 
     @property
     def poll_interval(self) -> float:
         """The longest rest, in seconds, before the stores are asked for work that nobody has told of."""
-        return self._engine.poll_interval
+        return self.engine.poll_interval
 
     @poll_interval.setter
     def poll_interval(self, seconds: float) -> None:
-        self._engine.poll_interval = parse_settings({"poll_interval": seconds}).poll_interval
+        self.engine.poll_interval = parse_settings({"poll_interval": seconds}).poll_interval
 
     @property
     def running(self) -> bool:
@@ -160,7 +158,7 @@ class SchedulerLifecycle(ABC):
             with self._lock:
                 self._prepare_loop()
                 self._turn_lock = threading.Lock()  # a round of an earlier start may hang
-                self._stopped.clear()
+                self.engine.stopped.clear()
                 self._starting, self.state = None, STATE_PAUSED if paused else STATE_RUNNING
         except GivenUp:
             self._logger.info("Scheduler was shut down before it had been started")
@@ -169,7 +167,7 @@ class SchedulerLifecycle(ABC):
             self._end_start(patience)
         patience.tell_of_recovery()
         self._logger.info("Scheduler started")
-        self._engine.emit_scheduler_event(EventCode.SCHEDULER_STARTED)
+        self.engine.emit_scheduler_event(EventCode.SCHEDULER_STARTED)
         self._begin_loop()
 
     def _begin_start(self) -> Patience:
@@ -178,7 +176,7 @@ class SchedulerLifecycle(ABC):
             with self._lock:
                 if self.state != STATE_STOPPED or self._starting is not None:
                     raise SchedulerAlreadyRunningError
-                if self._stopped.is_set():
+                if self.engine.stopped.is_set():
                     self._starting = self._new_patience()
                     return self._starting
             self._await_shutdown()
@@ -206,7 +204,7 @@ class SchedulerLifecycle(ABC):
                 if self.state == STATE_STOPPED:
                     raise SchedulerNotRunningError
                 self.state = STATE_STOPPED
-                self._jobs.end()
+                self.engine.jobs.end()
         if starting is not None:
             return self._shut_down(partial(self._give_up, starting, wait, timeout))
         for addition in list(self._additions):
@@ -243,11 +241,16 @@ class SchedulerLifecycle(ABC):
 
     def may_start(self, run: Run) -> bool:
         """Tell an executor whether a run that it was given may still be started."""
-        return self._engine.may_start(run)
+        return self.engine.may_start(run)
 
     def report(self, run: Run, outcome: Outcome) -> None:
         """Take the outcome of a run from an executor."""
-        self._settler.report(run, outcome)
+        self.engine.settler.report(run, outcome)
+
+    def ensure_default_executor(self) -> None:
+        """Add the executor that is used when none by the alias "default" was configured."""
+        if "default" not in self.engine.executors:
+            self._components.add_executor("default", self._create_default_executor())
 
     def _create_default_executor(self) -> BaseExecutor:
         """Return the executor that is used when none by the alias "default" was configured."""
@@ -263,7 +266,7 @@ class SchedulerLifecycle(ABC):
 
     def _dispatch_event(self, event: SchedulerEvent) -> None:
         """Call the listeners with one event. Every event goes through here, on the thread that delivers."""
-        self._engine.bus.deliver(event)
+        self.engine.bus.deliver(event)
 
     def _overridden_dispatch(self) -> Callable[[SchedulerEvent], None] | None:
         """Return ``_dispatch_event`` where a subclass has its own; else the bus needs no detour."""
@@ -283,7 +286,7 @@ class SchedulerLifecycle(ABC):
                 return None
             if self.state != STATE_RUNNING:
                 return self._wait_while_paused()
-            return process_due(self._engine, self.jobstore_retry_interval)
+            return process_due(self.engine, self.jobstore_retry_interval)
         except BaseException as error:
             if not survivable(error):
                 raise
@@ -294,10 +297,10 @@ class SchedulerLifecycle(ABC):
 
     def _wait_while_paused(self) -> float | None:
         """Have runs that are to end do so also while nothing is fired."""
-        engine = self._engine
-        engine.sleeping_until = math.inf  # first, so that a run that starts meanwhile is not overlooked
+        engine = self.engine
+        engine.loop.sleeping_until = math.inf  # first, so that a run that starts meanwhile is not overlooked
         wait = min(engine.leases.look(), hear(engine), engine.running.look())
-        engine.sleeping_until = engine.clock.now().timestamp() + wait
+        engine.loop.sleeping_until = engine.clock.now().timestamp() + wait
         return None if math.isinf(wait) else wait
 
     def _prepare_loop(self) -> None:  # noqa: B027 - not every way of waiting needs it
@@ -311,40 +314,26 @@ class SchedulerLifecycle(ABC):
         """Stop calling :meth:`_process_jobs`, and return when the last call has ended or ``timeout`` is over."""
 
     def _start_parts(self, patience: Patience) -> None:
-        self._engine.begin_life()
-        if "default" not in self._engine.executors:
-            self._components.add_executor("default", self._create_default_executor())
-        if "default" not in self._engine.stores:
+        self.engine.begin_life()
+        self.ensure_default_executor()
+        if "default" not in self.engine.stores:
             self._components.add_store("default", self._create_default_jobstore(), patience)
         self._components.start(patience)
         try:
             self._start_settling()
-            self._jobs.begin(patience)
-            self._do_what_waited(patience)
-            self._jobs.release_all_suspended(patience)
+            self.engine.jobs.begin(patience)
+            self.engine.jobs.carry_out_deferred(patience)
+            self.engine.jobs.release_all_suspended(patience)
             self._start_leases(patience)  # last: what was waited for before would outlast them
         except BaseException:
             self._stop_parts(wait=False, deadline=Deadline(self.clock, None))
             raise
 
-    def _do_what_waited(self, patience: Patience) -> None:
-        while True:
-            with self._lock:  # who saw that jobs have to wait has said by then what is to be done
-                if not self._at_start:
-                    return
-            alias, action = self._at_start[0]
-            store = self._engine.stores.get(alias)
-            if store is None:
-                action()  # says itself what is wrong
-            else:
-                patience.reach(alias, store, action)
-            del self._at_start[0]  # not before: what raises is done again by the next start
-
     def _start_settling(self) -> None:
-        self._settler.start()
+        self.engine.settler.start()
 
     def _start_leases(self, patience: Patience) -> None:
-        self._engine.leases.start(patience)
+        self.engine.leases.start(patience)
 
     def _add_store(self, alias: str, store: BaseJobStore) -> None:
         """Add a store, and let it be of use if the scheduler runs."""
@@ -366,7 +355,7 @@ class SchedulerLifecycle(ABC):
             raise
 
     def _new_patience(self) -> Patience:
-        return Patience(self._engine, self._start_timeout, self._hint_while_waiting)
+        return Patience(self.engine, self._start_timeout, self._hint_while_waiting)
 
     def _hint_while_waiting(self) -> str:
         """Return what else is to be said when the start has to wait for a store."""
@@ -378,18 +367,18 @@ class SchedulerLifecycle(ABC):
             self._end_loop(deadline.left())
             self._stop_parts(wait, deadline)
             self._logger.info("Scheduler has been shut down")
-            self._engine.emit_scheduler_event(EventCode.SCHEDULER_SHUTDOWN)
-            self._engine.bus.close(deadline.left(at_least=LAST_WORDS))
+            self.engine.emit_scheduler_event(EventCode.SCHEDULER_SHUTDOWN)
+            self.engine.bus.close(deadline.left(at_least=LAST_WORDS))
         finally:
-            self._stopped.set()
+            self.engine.stopped.set()
 
     def _stop_parts(self, wait: bool, deadline: Deadline) -> None:
         """Stop the parts in the order in which work flows through them."""
-        with self._engine.running.watched(partial(hear, self._engine)):
+        with self.engine.running.watched(partial(hear, self.engine)):
             self._components.stop_executors(wait, deadline)
-        self._settler.stop(deadline.left(at_least=LAST_WORDS), insist=wait)
-        self._jobs.end()
-        self._engine.leases.stop(self._settler.untold())
+        self.engine.settler.stop(deadline.left(at_least=LAST_WORDS), insist=wait)
+        self.engine.jobs.end()
+        self.engine.leases.stop(self.engine.settler.untold())
         self._components.stop_stores()
 
     def _is_called_from_inside(self) -> bool:
@@ -397,16 +386,16 @@ class SchedulerLifecycle(ABC):
         starting = self._starting
         return (
             (starting is not None and starting.is_current_thread())
-            or self._engine.leases.is_ours(owner_of_current_run())
-            or self._engine.bus.is_called_from_listener()
-            or self._settler.is_current_thread()
+            or self.engine.leases.is_ours(owner_of_current_run())
+            or self.engine.bus.is_called_from_listener()
+            or self.engine.settler.is_current_thread()
         )
 
     def _await_shutdown(self) -> None:
         """Wait for a shutdown that is going on; from inside what it waits for, that cannot be waited for."""
         if self._is_called_from_inside():
             raise SchedulerAlreadyRunningError
-        self._stopped.wait()
+        self.engine.stopped.wait()
 
     def _change_state(self, old: int, new: int, code: EventCode, message: str) -> None:
         with self._lock:
@@ -416,7 +405,7 @@ class SchedulerLifecycle(ABC):
                 return
             self.state = new
         self._logger.info(message)
-        self._engine.emit_scheduler_event(code)
+        self.engine.emit_scheduler_event(code)
 
     def _wake_unless_paused(self) -> None:
         if self.state == STATE_RUNNING:
@@ -430,12 +419,12 @@ class SchedulerLifecycle(ABC):
         """Become a stopped scheduler in a forked child: the threads stayed with the parent."""
         self._lock = threading.RLock()
         self.state = STATE_STOPPED
-        self._stopped.set()
+        self.engine.stopped.set()
         self._starting, self._additions = None, []
-        self._jobs = self._jobs.in_child()
-        self._engine.bus.forget_thread()
-        self._settler = Settler(self._engine, self._wake_unless_paused)
-        self._engine.report = self._settler.report
+        self.engine.jobs = self.engine.jobs.in_child()
+        self.engine.bus.forget_thread()
+        self.engine.settler = Settler(self.engine, self._wake_unless_paused)
+        self.engine.report = self.engine.settler.report
         self._components.forget()
 
     def __getstate__(self) -> Any:

@@ -17,7 +17,7 @@ from goscheduler.jobstores.base import BaseJobStore
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.schedulers._jobs import Jobs
+    from goscheduler.schedulers._adding import JobAdder
     from goscheduler.schedulers._patience import Patience
 
 
@@ -76,13 +76,13 @@ class PendingJobStore(BaseJobStore):
         addition = self.additions.get(job.id)
         if addition is None:
             raise JobLookupError(job.id)
-        addition.job._adopt(job)
+        addition.job.take_over_from(job)
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         job = self.lookup_job(job_id)
         if job is None:
             raise JobLookupError(job_id)
-        return job._adopt(edit(job))
+        return job.take_over_from(edit(job))
 
     def remove_job(self, job_id: str) -> None:
         if self.additions.pop(job_id, None) is None:
@@ -92,12 +92,12 @@ class PendingJobStore(BaseJobStore):
         self.additions.clear()
 
 
-def add_waiting(jobs: Jobs, patience: Patience) -> None:
+def add_waiting(jobs: JobAdder, patience: Patience) -> None:
     """Put the jobs that were added before the start into their stores: all of them or, if that fails, none."""
     additions = [addition for room in jobs.waiting.values() for addition in room.additions.values()]
     for addition in additions:
-        patience.reach(addition.jobstore, jobs._store(addition.jobstore), partial(_check, jobs, addition))
-    as_they_were = [(addition.job, addition.job._edited()) for addition in additions]
+        patience.reach(addition.jobstore, jobs.store(addition.jobstore), partial(_check, jobs, addition))
+    as_they_were = [(addition.job, addition.job.copy_with()) for addition in additions]
     undo: list[Callable[[], object]] = []
     try:
         added = [addition for addition in additions if _is_worth_adding(jobs, addition)]
@@ -106,22 +106,22 @@ def add_waiting(jobs: Jobs, patience: Patience) -> None:
     except BaseException:
         _take_back(jobs, undo)
         for job, before in as_they_were:
-            job._adopt(before)
+            job.take_over_from(before)
         raise
     jobs.waiting = {}
     for addition in added:
         jobs._announce(addition)
 
 
-def _check(jobs: Jobs, addition: AddRequest) -> None:
+def _check(jobs: JobAdder, addition: AddRequest) -> None:
     """Raise what would keep a job out of its store, as far as that can be told without writing."""
-    store = jobs._store(addition.jobstore)
+    store = jobs.store(addition.jobstore)
     jobs._refuse_transient(addition.job, store)
     if addition.if_exists == "error" and store.lookup_job(addition.job.id) is not None:
         raise ConflictingIdError(addition.job.id)
 
 
-def _is_worth_adding(jobs: Jobs, addition: AddRequest) -> bool:
+def _is_worth_adding(jobs: JobAdder, addition: AddRequest) -> bool:
     """Complete a waiting job; false if it has no fire time left by now, and is dropped with an event."""
     try:
         jobs._complete(addition)
@@ -132,9 +132,9 @@ def _is_worth_adding(jobs: Jobs, addition: AddRequest) -> bool:
     return True
 
 
-def _write(jobs: Jobs, addition: AddRequest, patience: Patience) -> Callable[[], object]:
+def _write(jobs: JobAdder, addition: AddRequest, patience: Patience) -> Callable[[], object]:
     """Write a waiting job, as often as its store has to be waited for, and return what takes that back."""
-    job, store = addition.job, jobs._store(addition.jobstore)
+    job, store = addition.job, jobs.store(addition.jobstore)
     tried = False
 
     def write() -> Callable[[], object]:
@@ -153,7 +153,7 @@ def _is_written(store: BaseJobStore, job: Job) -> bool:
     return found is not None and found.func_ref == job.func_ref and found.trigger.same_schedule_as(job.trigger)
 
 
-def _take_back(jobs: Jobs, undo: Sequence[Callable[[], object]]) -> None:
+def _take_back(jobs: JobAdder, undo: Sequence[Callable[[], object]]) -> None:
     """Take back what was written, as far as the stores answer."""
     for action in reversed(undo):
         try:

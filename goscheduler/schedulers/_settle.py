@@ -151,16 +151,16 @@ class Settler:
             settlement = self._settlement(run, reported, now)
             if settlement is not None:
                 by_store.setdefault(run.job._jobstore_alias or "", []).append(settlement)
-        if batch and engine.hungry:
+        if batch and engine.loop.wants_capacity:
             self._wake()  # the executors have room by now: more can be fired while this is written
         brings_work = False
         for alias, settlements in by_store.items():
             self._write_in_portions(alias, settlements)
             brings_work = brings_work or any(map(_brings_work, settlements))
-        engine.ends_written += 1  # first: a round that goes on meanwhile looks at that when it ends
+        engine.loop.batch_settled()  # first: a round that goes on meanwhile looks at that when it ends
         if revoked:
             revoked.difference_update(attempt_key(run) for run, _ in batch)
-        if brings_work or (batch and engine.hungry and engine.resting):
+        if brings_work or (batch and engine.loop.wants_capacity and engine.loop.idle):
             self._wake()
 
     def _settlement(self, run: Run, reported: Outcome, now: datetime) -> Settlement | None:

@@ -42,59 +42,50 @@ IMPORT_WAIT_SECONDS = 1.0
 
 
 class RoundResult(NamedTuple):
-    """What is left after a round in one store."""
+    """What one round in one store has left for the next."""
 
     wait: float
-    """Seconds until it needs another look."""
+    """Seconds until the store needs another look."""
     out_of_capacity: bool = False
-    """Whether something was left for want of room."""
-    held: bool = False
+    """Whether work was left because the executors were full."""
+    blocked: bool = False
     """Whether runs were left that wait for others to end."""
 
 
 def process_due(engine: Engine, retry_interval: float) -> float:
     """Fire what is due in every store, and return the seconds until the next round."""
-    # Set before looking, so that neither the end of a run nor a new job that comes meanwhile is overlooked.
-    engine.hungry, engine.resting, engine.sleeping_until = True, False, math.inf
-    ends_before = engine.ends_written
+    loop = engine.loop
+    loop.begin_round()
     engine.watch_clock()
-    wait = engine.leases.look()
-    left = [process_store_safely(engine, alias, store, retry_interval) for alias, store in engine.stores.items()]
-    wait = min(wait, *(each.wait for each in left), engine.running.look())
-    held, out_of_capacity = any(each.held for each in left), any(each.out_of_capacity for each in left)
-    engine.hungry, engine.idle_seconds = held or out_of_capacity, wait
-    wait = min(wait, look_after_stores(engine, busy=out_of_capacity or wait <= 0), engine.poll_interval)
-    engine.sleeping_until = engine.clock.now().timestamp() + wait
-    engine.resting = True  # first: from now on who writes an end wakes the loop
-    return 0.0 if held and engine.ends_written != ends_before else wait
+    until_leases = engine.leases.look()
+    results = [process_store_safely(engine, alias, store, retry_interval) for alias, store in engine.stores.items()]
+    wait = min(until_leases, *(result.wait for result in results), engine.running.look())
+    blocked = any(result.blocked for result in results)
+    out_of_capacity = any(result.out_of_capacity for result in results)
+    loop.stores_processed(seconds_until_due=wait, wants_capacity=blocked or out_of_capacity)
+    until_housekeeping = look_after_stores(engine, busy=out_of_capacity or wait <= 0)
+    wait = min(wait, until_housekeeping, engine.poll_interval)
+    loop.end_round(sleeping_until=engine.clock.now().timestamp() + wait)
+    return 0.0 if blocked and loop.runs_ended_during_round() else wait
 
 
 def process_store_safely(engine: Engine, alias: str, store: BaseJobStore, retry_interval: float) -> RoundResult:
-    """Process one store unless it is out."""
+    """Process one store, unless it is out; if it raises, leave it alone for a while."""
     pause = engine.outages.remaining(alias, engine.clock.monotonic())
     if pause:
         return RoundResult(pause)
     if not engine.leases.may_claim(alias, store):  # not asked, so nothing can be said about its answering
         return RoundResult(engine.leases.length * RENEW_AFTER)
     try:
-        answer = process_store(engine, alias, store)
+        result = process_store(engine, alias, store)
     except BaseException as error:
         if not survivable(error):
             raise
-        engine.reconciler.mark_uncertain(alias)
-        first = alias not in engine.outages
-        pause = engine.outages.failed(alias, engine.clock.monotonic(), retry_interval)
-        engine.logger.warning(
-            'Error getting due jobs from job store "%s": %s; trying again in %.1f seconds', alias, error, pause,
-            exc_info=error if first else None,
-        )
-        if first:
-            engine.emit_scheduler_event(EventCode.SCHEDULER_DEGRADED, alias)
-        return RoundResult(pause)
+        return RoundResult(note_outage(engine, alias, error, retry_interval))
     if engine.outages.ended(alias):
         engine.logger.info('Job store "%s" answers again', alias)
         engine.emit_scheduler_event(EventCode.SCHEDULER_RECOVERED, alias)
-    return answer
+    return result
 
 
 def process_store(engine: Engine, alias: str, store: BaseJobStore) -> RoundResult:
@@ -103,17 +94,12 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> RoundResul
         engine.reconciler.mark_uncertain(alias)
     engine.reconciler.reconcile(alias, store)
     engine.release_known_tasks(alias, store)
-    now = engine.clock.now()
-    room = engine.room()
-    owner = engine.leases.owner_of(alias)
-    # With the executors of this round: one that is removed meanwhile would suspend jobs that other processes can run.
-    planner = FiringPlanner(owner, partial(engine.obstacle, executors=room), engine.new_run_id)
-    request = FireRequest(now, owner, room, planner, admit, engine.tasks.names() if store.shared else ())
-    if alias in engine.left_waiting:
+    request = fire_request(engine, alias, store)
+    if alias in engine.loop.claim_first:
         claimed = claim(engine, alias, store, request)
         request = request.after(claimed.runs)
         if claimed.runs:
-            engine.left_waiting.discard(alias)
+            engine.loop.claim_first.discard(alias)
     fired = store.fire_due(request)
     announce_firing(engine, alias, fired)
     take_over(engine, alias, store, fired.runs)
@@ -122,11 +108,33 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> RoundResul
         raise fired.error
     claimed = claim(engine, alias, store, request.after(fired.runs))
     if fired.runs and claimed.more:
-        engine.left_waiting.add(alias)  # they have the next turn, or firings might take all the room for ever
+        engine.loop.claim_first.add(alias)  # or firings might take all the room for ever
     # A round may take its time: a slow store, or an executor that runs jobs on the thread of the loop.
-    passed = max(0.0, (engine.clock.now() - now).total_seconds())
-    wait = max(0.0, seconds_until_next(fired.now or now, fired, claimed) - passed)
+    passed = max(0.0, (engine.clock.now() - request.now).total_seconds())
+    wait = max(0.0, seconds_until_next(fired.now or request.now, fired, claimed) - passed)
     return RoundResult(min(wait, store.poll_after()), fired.more, claimed.more)
+
+
+def fire_request(engine: Engine, alias: str, store: BaseJobStore) -> FireRequest:
+    """Return what a store is asked for in this round."""
+    now, owner, room = engine.clock.now(), engine.leases.owner_of(alias), engine.room()
+    # With the executors of this round: one that is removed meanwhile would suspend jobs that other processes can run.
+    planner = FiringPlanner(owner, partial(engine.obstacle, executors=room), engine.new_run_id)
+    return FireRequest(now, owner, room, planner, admit, engine.tasks.names() if store.shared else ())
+
+
+def note_outage(engine: Engine, alias: str, error: BaseException, retry_interval: float) -> float:
+    """Take note that a store has raised, and return the seconds until it is asked again."""
+    engine.reconciler.mark_uncertain(alias)
+    first = alias not in engine.outages
+    pause = engine.outages.failed(alias, engine.clock.monotonic(), retry_interval)
+    engine.logger.warning(
+        'Error getting due jobs from job store "%s": %s; trying again in %.1f seconds', alias, error, pause,
+        exc_info=error if first else None,
+    )
+    if first:
+        engine.emit_scheduler_event(EventCode.SCHEDULER_DEGRADED, alias)
+    return pause
 
 
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:

@@ -62,8 +62,8 @@ class AsyncIOScheduler(BackgroundScheduler):
 
     def _apply(self, config: SchedulerConfig) -> None:
         super()._apply(config)
-        self._given_loop = maybe_ref(config.extra.get("event_loop"))
-        self._engine.bus.run_coroutine = self._run_listener
+        self.given_loop: asyncio.AbstractEventLoop | None = maybe_ref(config.extra.get("event_loop"))
+        self.engine.bus.run_coroutine = self._run_listener
 
     @property
     def aio(self) -> OffLoop:
@@ -80,7 +80,7 @@ class AsyncIOScheduler(BackgroundScheduler):
         :raises RuntimeError: if no loop is running and none was given
         """
         if not self.running:
-            given = self._given_loop or self._callers_loop
+            given = self.given_loop or self._callers_loop
             self._eventloop = asyncio.get_running_loop() if given is None or given.is_closed() else given
         super().start(paused)
 
@@ -93,7 +93,7 @@ class AsyncIOScheduler(BackgroundScheduler):
         return _Done()
 
     def _await_shutdown(self) -> None:
-        if running_loop() is not None and not self._stopped.is_set():
+        if running_loop() is not None and not self.engine.stopped.is_set():
             raise RuntimeError("The scheduler is still shutting down; await scheduler.shutdown() before start()")
         super()._await_shutdown()
 
@@ -107,7 +107,7 @@ class AsyncIOScheduler(BackgroundScheduler):
         """Tell whether a call that goes to the stores is to be timed."""
         if self._told_of_blocking or self._is_watched or running_loop() is None:
             return False
-        return any(store.shared for store in self._engine.stores.values())
+        return any(store.shared for store in self.engine.stores.values())
 
     def _tell_of_blocking(self, name: str, seconds: float) -> None:
         if seconds > UNNOTICED and not self._told_of_blocking:
@@ -128,7 +128,7 @@ class AsyncIOScheduler(BackgroundScheduler):
             coroutine.close()
             raise RuntimeError("the event loop is closed; the coroutine listener was not called")
         future = asyncio.run_coroutine_threadsafe(coroutine, loop)
-        return None if self._engine.bus.dispatch == "sync" else future.result()
+        return None if self.engine.bus.dispatch == "sync" else future.result()
 
 
 class _Awaited(Generic[P, R]):

@@ -32,7 +32,6 @@ from goscheduler.runs.filters import Filters, history_query
 from goscheduler.runs.model import DeadLetter, JobState, LiveRun, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record
 from goscheduler.schedulers import _export, _lifecycle
-from goscheduler.schedulers._bulk import add_several
 from goscheduler.schedulers._components import component
 from goscheduler.schedulers._diagnosis import Diagnosis, collect_facts, refresh, state_of, why_not_running
 from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLifecycle
@@ -64,7 +63,7 @@ class BaseScheduler(SchedulerLifecycle):
         instance = component("executor", executor, executor_opts)
         self._components.add_executor(alias, instance)
         if self.running:
-            self._jobs.release_suspended(alias)
+            self.engine.jobs.release_suspended(alias)
             self._wake_unless_paused()
 
     def remove_executor(self, alias: str, shutdown: bool = True) -> None:
@@ -111,18 +110,18 @@ class BaseScheduler(SchedulerLifecycle):
         names = check_names(name, aliases)
 
         def decorate(task: _F) -> _F:
-            register(self._tasks, names, task, self._logger, pass_job)
+            register(self.task_registry, names, task, self._logger, pass_job)
             return task
 
         return decorate if func is undefined else decorate(func)
 
     def add_listener(self, callback: Listener, mask: int = EVENT_ANY) -> None:
         """Call ``callback(event)`` for every event whose code is in ``mask``."""
-        self._engine.bus.add_listener(callback, mask)
+        self.engine.bus.add_listener(callback, mask)
 
     def remove_listener(self, callback: Listener) -> None:
         """Stop calling ``callback``; an unknown one is fine."""
-        self._engine.bus.remove_listener(callback)
+        self.engine.bus.remove_listener(callback)
 
     def add_job(
         self,
@@ -177,7 +176,7 @@ class BaseScheduler(SchedulerLifecycle):
             "max_crashes": max_crashes, "auto_remove": auto_remove, "tags": tags, "description": description,
             "connection": connection,
         }, trigger_args)  # fmt: skip
-        self._jobs.add(addition)
+        self.engine.jobs.add(addition)
         return addition.job
 
     def add_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> list[Job]:
@@ -192,7 +191,7 @@ class BaseScheduler(SchedulerLifecycle):
                 raise TypeError(f"a job must be a mapping with the arguments of add_job, got {shown(definition)}")
             trigger_args = {name: definition[name] for name in definition if name not in _ADD_JOB_OPTIONS}
             additions.append(self._addition(definition, trigger_args))
-        add_several(self._jobs, additions)
+        self.engine.jobs.add_many(additions)
         return [addition.job for addition in additions]
 
     def _addition(self, given: Mapping[str, Any], trigger_args: Mapping[str, Any]) -> AddRequest:
@@ -249,7 +248,7 @@ class BaseScheduler(SchedulerLifecycle):
 
         :raises JobLookupError: if there is no such job
         """
-        return self._jobs.modify(job_id, jobstore, **changes)
+        return self.engine.jobs.modify(job_id, jobstore, **changes)
 
     def reschedule_job(
         self,
@@ -263,42 +262,42 @@ class BaseScheduler(SchedulerLifecycle):
 
         :raises JobLookupError: if there is no such job
         """
-        return self._jobs.reschedule(job_id, jobstore, self._create_trigger(trigger, trigger_args))
+        return self.engine.jobs.reschedule(job_id, jobstore, self._create_trigger(trigger, trigger_args))
 
     def pause_job(self, job_id: str, jobstore: str | None = None, *, by: str | None = None) -> Job:
         """Stop firing a job until :meth:`resume_job`. ``by`` says who wants that, for those who ask :meth:`why`.
 
         :raises JobLookupError: if there is no such job
         """
-        return self._jobs.pause(job_id, jobstore, by)
+        return self.engine.jobs.pause(job_id, jobstore, by)
 
     def resume_job(self, job_id: str, jobstore: str | None = None) -> Job | None:
         """Fire a paused job again, from now on; None if its trigger has ended, and the job is removed then.
 
         :raises JobLookupError: if there is no such job
         """
-        return self._jobs.resume(job_id, jobstore)
+        return self.engine.jobs.resume(job_id, jobstore)
 
     def get_jobs(self, jobstore: str | None = None, pending: Any = None) -> list[Job]:
         """Return all jobs: the pending ones while stopped, else those in the stores. ``pending`` has no effect."""
         if pending is not None:
             warnings.warn("the pending option of get_jobs() has no effect", DeprecationWarning, stacklevel=2)
-        return self._jobs.all(jobstore)
+        return self.engine.jobs.all(jobstore)
 
     def get_job(self, job_id: str, jobstore: str | None = None) -> Job | None:
         """Return a job, or None."""
-        return self._jobs.find(job_id, jobstore)
+        return self.engine.jobs.find(job_id, jobstore)
 
     def remove_job(self, job_id: str, jobstore: str | None = None) -> None:
         """Remove a job. After that no new run of it starts.
 
         :raises JobLookupError: if there is no such job
         """
-        self._jobs.remove(job_id, jobstore)
+        self.engine.jobs.remove(job_id, jobstore)
 
     def remove_all_jobs(self, jobstore: str | None = None) -> None:
         """Remove all jobs of one store, or of all."""
-        self._jobs.remove_all(jobstore)
+        self.engine.jobs.remove_all(jobstore)
 
     def run_now(self, job_id: str, jobstore: str | None = None) -> str:
         """Run a job once, now, without moving its schedule. Return the id of the run.
@@ -459,12 +458,12 @@ class BaseScheduler(SchedulerLifecycle):
             does not name
         """
         jobs = [self._job_from(state) for state in _export.read_jobs(infile)]
-        self._jobs.refuse_taken_ids([job.id for job in jobs], jobstore)
+        self.engine.jobs.refuse_taken_ids([job.id for job in jobs], jobstore)
         for job in jobs:
-            self._jobs.add(AddRequest(job, jobstore, "error", time_given=True, imported=True))
+            self.engine.jobs.add(AddRequest(job, jobstore, "error", time_given=True, imported=True))
 
     def _inquiry(self, job: Job, gone: bool = False) -> Diagnosis:
-        return collect_facts(self._engine, job, self.state == STATE_RUNNING, gone)
+        return collect_facts(self.engine, job, self.state == STATE_RUNNING, gone)
 
     def _job_from(self, state: Mapping[str, Any]) -> Job:
         options = {name: value for name, value in state.items() if name in CHECKS}
@@ -491,7 +490,7 @@ class BaseScheduler(SchedulerLifecycle):
         if not self.running:
             return {None: self.get_jobs(jobstore)}
         return {
-            alias: self.get_jobs(alias) for alias in sorted(self._engine.stores) if jobstore in (None, alias)
+            alias: self.get_jobs(alias) for alias in sorted(self.engine.stores) if jobstore in (None, alias)
         }
 
 

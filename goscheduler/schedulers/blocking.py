@@ -49,7 +49,7 @@ class BlockingScheduler(BaseScheduler):
         loop = self._claim_loop()
         if loop is not None:
             self._turn(loop)
-        self._stopped.wait()
+        self.engine.stopped.wait()
 
     def _claim_loop(self) -> _Loop | None:
         """Return the loop for the caller to turn; None if the scheduler was shut down before, or another has it."""

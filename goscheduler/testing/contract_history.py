@@ -45,7 +45,7 @@ class HistoryContract:
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
         self.run_once(store, make_job, requests, "a", NOW)
-        store.edit_job("a", lambda job: job._edited(name="another", tags=["another"]))
+        store.edit_job("a", lambda job: job.copy_with(name="another", tags=["another"]))
         (record,) = store.history(HistoryQuery())
         assert (record.job_name, record.tags) == ("nothing", ())
 

@@ -221,7 +221,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _end(self, run: ExpectedRun, outcome: Outcome) -> None:
         host = next(host for host in self.hosts if host.name == run.host)
         host.executor.end(host.executor.held[run.id, run.fence], outcome)
-        host.scheduler._settler.settle_reported()
+        host.scheduler.engine.settler.settle_reported()
         self.model.end(run, outcome.kind, outcome.error)
         self._round(host)
 
@@ -252,7 +252,7 @@ class StoreMachine(RuleBasedStateMachine):
         host.executor.held.pop((run.id, run.fence), None)
         before = len(host.heard.events)
         host.scheduler.report(run, Outcome(OutcomeKind.SUCCEEDED, started_at=self.clock.now()))
-        host.scheduler._settler.settle_reported()
+        host.scheduler.engine.settler.settle_reported()
         assert {event.code for event in host.heard.events[before:]} <= {EVENT_LEASE_LOST}
 
     # Dead letters
@@ -341,7 +341,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _round(self, host: Host, lapsed: Host | None = None) -> None:
         """Have a scheduler do everything that is due, and the model with it."""
         model = self.model
-        leftovers_first = "default" in host.scheduler._engine.left_waiting
+        leftovers_first = "default" in host.scheduler.engine.loop.claim_first
         host.scheduler.run_due()
         for error in self.troubles.errors:
             raise error

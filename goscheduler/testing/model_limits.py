@@ -224,7 +224,7 @@ class LimitsMachine(RuleBasedStateMachine):
 
     def _end(self, host: Host, run: Run, outcome: Outcome) -> None:
         host.executor.end(run, outcome)
-        host.scheduler._settler.settle_reported()
+        host.scheduler.engine.settler.settle_reported()
 
     @rule(who=PICKS, pick=PICKS)
     @precondition(lambda self: self.store.pending_runs())

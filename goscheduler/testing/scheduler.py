@@ -35,21 +35,21 @@ class ManualScheduler(BaseScheduler):
         super()._apply(config)
         if not isinstance(self.clock, ManualClock):
             raise TypeError(f"a ManualScheduler needs a ManualClock, got {type(self.clock).__name__} instead")
-        self._engine.sleep = None  # who else uses the store may be driven by the same thread
+        self.engine.sleep = None  # who else uses the store may be driven by the same thread
 
     _woken = False
 
     def run_due(self) -> int:
         """Run everything that is due at the present moment, and return how many rounds that took."""
         for rounds in range(MAX_ROUNDS):
-            if self._engine.leases.seconds_until_due() <= 0:
-                self._engine.leases.renew_all()
+            if self.engine.leases.seconds_until_due() <= 0:
+                self.engine.leases.renew_all()
             self._woken = False
             wait = self._process_jobs()
-            if self._tasks.resolver.wait_for_imports():
+            if self.task_registry.resolver.wait_for_imports():
                 continue
-            settled = self._settler.settle_reported()
-            if wait is None or (wait > 0 and not self._woken and not (self._engine.hungry and settled)):
+            settled = self.engine.settler.settle_reported()
+            if wait is None or (wait > 0 and not self._woken and not (self.engine.loop.wants_capacity and settled)):
                 return rounds + 1
         raise RuntimeError("jobs keep coming due although no time passes")
 
@@ -80,7 +80,7 @@ class ManualScheduler(BaseScheduler):
 
     def _next_due(self) -> datetime | None:
         """Return the next moment, as of the last round, at which something is due."""
-        idle = min(self._engine.idle_seconds, self._engine.leases.seconds_until_due())
+        idle = min(self.engine.loop.seconds_until_due, self.engine.leases.seconds_until_due())
         return None if self.state != STATE_RUNNING or math.isinf(idle) else self.clock.now() + timedelta(seconds=idle)
 
     def _move_to(self, moment: datetime) -> None:
@@ -96,7 +96,7 @@ class ManualScheduler(BaseScheduler):
 
     def _start_leases(self, patience: Patience) -> None:
         """Take the leases; :meth:`run_due` renews them."""
-        self._engine.leases.renew_all()
+        self.engine.leases.renew_all()
 
     def _begin_loop(self) -> None:
         """Nothing to begin: the test is the loop."""

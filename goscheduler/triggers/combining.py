@@ -45,10 +45,10 @@ class BaseCombiningTrigger(BaseTrigger):
         *,
         timezone: tzinfo | str | None = None,
     ) -> None:
-        self._set_up(triggers, jitter)
+        self.set_up(triggers, jitter)
 
-    def _set_up(self, triggers: Iterable[BaseTrigger], jitter: float | str | None) -> None:
-        """Take over what defines a combination, given by a user or stored, if it makes sense."""
+    def set_up(self, triggers: Iterable[BaseTrigger], jitter: float | str | None) -> None:
+        """Check and take over what defines a combination, given by a user or read by the codec."""
         self.triggers = _children(triggers)
         self.jitter = parse_jitter(jitter)
 
@@ -89,7 +89,7 @@ class BaseCombiningTrigger(BaseTrigger):
 
     def __setstate__(self, state: Any) -> None:
         state = current_state(type(self), state, 1)
-        self._set_up([_unpacked(child) for child in state["triggers"]], state["jitter"])
+        self.set_up([_unpacked(child) for child in state["triggers"]], state["jitter"])
 
     def __repr__(self) -> str:
         jitter = f", jitter={self.jitter}" if self.jitter else ""

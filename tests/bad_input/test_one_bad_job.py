@@ -112,7 +112,7 @@ def test_a_trigger_that_creeps_by_microseconds_does_not_hold_up_the_others_after
     scheduler.resume()
     recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
     scheduler._process_jobs()
-    scheduler._settler.settle_reported()
+    scheduler.engine.settler.settle_reported()
     assert recorder.of(EVENT_JOB_EXECUTED, "bystander")
     scheduler.remove_job("bad")
     bystander.assert_alone_and_firing()

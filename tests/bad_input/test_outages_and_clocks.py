@@ -26,7 +26,7 @@ def test_thirty_days_of_missed_seconds_are_dealt_with_at_once(coalesce: bool) ->
         scheduler.pause()
         scheduler._move_to(START + timedelta(days=30))
         scheduler.resume()
-        _, calls = calls_of(lambda: (scheduler._process_jobs(), scheduler._settler.settle_reported()))
+        _, calls = calls_of(lambda: (scheduler._process_jobs(), scheduler.engine.settler.settle_reported()))
         assert calls < 200_000  # APScheduler 3 makes 2.6 million datetimes
         assert 1 <= len(recorder.of(EVENT_JOB_EXECUTED)) <= 1000
         assert job.next_run_time == START + timedelta(days=30, seconds=1)
@@ -50,7 +50,7 @@ def test_a_date_in_the_past_beyond_its_grace_is_told_as_missed_and_recorded() ->
         scheduler.advance("1h")
         [event] = recorder.events
         assert (event.code, event.job_id) == (EVENT_JOB_MISSED, "a")
-        [record] = scheduler._engine.stores["default"].history(HistoryQuery("a"))
+        [record] = scheduler.engine.stores["default"].history(HistoryQuery("a"))
         assert record.reason.startswith("missed by")
 
 

@@ -215,12 +215,12 @@ def test_max_instances_holds_for_the_executor_of_the_user(schedulers):
     for _ in range(5):
         scheduler.clock.advance(1)
         scheduler._process_jobs()
-    assert len(scheduler._engine.stores["default"].live_runs("job")) == 2
+    assert len(scheduler.engine.stores["default"].live_runs("job")) == 2
     release.set()
-    for thread in scheduler._engine.executors["default"].threads:
+    for thread in scheduler.engine.executors["default"].threads:
         thread.join(60)
-    scheduler._settler.settle_reported()
-    assert scheduler._engine.stores["default"].live_runs("job") == []
+    scheduler.engine.settler.settle_reported()
+    assert scheduler.engine.stores["default"].live_runs("job") == []
 
 
 def test_a_store_that_leaves_out_what_it_cannot_read_does_not_stop_the_rest(schedulers, jobcalls):

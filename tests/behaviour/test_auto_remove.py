@@ -234,7 +234,7 @@ def test_the_retention_can_be_set(store):
 
 
 def test_a_job_whose_retry_waits_longer_than_the_retention_stays(scheduler):
-    scheduler._engine.retention = type(scheduler._engine.retention)(succeeded="1h", others="1h")
+    scheduler.engine.retention = type(scheduler.engine.retention)(succeeded="1h", others="1h")
     scheduler.add_job(play, "date", args=[NO], id="job", auto_remove=False, retry=Retry(2, fixed(86400)))
     scheduler.run_due()
     scheduler.clock.advance("10h")
@@ -245,7 +245,7 @@ def test_a_job_whose_retry_waits_longer_than_the_retention_stays(scheduler):
 
 
 def test_what_is_paused_or_scheduled_is_never_pruned(scheduler):
-    scheduler._engine.retention = type(scheduler._engine.retention)(succeeded="1h", others="1h")
+    scheduler.engine.retention = type(scheduler.engine.retention)(succeeded="1h", others="1h")
     scheduler.add_job(note, "interval", hours=1, id="paused", auto_remove=False).pause()
     scheduler.add_job(note, "date", run_date=START + timedelta(days=300), id="later", auto_remove=False)
     scheduler.add_job(note, "date", id="again", auto_remove=False)
@@ -277,5 +277,5 @@ def test_at_most_so_many_are_removed_at_once(make):
             scheduler.add_job(note, "date", id=f"{number}", auto_remove=False)
         scheduler.run_due()
         later = scheduler.clock.now() + timedelta(days=31)
-        removed = [len(store.prune_finished_jobs(scheduler._engine.retention, later, 8)) for _ in range(4)]
+        removed = [len(store.prune_finished_jobs(scheduler.engine.retention, later, 8)) for _ in range(4)]
         assert removed == [8, 8, 4, 0]

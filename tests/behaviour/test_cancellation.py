@@ -136,7 +136,7 @@ def test_who_waits_behind_a_run_that_is_cancelled_when_its_turn_has_come_gets_th
         scheduler.run_due()
     patient.go()
     pool.await_reports()
-    scheduler._settler.settle_reported()  # the second may go now, and has not gone yet
+    scheduler.engine.settler.settle_reported()  # the second may go now, and has not gone yet
     assert scheduler.cancel_run(only_run(scheduler, "second").id)
     scheduler.run_due()
     third.await_start()
@@ -175,7 +175,7 @@ def test_a_queued_run_that_was_cancelled_leaves_nothing_behind(scheduler, pool, 
     scheduler.run_due()
     first.go()
     settled(scheduler, pool, 2)
-    endings = scheduler._engine.running
+    endings = scheduler.engine.running
     assert (endings._terminations, endings._given_up, endings._withdrawn, endings._begun) == ({}, {}, set(), {})
 
 
@@ -249,7 +249,7 @@ def test_a_run_whose_end_is_being_written_keeps_its_end_without_complaint(schedu
     # It has been judged, and the store still counts it among the live: the moment is stretched by the write itself.
     patient = patients("done")
     run_id = begin(scheduler, patient)
-    store = scheduler._engine.stores["default"]
+    store = scheduler.engine.stores["default"]
     settle, cancelled = store.settle, []
 
     def settle_late(settlements):
@@ -264,13 +264,13 @@ def test_a_run_whose_end_is_being_written_keeps_its_end_without_complaint(schedu
     assert (cancelled, outcomes(scheduler)) == ([True], ["succeeded"])
     assert recorder.of(EVENT_LEASE_LOST | EVENT_JOB_CANCELLED) == []
     assert "given up" not in caplog.text
-    assert scheduler._engine.running._terminations == {}
+    assert scheduler.engine.running._terminations == {}
 
 
 def test_a_run_that_fails_while_it_is_cancelled_is_not_tried_again(scheduler, pool, patients):
     patient = patients(lambda: int("x"))
     run_id = begin(scheduler, patient, retry=Retry(5, backoff=1))
-    store = scheduler._engine.stores["default"]
+    store = scheduler.engine.stores["default"]
     settle, cancelled = store.settle, []
 
     def settle_late(settlements):

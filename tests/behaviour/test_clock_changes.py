@@ -119,7 +119,7 @@ def test_a_clock_that_is_set_while_the_loop_waits_is_noticed_within_the_longest_
 
 
 def test_an_outage_is_timed_by_what_passes_and_not_by_the_wall_clock(scheduler, jobcalls):
-    store = scheduler._engine.stores["default"]
+    store = scheduler.engine.stores["default"]
     original = store.fire_due
     scheduler.add_job(note, "interval", minutes=1, id="job")
 
@@ -133,7 +133,7 @@ def test_an_outage_is_timed_by_what_passes_and_not_by_the_wall_clock(scheduler, 
     scheduler.clock.set(scheduler.clock.now() - timedelta(days=1))
     scheduler.clock.advance(60)  # the outage is over, whatever the wall clock shows
     scheduler._process_jobs()
-    assert not scheduler._engine.outages.remaining("default", scheduler.clock.monotonic())
+    assert not scheduler.engine.outages.remaining("default", scheduler.clock.monotonic())
     scheduler.clock.set(START + timedelta(minutes=5))
     scheduler.run_due()
     assert jobcalls == ["called"]

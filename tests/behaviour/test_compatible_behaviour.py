@@ -68,7 +68,7 @@ def test_a_firing_refused_for_its_instances_is_an_event_and_a_record(schedulers,
     scheduler.add_job(gate, "interval", seconds=0.05, id="job")
     event = recorder.wait_for(EVENT_JOB_MAX_INSTANCES, "job", timeout=60)
     (moment,) = event.scheduled_run_times
-    store = scheduler._engine.stores["default"]
+    store = scheduler.engine.stores["default"]
     skipped = store.history(HistoryQuery("job", frozenset({OutcomeKind.SKIPPED})))
     assert moment in [record.scheduled_at for record in skipped]
 

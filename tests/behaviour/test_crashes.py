@@ -39,7 +39,7 @@ def die_with_a_run(cluster, **options):
 
 
 def held_by(scheduler):
-    return scheduler._engine.executors["default"].held
+    return scheduler.engine.executors["default"].held
 
 
 def test_nothing_happens_before_the_lease_is_over(cluster):
@@ -136,7 +136,7 @@ def test_a_dead_letter_of_crashes_can_be_redriven(cluster):
     (letter,) = survivor.dead_letters()
     survivor.redrive(letter.run.id)
     survivor.run_due()
-    survivor._engine.executors["default"].finish()
+    survivor.engine.executors["default"].finish()
     survivor.run_due()
     assert cluster.outcomes() == [OutcomeKind.LOST, OutcomeKind.SUCCEEDED]
     assert survivor.dead_letters() == []

@@ -63,7 +63,7 @@ def test_a_run_that_cannot_be_submitted_is_told_of_as_an_error(scheduler, faulty
     assert jobcalls == ["good", "good"]
     assert [event.exception for event in recorder.of(EVENT_JOB_ERROR, "bad")] == [error, error]
     assert 'failed before it started, attempt 1: could not be submitted to executor "faulty"' in caplog.text
-    store = scheduler._engine.stores["default"]
+    store = scheduler.engine.stores["default"]
     assert [record.outcome for record in store.history(HistoryQuery("bad"))] == [OutcomeKind.FAILED] * 2
     assert store.live_runs() == []
     faulty.faults.clear()
@@ -100,7 +100,7 @@ def test_an_executor_with_a_senseless_room_does_not_hold_up_the_jobs_of_others(s
     for _ in range(3):
         scheduler.clock.advance(10)
         scheduler._process_jobs()
-        scheduler._settler.settle_reported()
+        scheduler.engine.settler.settle_reported()
     assert jobcalls.count("good") == 3
 
 
@@ -116,7 +116,7 @@ def test_an_executor_removed_between_firing_and_handing_over_loses_no_run(schedu
     scheduler.add_listener(remove, EVENT_JOB_SUBMITTED)
     scheduler.clock.advance(10)
     scheduler._process_jobs()
-    scheduler._settler.settle_reported()
+    scheduler.engine.settler.settle_reported()
     assert jobcalls == []
     scheduler.add_executor(DebugExecutor(), "gpu")
     scheduler.run_due()
@@ -126,7 +126,7 @@ def test_an_executor_removed_between_firing_and_handing_over_loses_no_run(schedu
 def test_an_executor_added_while_a_round_goes_on_releases_the_jobs_that_the_round_suspends(schedulers, jobcalls):
     class AddsAnother(HoldingExecutor):
         def room(self):
-            if "late" not in scheduler._engine.executors and scheduler.get_job("job"):
+            if "late" not in scheduler.engine.executors and scheduler.get_job("job"):
                 scheduler.add_executor(DebugExecutor(), "late")
             return 10
 
@@ -150,5 +150,5 @@ def test_removing_an_executor_whose_shutdown_raises_removes_it_all_the_same(sche
     faulty.shutdown = broken
     with contextlib.suppress(OSError):
         scheduler.remove_executor("faulty")
-    assert "faulty" not in scheduler._engine.executors
+    assert "faulty" not in scheduler.engine.executors
     scheduler.add_executor(DebugExecutor(), "faulty")

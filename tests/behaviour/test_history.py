@@ -59,7 +59,7 @@ def test_a_record_tells_where_and_by_whom_a_job_ran(scheduler):
     (record,) = scheduler.runs()
     assert (record.job_name, record.tags, record.executor) == ("the job", ("shop",), "default")
     assert record.task == "retry_doubles:play"
-    assert (record.host, record.owner) == (platform.node(), scheduler._engine.owner)
+    assert (record.host, record.owner) == (platform.node(), scheduler.engine.owner)
     assert (record.fire_id, record.run_id) == (retry_doubles.played[0].fire_id, retry_doubles.played[0].run_id)
 
 
@@ -281,7 +281,7 @@ def test_old_records_are_forgotten_by_their_outcome(scheduler):
     scheduler.add_job(play, "interval", id="fine", days=1, args=["well"])
     scheduler.add_job(play, "interval", id="bad", days=1, args=[NO])
     scheduler.advance("40d")
-    _housekeeping.prune(scheduler._engine)
+    _housekeeping.prune(scheduler.engine)
     assert len(scheduler.runs("fine")) == 8  # today, and the seven days before
     assert len(scheduler.runs("bad")) == 31
 
@@ -291,7 +291,7 @@ def test_the_retention_is_an_option_of_the_scheduler():
         scheduler.add_job(play, "interval", id="often", minutes=1, args=["well"])
         scheduler.add_job(play, "interval", id="seldom", hours=1, args=["well"])
         scheduler.advance("5h")
-        _housekeeping.prune(scheduler._engine)
+        _housekeeping.prune(scheduler.engine)
         assert [since_start(record.scheduled_at) for record in scheduler.runs("often")] == [18000, 17940, 17880]
         assert len(scheduler.runs("seldom")) == 3
 
@@ -305,7 +305,7 @@ def test_the_retention_is_an_option_of_the_scheduler():
 def test_a_retention_comes_from_keywords_and_from_files(value, expected):
     files = {key: option for key, option in value.items() if "." in key}
     keywords = {key: option for key, option in value.items() if "." not in key}
-    assert BackgroundScheduler(files, **keywords)._engine.retention == expected
+    assert BackgroundScheduler(files, **keywords).engine.retention == expected
 
 
 @pytest.mark.parametrize(("value", "error"), [
@@ -331,12 +331,12 @@ def test_a_store_that_cannot_forget_does_not_keep_the_others_from_it(caplog):
     with ManualScheduler(jobstores={"bad": reluctant, "default": MemoryJobStore()}) as scheduler:
         live(scheduler, ("kept", "well", {"jobstore": "bad"}), ("forgotten", "well", {}))
         scheduler.clock.advance("8d")
-        _housekeeping.prune(scheduler._engine)
+        _housekeeping.prune(scheduler.engine)
         assert jobs_of(scheduler.runs()) == ["kept"]
         assert 'Job store "bad" could not forget old records: read-only' in caplog.text
         asked = reluctant.asked
-        scheduler._engine.outages.failed("bad", 0.0, 10.0)
-        _housekeeping.prune(scheduler._engine)
+        scheduler.engine.outages.failed("bad", 0.0, 10.0)
+        _housekeeping.prune(scheduler.engine)
         assert reluctant.asked == asked
 
 
@@ -349,10 +349,10 @@ def test_a_store_with_much_to_forget_is_asked_again_but_not_for_long(monkeypatch
         scheduler.remove_job("job")
         scheduler.clock.advance("8d")
         monkeypatch.setattr(_housekeeping, "LONGEST", 0.0)
-        _housekeeping.prune(scheduler._engine)
+        _housekeeping.prune(scheduler.engine)
         assert len(scheduler.runs()) == 7
         monkeypatch.setattr(_housekeeping, "LONGEST", 1.0)
-        _housekeeping.prune(scheduler._engine)
+        _housekeeping.prune(scheduler.engine)
         assert scheduler.runs() == []
 
 

@@ -153,7 +153,7 @@ def test_a_job_that_a_dead_process_suspended_because_of_a_slow_import_is_tried_b
         scheduler.add_job(fine, "interval", hours=1)
         scheduler.run_due()  # knows the module now, and has looked for such jobs a first time
         scheduler.add_job(fine, "date", id="put off")
-        store = scheduler._engine.stores["default"]
+        store = scheduler.engine.stores["default"]
         now = clock.now()
         Requests().fire(store, now=now, obstacles={"put off": f"{_resolver.IMPORTING}it was slow elsewhere"})
         scheduler.run_due()

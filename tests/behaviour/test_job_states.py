@@ -63,7 +63,7 @@ def scheduled_for_a_retry(make):
     scheduler = make(HoldingExecutor())
     scheduler.add_job(note, "date", id="job", retry=Retry(2, fixed(60)), auto_remove=False)
     scheduler.run_due()
-    scheduler._engine.executors["default"].finish(OutcomeKind.FAILED)
+    scheduler.engine.executors["default"].finish(OutcomeKind.FAILED)
     scheduler.run_due()
     return scheduler.get_job("job")
 

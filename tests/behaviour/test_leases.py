@@ -264,7 +264,7 @@ def test_a_running_job_sees_that_its_lease_was_lost(schedulers):
     assert gate.started.wait(60)
     store.faults["renew_owner"] = OUT
     clock.advance(LEASE * 3 / 4)
-    scheduler._engine.leases.renew_all()
+    scheduler.engine.leases.renew_all()
     gate.release()
     within(60, scheduler.shutdown)
     assert seen == [(True, "its lease could not be renewed")]
@@ -305,12 +305,12 @@ def test_a_renewal_that_works_too_late_does_not_bring_back_what_was_given_up(clu
 
     cluster.clock.advance(LEASE / 4)
     cluster.store.during_renewal = take_long
-    scheduler._engine.leases.renew_all()
+    scheduler.engine.leases.renew_all()
     assert executor.told == ["its lease could not be renewed"]
-    assert scheduler._engine.leases.owner_of("default") != lost
-    assert not scheduler._engine.leases.may_claim("default", cluster.store), "the new one has no lease yet"
+    assert scheduler.engine.leases.owner_of("default") != lost
+    assert not scheduler.engine.leases.may_claim("default", cluster.store), "the new one has no lease yet"
     cluster.advance(LEASE / 4)
-    assert scheduler._engine.leases.may_claim("default", cluster.store)
+    assert scheduler.engine.leases.may_claim("default", cluster.store)
 
 
 @pytest.mark.parametrize("outage", [5, 14, 20, 29, 45, 300])
@@ -500,7 +500,7 @@ def test_heartbeats_stop_last(schedulers, gate):
     assert gate.started.wait(60)
     ending = threading.Thread(target=scheduler.shutdown)
     ending.start()
-    assert scheduler._stopped.is_set() is False
+    assert scheduler.engine.stopped.is_set() is False
     assert renewed(store, store.renewals.total() + 2), "while the shutdown waits for the job"
     gate.release()
     ending.join(60)

@@ -78,7 +78,7 @@ def test_configure_keeps_pending_jobs_and_listeners_and_drops_components(backgro
     background.configure(timezone="Asia/Tokyo")
     background.start()
     recorder.wait_for(EVENT_JOB_EXECUTED, "job")
-    assert set(background._engine.executors) == {"default"}
+    assert set(background.engine.executors) == {"default"}
 
 
 def test_pause_and_resume_tell_only_of_real_changes(background):

@@ -148,7 +148,7 @@ def test_who_is_removed_while_it_waits_does_not_keep_the_others_waiting(schedule
         scheduler.run_now(name)
     scheduler.run_due()
     executor.finish()
-    scheduler._settler.settle_reported()  # it is the turn of b
+    scheduler.engine.settler.settle_reported()  # it is the turn of b
     scheduler.remove_job("b")
     scheduler.run_due()
     assert executor.started == ["a", "c"]

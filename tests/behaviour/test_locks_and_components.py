@@ -138,7 +138,7 @@ def test_two_threads_that_add_the_same_alias_add_it_once(schedulers):
     for thread in threads:
         thread.join(60)
     assert len(refused) == 5
-    assert scheduler._engine.executors["same"] in started
+    assert scheduler.engine.executors["same"] in started
 
 
 def test_an_alias_that_is_taken_or_unknown_is_an_error_that_names_it(schedulers):

@@ -57,7 +57,7 @@ def test_a_firing_whose_answer_was_lost_is_run_once_when_the_store_answers_again
     store.mumbles = ["fire_due"]
     scheduler.advance(1)
     assert jobcalls == []
-    assert [run.owner for run in store.live_runs("job")] == [scheduler._engine.leases.owner_of("default")]
+    assert [run.owner for run in store.live_runs("job")] == [scheduler.engine.leases.owner_of("default")]
     recover(scheduler)
     assert jobcalls == ["called"]
     assert store.live_runs() == store.pending_runs() == []
@@ -72,7 +72,7 @@ def test_a_firing_that_shows_up_later_than_its_answer_was_missed_is_run_once(sch
         scheduler.advance(1)
         recover(scheduler)
     assert jobcalls == []
-    scheduler.advance(scheduler._engine.leases.length + 1)
+    scheduler.advance(scheduler.engine.leases.length + 1)
     assert jobcalls == ["called"]
     assert store.live_runs() == store.pending_runs() == []
 

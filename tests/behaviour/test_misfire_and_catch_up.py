@@ -46,7 +46,7 @@ def sleep_through(scheduler, seconds):
 
 
 def history(scheduler, job_id="job"):
-    return list(reversed(scheduler._engine.stores["default"].history(HistoryQuery(job_id, limit=10_000))))
+    return list(reversed(scheduler.engine.stores["default"].history(HistoryQuery(job_id, limit=10_000))))
 
 
 def test_a_late_run_still_runs_by_default(scheduler, jobcalls):
@@ -116,7 +116,7 @@ def sleep_through_once(scheduler, seconds):
 
 
 def settle_and_go_on(scheduler):
-    scheduler._settler.settle_reported()
+    scheduler.engine.settler.settle_reported()
     scheduler._process_jobs()
 
 

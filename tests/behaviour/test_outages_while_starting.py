@@ -40,7 +40,7 @@ def start_losing_the_server(server, schedulers, caplog):
         url = f"{server.url}/start" if server.kind in ("etcd", "zookeeper") else server.url
         scheduler = schedulers(jobstores={"default": url})
         recorder = EventRecorder(scheduler)
-        store = scheduler._engine.stores["default"]
+        store = scheduler.engine.stores["default"]
         asked, losses = getattr(store, step), [loss]
 
         def lose(*args, **kwargs):

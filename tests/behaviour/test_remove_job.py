@@ -109,7 +109,7 @@ def test_a_run_in_the_queue_of_the_pool_does_not_start_after_its_job_was_removed
     scheduler.resume()
     assert first.started.wait(60)
     assert second.started.wait(60)
-    pool = scheduler._engine.executors["default"]
+    pool = scheduler.engine.executors["default"]
     pool.room = lambda: 100  # as when runs were short until now
     scheduler.add_job(note, "interval", hours=1, id="queued", next_run_time=START, args=["queued"])
     recorder.wait_for(EVENT_JOB_SUBMITTED, "queued", timeout=60)
@@ -185,7 +185,7 @@ def test_what_is_remembered_about_removed_jobs_is_forgotten_when_their_runs_end(
     while holding.held:
         holding.finish()
     scheduler.run_due()
-    assert not scheduler._engine.revoked
+    assert not scheduler.engine.revoked
 
 
 def test_a_job_can_remove_itself(manual):
@@ -277,8 +277,8 @@ def test_a_run_that_another_scheduler_has_queued_does_not_start(cluster, jobcall
     cluster.advance(60)
     assert jobcalls == []
     assert cluster.outcomes() == [OutcomeKind.CANCELLED]
-    assert not owner._engine.revoked
-    assert not remover._engine.revoked
+    assert not owner.engine.revoked
+    assert not remover.engine.revoked
 
 
 def test_a_run_that_goes_on_in_another_scheduler_comes_to_its_end(cluster):
@@ -291,7 +291,7 @@ def test_a_run_that_goes_on_in_another_scheduler_comes_to_its_end(cluster):
     cluster.advance(60)
     assert cluster.outcomes() == [OutcomeKind.FAILED]
     assert len(executor.taken) == 1
-    assert not owner._engine.revoked
+    assert not owner.engine.revoked
 
 
 @pytest.mark.parametrize("order", [["cancel", "remove"], ["remove", "cancel"]], ids=" then ".join)
@@ -363,7 +363,7 @@ def test_removing_waits_until_the_other_scheduler_has_heard(cluster, jobcalls):
         if len(heard) == 12:
             owner.run_due()
 
-    remover._engine.sleep = rest
+    remover.engine.sleep = rest
     remover.remove_job("job")
     assert len(heard) == 12
     assert heard == sorted(heard)
@@ -377,7 +377,7 @@ def test_a_cancellation_that_comes_while_a_removal_waits_does_not_get_lost(clust
     owner, remover = give_a_run_to(cluster, executor)
     (run,) = cluster.store.live_runs()
     steps = iter([lambda: remover.cancel_run(run.id, "enough"), lambda: None, owner.run_due])
-    remover._engine.sleep = lambda seconds: next(steps)()
+    remover.engine.sleep = lambda seconds: next(steps)()
     remover.remove_job("job")
     assert next(steps, None) is None, "it has waited for the answer to both"
     executor.begin()
@@ -389,7 +389,7 @@ def test_a_cancellation_that_comes_while_a_removal_waits_does_not_get_lost(clust
 def test_who_does_not_answer_is_waited_for_until_a_dead_one_would_have_been_found(cluster, caplog):
     _, remover = give_a_run_to(cluster, QueueingExecutor())
     pauses = []
-    remover._engine.sleep = pauses.append
+    remover.engine.sleep = pauses.append
     remover.remove_job("job")
     assert LEASE * 5 / 4 < sum(pauses) < LEASE * 5 / 4 + 1
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -400,7 +400,7 @@ def test_who_does_not_answer_is_waited_for_until_a_dead_one_would_have_been_foun
 def test_a_removal_that_waits_ends_with_the_owner_that_is_given_up(cluster, caplog):
     owner, remover = give_a_run_to(cluster, QueueingExecutor())
     cluster.kill(owner)
-    remover._engine.sleep = lambda seconds: cluster.advance(LEASE / 4)
+    remover.engine.sleep = lambda seconds: cluster.advance(LEASE / 4)
     remover.remove_job("job")
     assert cluster.store.live_runs() == cluster.store.pending_runs() == []
     assert not [record for record in caplog.records if "does not answer" in record.getMessage()]
@@ -419,7 +419,7 @@ def test_a_removal_outlives_a_store_that_does_not_answer_for_a_while(cluster, mo
         return asked(job_id)
 
     monkeypatch.setattr(cluster.store, "cancel_requests", cancel_requests)
-    remover._engine.sleep = lambda seconds: None
+    remover.engine.sleep = lambda seconds: None
     remover.remove_job("job")
     assert cluster.store.cancel_requests("job") == {}
 
@@ -436,7 +436,7 @@ def test_many_jobs_are_removed_with_one_wait_for_all(cluster, jobcalls):
         rests.append({number: len(cluster.store.cancel_requests(str(number))) for number in range(5)})
         owner.run_due()
 
-    remover._engine.sleep = rest
+    remover.engine.sleep = rest
     remover.remove_all_jobs()
     assert rests == [dict.fromkeys(range(5), 1)]
     executor.begin()
@@ -453,12 +453,12 @@ def test_what_ended_before_its_owner_could_answer_is_not_remembered(cluster, mon
         claimed = claim(request)
         if executor.held:
             executor.finish()
-            owner._settler.settle_reported()
+            owner.engine.settler.settle_reported()
         return claimed
 
     monkeypatch.setattr(cluster.store, "claim_runs", claim_slowly)
     owner.run_due()
-    assert not owner._engine.revoked
+    assert not owner.engine.revoked
     assert cluster.outcomes() == [OutcomeKind.SUCCEEDED]
 
 
@@ -470,16 +470,16 @@ def test_a_run_is_noted_as_begun_before_it_is_looked_up_whether_it_may(cluster):
 
     class Watched(set):
         def __contains__(self, key):
-            started.append(owner._engine.running.started_at(run))
+            started.append(owner.engine.running.started_at(run))
             return super().__contains__(key)
 
     started = []
-    owner._engine.revoked = Watched([("another", 1)])
+    owner.engine.revoked = Watched([("another", 1)])
     assert owner.may_start(run)
-    owner._engine.revoked.add((run.id, run.fence))
+    owner.engine.revoked.add((run.id, run.fence))
     assert not owner.may_start(run)
     assert started == [cluster.clock.now()] * 2
-    assert owner._engine.running.started_at(run) is None
+    assert owner.engine.running.started_at(run) is None
 
 
 def test_a_scheduler_that_waits_for_its_last_jobs_hears_of_it(cluster, gates, jobcalls, monkeypatch):
@@ -499,7 +499,7 @@ def test_a_scheduler_that_waits_for_its_last_jobs_hears_of_it(cluster, gates, jo
     shutdown.start()
     assert owner._loop.ended.wait(60)
     remover = cluster.join(HoldingExecutor(room=0))
-    remover._engine.sleep = threading.Event().wait
+    remover.engine.sleep = threading.Event().wait
     within(60, lambda: remover.remove_job("job"))
     gate.release()
     shutdown.join(60)
@@ -720,7 +720,7 @@ def test_what_a_removed_job_has_pending_is_dropped_although_the_scheduler_ends_m
     class Ending(MemoryJobStore):
         def remove_job(self, job_id):
             super().remove_job(job_id)
-            scheduler._jobs.started = False  # the end of the scheduler comes in between, on another thread
+            scheduler.engine.jobs.started = False  # the end of the scheduler comes in between, on another thread
 
         def shutdown(self):
             return
@@ -734,5 +734,5 @@ def test_what_a_removed_job_has_pending_is_dropped_although_the_scheduler_ends_m
     try:
         scheduler.remove_job("job")
     finally:
-        scheduler._jobs.started = True
+        scheduler.engine.jobs.started = True
     assert not store.pending_runs("job")

@@ -347,7 +347,7 @@ def test_a_malformed_wish_of_one_job_does_not_cost_another_its_outcome(scheduler
     scheduler.add_job(func, id="job", retry=Retry(3, fixed(10)))
     scheduler.add_job(play, id="other", args=["well"])
     scheduler._process_jobs()
-    scheduler._settler.settle_reported()
+    scheduler.engine.settler.settle_reported()
     assert kinds(scheduler, "other") == [OutcomeKind.SUCCEEDED]
     assert len(kinds(scheduler, "job")) == 1
 

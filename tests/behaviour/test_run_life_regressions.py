@@ -29,7 +29,7 @@ def test_a_manual_scheduler_claims_at_once_what_the_loss_of_another_has_made_roo
     cluster.clock.advance(2 * LEASE)
     survivor.run_due()
     assert len(cluster.store.dead_letters(HistoryQuery("job"))) == 1
-    assert len(survivor._engine.executors["default"].held) == 1
+    assert len(survivor.engine.executors["default"].held) == 1
 
 
 def test_a_run_whose_timeout_was_taken_away_meanwhile_ends_by_the_one_it_began_with():
@@ -59,7 +59,7 @@ def test_a_redriven_run_starts_where_it_was_lost_before_although_its_old_code_st
     lost.redrive(run_id)
     lost.run_due()
     assert [(run.id, run.attempt) for run in cluster.store.live_runs()] == [(run_id, 2)]
-    held = lost._engine.executors["default"].held
+    held = lost.engine.executors["default"].held
     assert [run.attempt for run in held] == [1, 2]
 
 
@@ -70,8 +70,8 @@ def test_who_removed_a_job_can_redrive_a_run_that_another_process_had_at_that_ti
     run_id = remover.run_now("job")
     owner.run_due()
     remover.remove_job("job")
-    assert not remover._engine.revoked, "it is not ours, and we never hear of its end"
-    owner._engine.executors["default"].finish(OutcomeKind.FAILED)
+    assert not remover.engine.revoked, "it is not ours, and we never hear of its end"
+    owner.engine.executors["default"].finish(OutcomeKind.FAILED)
     owner.run_due()
     remover.redrive(run_id)
     remover.run_due()
@@ -87,6 +87,6 @@ def test_a_run_of_a_removed_job_is_not_tried_again_when_a_job_by_the_same_id_has
     remover.remove_job("job")
     remover.add_job(print, "date", id="job", overlap="allow")
     remover.run_due()
-    owner._engine.executors["default"].finish(OutcomeKind.FAILED)
+    owner.engine.executors["default"].finish(OutcomeKind.FAILED)
     owner.run_due()
     assert cluster.store.pending_runs() == []

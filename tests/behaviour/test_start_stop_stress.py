@@ -152,7 +152,7 @@ def test_two_threads_that_shut_down_at_once_shut_down_once(schedulers):
         for thread in threads:
             thread.join(60)
         assert refused == [1]
-    within(60, scheduler._stopped.wait)
+    within(60, scheduler.engine.stopped.wait)
     assert len(recorder.events) == 10
 
 
@@ -261,7 +261,7 @@ def test_an_executor_that_gives_back_everything_does_not_make_the_loop_spin(sche
     for _ in range(50):
         woken.clear()
         wait = scheduler._process_jobs()
-        scheduler._settler.settle_reported()
+        scheduler.engine.settler.settle_reported()
         if wait > 0 and not woken:
             break
     assert len(refusing.taken) <= 50

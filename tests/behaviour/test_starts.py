@@ -42,7 +42,7 @@ def test_options_of_jobs_added_before_the_start_come_from_the_job_defaults_at_th
 def test_a_pending_job_is_announced_when_it_enters_its_store(background):
     recorder = EventRecorder(background)
     background.add_job(note, "interval", hours=1, id="job")
-    background._engine.bus.flush()
+    background.engine.bus.flush()
     assert not recorder.of(EVENT_JOB_ADDED)
     background.start()
     recorder.wait_for(EVENT_JOB_ADDED, "job", timeout=60)
@@ -213,12 +213,12 @@ def test_an_executor_added_while_running_that_fails_to_start_is_not_added(backgr
     background.start()
     with pytest.raises(OSError, match="start does not work"):
         background.add_executor(BadExecutor("start"), "bad")
-    assert "bad" not in background._engine.executors
+    assert "bad" not in background.engine.executors
     store = FaultySimpleStore()
     store.faults["start"] = OSError("no server")
     with pytest.raises(OSError, match="no server"):
         background.add_jobstore(store, "bad")
-    assert "bad" not in background._engine.stores
+    assert "bad" not in background.engine.stores
     assert works(background)
 
 

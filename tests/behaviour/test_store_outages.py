@@ -308,7 +308,7 @@ def test_a_second_outcome_does_not_push_out_one_that_waits_to_be_written(schedul
     store.faults["settle"] = GONE
     for _ in "abc":
         holding.finish()
-        scheduler._settler.settle_reported()
+        scheduler.engine.settler.settle_reported()
     store.faults.clear()
     scheduler.run_due()
     assert {record.job_id for record in store.history(HistoryQuery())} == {"a", "b", "c"}
@@ -327,9 +327,9 @@ def test_a_senseless_outcome_costs_no_other_run_its_outcome(schedulers):
     holding.finish()
     holding.finish()
     try:
-        scheduler._settler.settle_reported()
+        scheduler.engine.settler.settle_reported()
     except Exception:
-        scheduler._settler.settle_reported()
+        scheduler.engine.settler.settle_reported()
     assert {event.job_id for event in recorder.of(EVENT_JOB_EXECUTED)} == {"good", "better"}
 
 

@@ -238,7 +238,7 @@ def test_an_executor_that_is_removed_in_the_middle_of_a_round_suspends_nothing_t
 
     class Here(ManualScheduler):
         def engine_executors(self):
-            return self._engine.executors
+            return self.engine.executors
 
     store = Shared()
     here = schedulers(
@@ -260,7 +260,7 @@ def test_an_executor_that_is_removed_in_the_middle_of_a_round_suspends_nothing_t
 def test_a_job_that_is_changed_while_the_scheduler_ends_keeps_a_next_run_time(schedulers, change):
     class Ending(LastingMemoryStore):
         def edit_job(self, job_id, edit):
-            scheduler._jobs.started = False  # the end of the scheduler comes in between, on another thread
+            scheduler.engine.jobs.started = False  # the end of the scheduler comes in between, on another thread
             return super().edit_job(job_id, edit)
 
     store = Ending()
@@ -272,5 +272,5 @@ def test_a_job_that_is_changed_while_the_scheduler_ends_keeps_a_next_run_time(sc
             "job", trigger="interval", hours=1
         )
     finally:
-        scheduler._jobs.started = True
+        scheduler.engine.jobs.started = True
     assert store.lookup_job("job").next_run_time > START

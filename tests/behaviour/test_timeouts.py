@@ -226,7 +226,7 @@ def test_the_result_of_a_run_that_was_given_up_is_dropped_and_a_log_line_says_so
     assert "given up before, has ended as succeeded" in caplog.text
     assert outcomes(scheduler, "job") == ["timed out"]
     assert recorder.of(EVENT_JOB_EXECUTED | EVENT_LEASE_LOST) == []
-    assert scheduler._engine.running._given_up == {}
+    assert scheduler.engine.running._given_up == {}
 
 
 def test_the_only_worker_of_a_pool_is_replaced_when_its_run_is_given_up(scheduler, pool, patients, jobcalls):
@@ -271,7 +271,7 @@ def test_runs_that_end_by_themselves_leave_nothing_behind(scheduler, pool):
         scheduler.add_job(note, timeout=3600)
     scheduler.run_due()
     settled(scheduler, pool, 300)
-    endings = scheduler._engine.running
+    endings = scheduler.engine.running
     assert len(endings._deadlines) <= 2 * 300
     scheduler.advance(3600)
     assert (endings._deadlines, endings._timed, endings._terminations, endings._begun) == ([], {}, {}, {})

@@ -97,7 +97,7 @@ def test_a_start_with_a_limit_raises_when_it_is_over_and_leaves_a_startable_sche
     with pytest.raises(StoreUnavailable, match=r'"default" could not be reached within start_timeout, 0\.05 seconds'):
         within(LIMIT, scheduler.start)
     assert not scheduler.running
-    scheduler._engine.bus.close(LIMIT)
+    scheduler.engine.bus.close(LIMIT)
     for thread in our_threads() - before:
         thread.join(LIMIT)
     assert not our_threads() - before

@@ -162,7 +162,7 @@ def test_the_workers_are_busy(make):
 
 def test_the_executor_is_full(make):
     scheduler = make(BegunExecutor())
-    scheduler._engine.executors["default"]._room = 1
+    scheduler.engine.executors["default"]._room = 1
     for job_id in ("other", "job"):
         scheduler.add_job(note, "interval", hours=1, id=job_id)
     scheduler.advance("1h")

@@ -61,7 +61,7 @@ def test_without_settings_a_scheduler_stays_as_it_is() -> None:
     before = scheduler.poll_interval
     apply_settings(scheduler, Settings())
     assert scheduler.poll_interval == before
-    assert scheduler._engine.executors == {}
+    assert scheduler.engine.executors == {}
 
 
 @pytest.mark.parametrize("executor", [ThreadPoolExecutor(2), ProcessPoolExecutor(2)])
@@ -73,7 +73,7 @@ def test_concurrency_sets_the_size_of_the_default_pool(executor: ThreadPoolExecu
 def test_concurrency_makes_the_default_pool_where_none_is_configured() -> None:
     scheduler = BackgroundScheduler()
     apply_settings(scheduler, Settings(concurrency=3))
-    executor = scheduler._engine.executors["default"]
+    executor = scheduler.engine.executors["default"]
     assert isinstance(executor, ThreadPoolExecutor)
     assert executor.max_workers == 3
 

@@ -233,7 +233,7 @@ def test_runs_are_given_back_to_the_store() -> None:
     with ManualScheduler(executors={"default": Hoarder()}) as scheduler:
         scheduler.add_job(print, "interval", hours=1)
         scheduler.advance("1h")
-        store = scheduler._engine.stores["default"]
+        store = scheduler.engine.stores["default"]
         assert len(store.live_runs()) == 1
         give_back_runs(scheduler)
         assert store.live_runs() == []

@@ -138,7 +138,7 @@ def main() -> None:
     events = EVENT_JOB_DEAD_LETTERED | EVENT_LEASE_LOST | EVENT_SCHEDULER_DEGRADED | EVENT_SCHEDULER_RECOVERED
     scheduler.add_listener(lambda event: cluster_jobs.say("event", event.code.name, os.getpid()), events)
     if options.step:
-        STEPS[options.step](scheduler, scheduler._engine.stores["default"])
+        STEPS[options.step](scheduler, scheduler.engine.stores["default"])
     scheduler.start()
     cluster_jobs.say("ready", os.getpid())
     sys.stdin.read()

@@ -97,7 +97,7 @@ def test_a_timeout_is_told_of_as_the_history_has_it(lines: pytest.LogCaptureFixt
 
         def slow() -> None:
             scheduler.clock.advance("31s")
-            scheduler._engine.running.look()
+            scheduler.engine.running.look()
             current_run().check()
 
         scheduler.add_job(slow, "date", id="a", name="slow", timeout=30)
@@ -149,7 +149,7 @@ def test_a_refused_instance_is_told_with_the_limit(lines: pytest.LogCaptureFixtu
 
         def slow() -> None:
             scheduler.clock.advance("61s")
-            process_due(scheduler._engine, 1.0)
+            process_due(scheduler.engine, 1.0)
 
         scheduler.add_job(slow, "interval", minutes=1)
         scheduler.clock.advance("1m")

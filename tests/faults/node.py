@@ -123,7 +123,7 @@ def serve(options: argparse.Namespace, ended: threading.Event) -> None:
     documents = None
     if not ended.is_set():
         documents = start_documents(options)
-        LEDGER.write("ready", owner=scheduler._engine.leases.owner_of("default"), pid=os.getpid())
+        LEDGER.write("ready", owner=scheduler.engine.leases.owner_of("default"), pid=os.getpid())
         ended.wait()
     LEDGER.write("stopping")
     if documents is not None:

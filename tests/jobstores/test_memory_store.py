@@ -18,7 +18,7 @@ class TestMemoryStore(StoreContract):
     def test_the_stored_job_is_the_object_that_was_added(self, store: MemoryJobStore, make_job: JobMaker) -> None:
         job = make_job("a", due=NOW)
         store.add_job(job)
-        store.edit_job("a", lambda found: found._edited(name="renamed"))
+        store.edit_job("a", lambda found: found.copy_with(name="renamed"))
         assert store.lookup_job("a") is job
         assert job.name == "renamed"
 
@@ -46,7 +46,7 @@ class TestMemoryStore(StoreContract):
         self, store: MemoryJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
         store.add_job(make_job("a", due=NOW))
-        store.edit_job("a", lambda job: job._edited(executor="other"))
+        store.edit_job("a", lambda job: job.copy_with(executor="other"))
         fired = requests.fire(store, room={"default": 5, "other": 5})
         assert [run.job.executor for run in fired.runs] == ["other"]
 

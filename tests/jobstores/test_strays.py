@@ -236,7 +236,7 @@ class TestHousekeeping:
 
     @pytest.fixture
     def store(self, scheduler):
-        return scheduler._engine.stores["default"]
+        return scheduler.engine.stores["default"]
 
     def test_a_job_that_was_lost_fires_again_within_minutes_and_the_log_tells_of_it_once(
         self, scheduler, hand, caplog
@@ -259,7 +259,7 @@ class TestHousekeeping:
         url = url_of(kind)
         with started(kind, url) as scheduler:
             scheduler.add_job(nothing, "interval", minutes=1, id="a")
-            KINDS[kind][1](scheduler._engine.stores["default"]).lose_job("a")
+            KINDS[kind][1](scheduler.engine.stores["default"]).lose_job("a")
         with started(kind, url) as scheduler, caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(2 * MINUTE)
             assert scheduler.runs()

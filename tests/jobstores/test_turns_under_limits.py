@@ -37,7 +37,7 @@ def test_nobody_is_starved_where_all_are_due_when_places_become_free(store, over
         for _ in range(ROUNDS):
             for run in list(executor.held.values()):
                 executor.end(run, Outcome(OutcomeKind.SUCCEEDED, started_at=made.clock.now()))
-            made._settler.settle_reported()
+            made.engine.settler.settle_reported()
             made.clock.advance(1)
             made.run_due()
             assert len(executor.held) <= 2
@@ -66,7 +66,7 @@ def statements_of_a_round(store, jobs):
         for run in list(executor.held.values()):
             executor.end(run, Outcome(OutcomeKind.SUCCEEDED, started_at=made.clock.now()))
         asked.clear()
-        made._settler.settle_reported()
+        made.engine.settler.settle_reported()
         made.run_due()
         assert executor.held
         return len(asked)
@@ -98,5 +98,5 @@ def statements_of_a_backlog(store, times):
             assert len(executor.held) == 2
             for run in list(executor.held.values()):
                 executor.end(run, Outcome(OutcomeKind.SUCCEEDED, started_at=made.clock.now()))
-            made._settler.settle_reported()
+            made.engine.settler.settle_reported()
         return longest

@@ -236,7 +236,7 @@ def test_a_transport_may_stop_the_front_that_called_it(url_of):
     front.schedule(Message("last"))
     front.start()
     assert done.wait(PATIENCE)
-    assert front.scheduler._stopped.wait(PATIENCE)
+    assert front.scheduler.engine.stopped.wait(PATIENCE)
     with front_on(str(front._shelf.store._database.engine.url)) as other:
         assert other.list() == []
 

@@ -111,7 +111,7 @@ class Process(Life):
 
     def settle(self) -> float | None:
         """What the settling thread does when something was reported, or is to be tried again."""
-        settler = self.scheduler._settler
+        settler = self.scheduler.engine.settler
         if not settler._queue.empty() or settler._unwritten:
             settler.settle_reported()
         if self.reports_end:
@@ -120,7 +120,7 @@ class Process(Life):
 
     def renew(self) -> float | None:
         """What the thread does that renews the lease."""
-        leases = self.scheduler._engine.leases
+        leases = self.scheduler.engine.leases
         if self.lease_ends:
             return None
         leases.renew_all()
@@ -136,7 +136,7 @@ class SimPatience(Patience):
     """Waits for stores in simulated time."""
 
     def _wait(self, alias: str, error: Exception) -> None:
-        engine = self._engine
+        engine = self.engine
         assert engine.sleep is not None
         engine.sleep(self._outages.failed(alias, engine.clock.monotonic(), LONGEST_PAUSE))
 
@@ -152,7 +152,7 @@ class SimScheduler(BaseScheduler):
             jobstores={"default": Connection(partial(world.ask, process), partial(world.subscribe, process))},
             executors={"default": process.executor}, logger=world.logger_of(process),
         )  # fmt: skip
-        engine = self._engine
+        engine = self.engine
         engine.report, engine.sleep, engine.random_number = self.report, world.kernel.sleep, world.rng.random
         engine.host = process.name
 
@@ -164,15 +164,15 @@ class SimScheduler(BaseScheduler):
         self._process.world.kernel.wake(self._process.settler)
 
     def _new_patience(self) -> Patience:
-        return SimPatience(self._engine, None, self._hint_while_waiting)
+        return SimPatience(self.engine, None, self._hint_while_waiting)
 
     def _start_settling(self) -> None:
         process = self._process
         process.settler = process.world.kernel.tick(process, "settler", process.settle)
 
     def _start_leases(self, patience: Patience) -> None:
-        leases = self._engine.leases
-        for alias, store in self._engine.stores.items():
+        leases = self.engine.leases
+        for alias, store in self.engine.stores.items():
             patience.reach(alias, store, partial(leases._renew, alias, store, first=True))
         process = self._process
         process.world.kernel.tick(process, "lease", process.renew, leases._pause("default"))
@@ -188,13 +188,13 @@ class SimScheduler(BaseScheduler):
             kernel.sleep(0.01)
 
     def _stop_parts(self, wait: bool, deadline: Any) -> None:
-        process, kernel, settler = self._process, self._process.world.kernel, self._settler
+        process, kernel, settler = self._process, self._process.world.kernel, self.engine.settler
         ended: list[bool] = []
 
         def watch() -> None:
             while not ended:
-                kernel.sleep(min(MAX_LOOK_SECONDS, self._engine.running.look()))
-                hear(self._engine)
+                kernel.sleep(min(MAX_LOOK_SECONDS, self.engine.running.look()))
+                hear(self.engine)
 
         process.spawn("endings", watch)
         self._components.stop_executors(wait, deadline)
@@ -209,9 +209,9 @@ class SimScheduler(BaseScheduler):
                 break
             kernel.sleep(LAST_PAUSE)
         settler.stop()
-        self._jobs.end()
+        self.engine.jobs.end()
         process.lease_ends = True
-        self._engine.leases.stop(settler.untold())
+        self.engine.leases.stop(settler.untold())
         self._components.stop_stores()
 
     def forget(self) -> None:

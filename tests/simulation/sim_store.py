@@ -30,7 +30,7 @@ class Lost(StoreUnavailable):
 
 def copied(job: Job, scheduler: Any = None) -> Job:
     """Return a job that shares nothing with the given one that anybody changes."""
-    twin = Job.__new__(Job)._adopt(job)
+    twin = Job.__new__(Job).take_over_from(job)
     twin._scheduler, twin._jobstore_alias = scheduler, "default"
     return twin
 

@@ -146,7 +146,7 @@ class World:
     def _has_settled_down(self) -> bool:
         return all(
             process is not None and not process.dead and process.last_round > UNTIL and not process.executor._busy
-            and not process.scheduler._settler._unwritten and process.scheduler._settler._queue.empty()
+            and not process.scheduler.engine.settler._unwritten and process.scheduler.engine.settler._queue.empty()
             for process in self.processes
         ) and not any(actor.name == "client" and not actor.over for actor in self.kernel._actors)  # fmt: skip
 

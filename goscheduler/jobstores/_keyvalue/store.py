@@ -7,6 +7,7 @@ scheduler decides which jobs are due.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -28,7 +29,7 @@ from goscheduler.jobstores._keyvalue.settling import RunEnd, Settling, drop_pend
 from goscheduler.jobstores._keyvalue.transaction import Change, attempts, lost_all_races, write, write_all
 from goscheduler.jobstores._shared.polling import LONGEST, Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.times import UTC, from_micros
@@ -38,10 +39,9 @@ if TYPE_CHECKING:
     from goscheduler.serializers import Serializer
 
 
-class KeyValueJobStore(BaseJobStore):
+class KeyValueJobStore(SharedJobStore):
     """Keeps jobs, runs and history under one prefix of a server."""
 
-    shared = True
     _path = ""
     """The prefix of every key."""
 
@@ -52,6 +52,7 @@ class KeyValueJobStore(BaseJobStore):
         self._heartbeats = heartbeats if server_time else TimedHeartbeats(server)
         self._serializer = serializer
         self._instance_id = new_token()
+        self._process = os.getpid()
         self._reader = DueWorkReader(server)
         self._poll = Poll()
         self._listening = False
@@ -60,6 +61,9 @@ class KeyValueJobStore(BaseJobStore):
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
+        if self._process != os.getpid():  # connections belong to the parent of a forked child
+            self._process, self._listening = os.getpid(), False
+            self._server.abandon()
         self._server.open()
         self._codec = RowCodec(Records(scheduler, alias, self._serializer, self._path))
         self._context = StoreContext(self._server, self._codec, self._logger, self._instance_id, self._reader.need)
@@ -71,11 +75,6 @@ class KeyValueJobStore(BaseJobStore):
     def shutdown(self) -> None:
         self._listening = False
         self._server.close()
-
-    def after_fork_in_child(self) -> None:
-        """Forget the connections of the parent process; runs of earlier starts belong to their owners."""
-        self._listening = False
-        self._server.abandon()
 
     # Jobs
 

@@ -60,7 +60,7 @@ class Records:
         self, host: JobHost | None, alias: str, serializer: Serializer | None = None, place: str = ""
     ) -> None:
         self._host = host
-        self._tasks = TaskRegistry(PROCESS_TASKS) if host is None else host._tasks
+        self._tasks = TaskRegistry(PROCESS_TASKS) if host is None else host.task_registry
         self._alias = alias
         self._serializer = JSONSerializer() if serializer is None else serializer
         if isinstance(self._serializer, (JSONSerializer, PickleSerializer)):
@@ -105,7 +105,7 @@ class Records:
     ) -> Job:
         """Return a job; one that cannot be read is suspended."""
         job = Job.__new__(Job)
-        job._scheduler, job._jobstore_alias, job._waits_for = self._host, self._alias, None  # type: ignore[assignment]
+        job._scheduler, job._jobstore_alias, job.waits_for = self._host, self._alias, None  # type: ignore[assignment]
         job.id, job.next_run_time, job.life, job.suspended = job_id, next_run_time, life, suspended
         try:
             ref, job.name, job.args, kwargs, job.trigger, job.options, _ = self._definition(text, f"job {job_id}")

@@ -20,7 +20,7 @@ from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
 from goscheduler.jobstores.redis.firing import Desk
 from goscheduler.jobstores.redis.history import History
 from goscheduler.jobstores.redis.listener import Listener
@@ -57,7 +57,7 @@ PAGE = 1000
 EDITS = 1000
 
 
-class RedisJobStore(BaseJobStore):
+class RedisJobStore(SharedJobStore):
     """Keeps jobs, runs and history under keys that begin with ``{prefix}:``.
 
     Give ``url``, or what :class:`redis.Redis` takes (``host``, ``port``, ``db``, ``password``, ...), or ``client``,
@@ -66,7 +66,6 @@ class RedisJobStore(BaseJobStore):
     machine, unless ``server_time`` is false.
     """
 
-    shared = True
     lock_backend = "redis"
 
     def __init__(
@@ -392,9 +391,6 @@ class RedisJobStore(BaseJobStore):
 
     def forget_job(self, job_id: str) -> None:
         self._link.step("discard", None, job_id, "1")
-
-    def after_fork_in_child(self) -> None:
-        """Nothing: the runs of earlier starts belong to their owners, and are given up when their leases lapse."""
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         if self._listener is not None:

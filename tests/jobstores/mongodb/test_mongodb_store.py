@@ -443,7 +443,7 @@ class TestMongoDB(StoreContract):
     def test_a_run_keeps_the_definition_that_it_was_fired_with(self, store, make_job, requests):
         store.add_job(make_job("a", due=NOW, args=("old",), retry=2))
         (run,) = requests.fire(store).runs
-        store.edit_job("a", lambda job: job._edited(args=("new",)))
+        store.edit_job("a", lambda job: job.copy_with(args=("new",)))
         store.settle([failed(run)])
         (again,) = requests.claim(store, now=NOW + 10 * MINUTE).runs
         assert again.job.args == ("old",)

@@ -74,7 +74,7 @@ def idle(url: str, seconds: float) -> float:
     scheduler.start()
     time.sleep(2)
     statements: list[str] = []
-    engine = scheduler._engine.stores["default"]._database.engine
+    engine = scheduler.engine.stores["default"]._database.engine
     event.listen(engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
     time.sleep(seconds)
     asked = [statement for statement in statements if not statement.startswith("BEGIN")]
