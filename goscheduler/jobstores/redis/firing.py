@@ -10,8 +10,7 @@ write  what was decided is written, unless something that it is based on    owne
 =====  ===================================================================  =======================================
 
 Whoever writes first wins: what others have based on the same fence comes in vain. Each step is one round trip for any
-number of jobs. A round that finds nothing due is the first step alone, and its answer has the jobs that will be due
-next: when they are, they need not be taken, and the last step alone fires them.
+number of jobs. A round that finds nothing due is the first step alone.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
+from goscheduler.jobstores.redis.due_work import Answer, Batch, DueJob, Seen
 from goscheduler.jobstores.redis.packing import Firings
-from goscheduler.jobstores.redis.prefetch import Answer, Batch, DueJob, Foresight, Seen
 from goscheduler.jobstores.redis.rows import Items, JobHead, Rows, RunHead, dumps, quoted, record_row
 from goscheduler.jobstores.redis.scripts import Link
 from goscheduler.runs.limits import Ledger
@@ -72,7 +71,6 @@ class Desk:
         self._rows = rows
         self._last: tuple[FireRequest, Seen] | None = None
         """What ``fire`` has seen last, for the ``claim`` of the same round."""
-        self._foresight = Foresight()
         self._undecided: list[Doubt] = []
 
     def forget_what_was_seen(self) -> None:
@@ -97,14 +95,13 @@ class Desk:
         room = dict(request.room)
         fired: list[Run | _Firing] = []
         for _ in range(TRIES):
-            batch = self._foresight.take(request.now) or self._take_due(request, room)
+            batch = self._take_due(request, room)
             seen = batch.seen
             if not batch.taken:
                 break
             done, seen, left = self._fire(batch, request, room)
             fired += done
-            # What was foreseen, and could not be fired as it was, is taken in the same round if it is still due.
-            if not left or (done and not batch.foreseen) or not seen.is_due(room):
+            if not left or done or not seen.is_due(room):
                 break
         self._last = (request, seen)
         firings = [each for each in fired if isinstance(each, _Firing)]
@@ -123,18 +120,13 @@ class Desk:
         with self._undecided_if_it_fails(Doubt("due", batch.taken)):
             ledger, now = batch.ledger(), batch.seen.now
             readable = [job for job in batch.taken if job.head is not None]
-            firings: Iterable[_Firing] = (self._plan(job, request, ledger, now) for job in readable)
-            if batch.foreseen:
-                firings = _that_fit(list(firings), room)
-                if not firings:  # then they are taken: all of them are due still
-                    return [], batch.seen._replace(due=dict.fromkeys(room, 0)), True
+            firings = (self._plan(job, request, ledger, now) for job in readable)
             self._put_aside([job.id for job in batch.taken if job.head is None])
             lists, items, planned = self._rows_of(firings)
             answer = Answer.read(self._link.say(
-                "write_due", request.now, self._asked(request, room, from_foresight=batch.foreseen),
+                "write_due", request.now, self._asked(request, room),
                 dumps(batch.limits), _rates(ledger), DISPLACED, *lists.arguments(), *items.arguments(),
             ))  # fmt: skip
-        self._foresight.learn(request.now, answer)
         refused = set(answer.facts["refused"])
         done = [each for each in planned if each.job.id not in refused] if refused else planned
         for each in done:
@@ -143,8 +135,7 @@ class Desk:
 
     def _take_due(self, request: FireRequest, room: Mapping[str, int]) -> Batch:
         answer = Answer.read(self._take("take_due", request, room))
-        self._foresight.learn(request.now, answer)
-        return Batch(() if answer.facts["ahead"] else answer.jobs, list(answer.facts["limits"]), answer.seen)
+        return Batch(answer.jobs, list(answer.facts["limits"]), answer.seen)
 
     def _plan(self, due: DueJob, request: FireRequest, ledger: Ledger, now: datetime) -> _Firing:
         job_id, _, definition, head, live, waiting = due
@@ -267,11 +258,10 @@ class Desk:
     def _take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> str:
         return self._link.say(step, request.now, self._asked(request, room), MOST, HIDDEN_FOR, PRIORITY_STEP_US)
 
-    def _asked(self, request: FireRequest, room: Mapping[str, int], from_foresight: bool = False) -> str:
+    def _asked(self, request: FireRequest, room: Mapping[str, int]) -> str:
         bounded = {alias: max(0, min(free, MOST)) for alias, free in room.items()}
         return dumps({
             "owner": request.owner, "room": bounded, "executors": list(bounded), "tasks": list(request.tasks),
-            "edition": self._foresight.edition, "foreseen": self._foresight.next_due, "from_foresight": from_foresight,
         })  # fmt: skip
 
     @contextmanager
@@ -311,13 +301,6 @@ class _Decision(NamedTuple):
 
     row: list[Any]
     run: Run | None = None
-
-
-def _that_fit(firings: Iterable[_Firing], room: Mapping[str, int]) -> list[_Firing]:
-    """Return the firings that are plain, of executors that have room for all; among the others, the rank decides."""
-    plain = [firing for firing in firings if firing.is_plain()]
-    wanted = Counter(firing.job.executor for firing in plain)
-    return [firing for firing in plain if wanted[firing.job.executor] <= room.get(firing.job.executor, 0)]
 
 
 def _runs_of(fired: Run | _Firing) -> Sequence[Run]:

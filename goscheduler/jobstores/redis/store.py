@@ -1,8 +1,8 @@
 """A job store in Redis, which several processes may use at once.
 
 What must be atomic is one call of one script; ``common.lua`` lists all keys. Everything lies under one prefix in one
-slot, so that a cluster can be used too. A round costs one call; one that fires what it did not foresee costs two for
-any number of jobs, and the end of any number of runs costs one.
+slot, so that a cluster can be used too. A round that finds nothing due costs one call, one that fires any number of jobs
+costs two, and the end of any number of runs costs one.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ from goscheduler.jobstores._shared.records import history_record
 from goscheduler.jobstores.redis import RedisJobStore
 from goscheduler.jobstores.redis import firing as redis_firing
 from goscheduler.jobstores.redis import scripts as redis_scripts
-from goscheduler.jobstores.redis.prefetch import Answer
+from goscheduler.jobstores.redis.due_work import Answer
 from goscheduler.jobstores.redis.rows import as_text
 from goscheduler.jobstores.redis.scripts import unsafe_settings
 from goscheduler.runs.limits import Limit
-from goscheduler.runs.model import OutcomeKind, Owner, Source
+from goscheduler.runs.model import Owner, Source
 from goscheduler.runs.records import HistoryQuery, Retention
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing.clock import ManualClock
@@ -225,113 +225,6 @@ class TestSharing:
         stores[0].add_job(make_job("a"))
         assert not requests.fire(stores[0]).runs
         assert len(requests.fire(stores[1], owner="owner-2").runs) == 1
-
-
-class TestForesight:
-    """What was read before it was due is fired without being read again, if nothing has changed since."""
-
-    @pytest.fixture
-    def steps(self, stores, monkeypatch):
-        """Return the steps that the first store takes."""
-        taken, step = [], stores[0]._link.step
-        monkeypatch.setattr(stores[0]._link, "step", lambda name, *rest: taken.append(name) or step(name, *rest))
-        return taken
-
-    @pytest.fixture
-    def foreseen(self, stores, make_job, requests, steps):
-        """Have the first store foresee a job that is due at NOW."""
-        stores[0].add_job(make_job("a", args=("old",)))
-        assert not requests.fire(stores[0], now=NOW - SECOND).runs
-        steps.clear()
-
-    @pytest.mark.usefixtures("foreseen")
-    def test_a_batch_is_one_step_time_and_again(self, stores, requests, steps):
-        for minute in range(3):
-            now = NOW + timedelta(minutes=minute)
-            (run,) = requests.fire(stores[0], now=now).runs
-            assert run.scheduled_at == now
-            assert steps == ["write_due"]
-            stores[0].settle([succeeded(run)])
-            steps.clear()
-
-    @pytest.mark.usefixtures("foreseen")
-    def test_a_job_that_was_changed_meanwhile_fires_as_it_is_now(self, stores, make_job, requests):
-        stores[1].update_job(make_job("a", args=("new",)))
-        (run,) = requests.fire(stores[0]).runs
-        assert run.job.args == ("new",)
-
-    @pytest.mark.usefixtures("foreseen")
-    def test_a_job_that_was_removed_or_put_off_meanwhile_does_not_fire(self, stores, make_job, requests):
-        stores[1].update_job(make_job("a", due=NOW + SECOND))
-        assert not requests.fire(stores[0]).runs
-        stores[1].remove_job("a")
-        assert not requests.fire(stores[0], now=NOW + SECOND).runs
-        assert stores[0].live_runs() == []
-
-    @pytest.mark.usefixtures("foreseen")
-    def test_what_others_have_fired_is_not_fired_again_and_costs_one_step(self, stores, requests, steps):
-        assert len(requests.fire(stores[1]).runs) == 1
-        assert not requests.fire(stores[0]).runs
-        assert steps == ["write_due"]
-        assert len(stores[0].live_runs()) == 1
-
-    @pytest.mark.usefixtures("foreseen")
-    def test_a_job_that_came_meanwhile_goes_before_one_of_lower_rank(self, stores, make_job, requests):
-        stores[1].add_job(make_job("urgent", priority=0))
-        assert [run.job.id for run in requests.fire(stores[0], room={"default": 1}).runs] == ["urgent"]
-
-    @pytest.mark.usefixtures("foreseen")
-    def test_where_there_is_room_for_some_only_the_rank_decides(self, stores, make_job, requests):
-        stores[1].add_job(make_job("urgent", priority=0))
-        requests.fire(stores[0], now=NOW - SECOND / 2)
-        assert [run.job.id for run in requests.fire(stores[0], room={"default": 1}).runs] == ["urgent"]
-
-    @pytest.mark.usefixtures("foreseen")
-    def test_a_job_of_which_a_run_goes_on_or_waits_is_fired_as_its_overlap_says(self, stores, make_job, requests):
-        stores[1].add_run(asked_for(make_job("a"), "asked", NOW - SECOND))
-        assert len(requests.claim(stores[1]).runs) == 1
-        fired = requests.fire(stores[0])
-        assert not fired.runs
-        assert [record.outcome.kind for record in fired.records] == [OutcomeKind.SKIPPED]
-
-    @pytest.mark.usefixtures("foreseen")
-    @pytest.mark.parametrize("late", [SECOND, timedelta(minutes=2)], ids=["in time", "so late that it coalesces"])
-    def test_a_job_of_which_a_run_goes_on_is_dealt_with_in_the_round_that_fires_others(
-        self, stores, make_job, requests, late
-    ):
-        stores[1].add_run(asked_for(make_job("a"), "asked", NOW - SECOND))
-        stores[1].add_job(make_job("b", trigger=DateTrigger(NOW)))
-        assert len(requests.claim(stores[1]).runs) == 1
-        assert not requests.fire(stores[0], now=NOW - SECOND / 2).runs, "both are foreseen"
-        fired = requests.fire(stores[0], now=NOW + late)
-        assert [run.job.id for run in fired.runs] == ["b"]
-        assert [(record.run.job.id, record.outcome.kind) for record in fired.records] == [("a", OutcomeKind.SKIPPED)]
-
-    def test_what_is_known_is_not_told_again_although_the_first_of_it_cannot_be_foreseen(
-        self, stores, make_job, requests, monkeypatch
-    ):
-        stores[0].add_job(make_job("limited", limits=Limit("few", concurrency=1)))
-        stores[0].add_job(make_job("a", due=NOW + SECOND))
-        told, step = [], stores[0]._link.step
-
-        def listen(*arguments):
-            answer = step(*arguments)
-            told.append([job.id for job in Answer.read(as_text(answer)).jobs])
-            return answer
-
-        monkeypatch.setattr(stores[0]._link, "step", listen)
-        for _ in range(3):
-            assert not requests.fire(stores[0], now=NOW - SECOND).runs
-        assert told == [["a"], [], []]
-
-    def test_a_clock_that_goes_wrong_fires_nothing_too_early(self, make_job, requests, url, scheduler):
-        store = started(RedisJobStore(url=url), scheduler)
-        now = SYSTEM_CLOCK.now()
-        store.add_job(make_job("a", due=now + timedelta(minutes=10)))
-        assert not requests.fire(store, now=now).runs
-        assert not requests.fire(store, now=now + timedelta(minutes=20)).runs
-        assert store.live_runs() == []
-        store.shutdown()
 
 
 class TestLostAnswers:
@@ -688,7 +581,7 @@ class TestProcesses:
             assert client.llen(NOTES) == 0, "a job has run twice"
             assert client.hlen("{goscheduler}:records") == len(names)
             left = {key.decode().removeprefix("{goscheduler}:") for key in client.keys("{goscheduler}:*")}
-        kept = {"records", "history:good", "history:jobs", "successes", "edition", "meta"}
+        kept = {"records", "history:good", "history:jobs", "successes", "meta"}
         assert left == kept, "nothing is left lying about"
 
     @pytest.mark.parametrize(("step", "when", "again"), [

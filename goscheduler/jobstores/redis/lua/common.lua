@@ -37,7 +37,6 @@
 --   successes         zset   job id → how many records of its successes are kept
 --   dead              hash   run id → [fence, end, run, record, reason]
 --   dead:times        zset   place → when it ended
---   edition           number that grows whenever there is something new: jobs that came or changed, pending runs
 --   meta              hash   the version of all this
 --
 -- A lane is [executor, priority, task] as text. Times are whole microseconds since 1970. Heads are arrays of strings,
@@ -140,7 +139,6 @@ local function finish()
   end
   count_successes()
   if woken then
-    call('INCR', P .. 'edition')
     call('PUBLISH', ARGV[2], ARGV[3])
   end
   woken = false
@@ -459,12 +457,8 @@ local function lanes_for(kind, request)
   return found
 end
 
-local function edition()
-  return call('GET', P .. 'edition') or '0'
-end
-
 local function look(request)
-  local seen = {now = text(now), due = {}, ready = {}, edition = edition()}
+  local seen = {now = text(now), due = {}, ready = {}}
   for _, kind in ipairs({'due', 'ready'}) do
     for _, lane in ipairs(lanes_for(kind, request)) do
       local known = seen[kind][lane.executor]

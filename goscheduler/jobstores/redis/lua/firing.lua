@@ -3,10 +3,7 @@
 -- Firing: take_due request most reserved_for ageing. If there are others, what is due is hidden from them until it is
 -- planned, or for a while. It would be safe without, because whoever writes first wins; but the others would plan in vain.
 -- The answer is JSON, then the definitions, each once, then id, head and number of its definition of each job, all with
--- NUL between them. Where nothing is due, these are the jobs that will be due next, unless the request says that they are
--- known: they can be fired without being taken.
-
-local MOST_AHEAD = 200
+-- NUL between them.
 
 -- Tell whether a head names a lane and no limits, as most do, without reading it: both stand in it as quoted lists.
 local quoted_lanes = {}
@@ -40,31 +37,6 @@ local function answer_with(facts, ids, heads)
   return table.concat(different, '\0') .. '\0' .. table.concat(jobs, '\0')
 end
 
--- Return ids and heads of the plain jobs that will be due next, if nothing is due and they are not known, and note in the
--- facts for which due time that is. The request has the edition and the due time of what is known.
-local function foresee(request, facts)
-  local lanes, earliest = lanes_for('due', request), nil
-  for _, lane in ipairs(lanes) do
-    if not earliest or lane.time < earliest then earliest = lane.time end
-  end
-  local known = request.edition == edition() and request.foreseen == text(earliest or 0)
-  if not earliest or earliest <= now or known then return {}, {} end
-  facts.foreseen = text(earliest)
-  local waiting, ids, lanes_of, foreseen, heads = {}, {}, {}, {}, {}
-  for _, lane in ipairs(lanes) do
-    local due = call('ZRANGE', P .. 'due:' .. lane.key, 0, MOST_AHEAD - 1, 'WITHSCORES')
-    for index = 1, #due, 2 do waiting[#waiting + 1] = {tonumber(due[index + 1]), 0, due[index], lane.key} end
-  end
-  table.sort(waiting, before)
-  for index = 1, math.min(MOST_AHEAD, #waiting) do ids[index], lanes_of[index] = waiting[index][3], waiting[index][4] end
-  for index, head in ipairs(values('heads', ids)) do
-    if head and is_plain(head, lanes_of[index]) and not has_nul(ids[index]) then
-      foreseen[#foreseen + 1], heads[#heads + 1] = ids[index], head
-    end
-  end
-  return foreseen, heads
-end
-
 function steps.take_due()
   local request = decode(ARGV[5])
   local hidden_until = text(now + tonumber(ARGV[7]))
@@ -93,8 +65,7 @@ function steps.take_due()
   for index, known in pairs(standings(taken)) do standing_of[taken[index]] = known end
   local limits = limits_known(names)
   finish()
-  local facts = {limits = limits, standings = standing_of, seen = look(request), ahead = #taken == 0}
-  if facts.ahead then taken, heads = foresee(request, facts) end
+  local facts = {limits = limits, standings = standing_of, seen = look(request)}
   return answer_with(facts, taken, heads)
 end
 
@@ -172,15 +143,13 @@ end
 -- the columns job, head that this is based on, run, due time, number of the definition; and, of jobs that go on, new head
 -- and next time. Nothing in it is read; what is alike in all its runs comes once, beside it.
 local function fire_group(group, request, in_vain, refused)
-  local owner, foreseen = request.owner, request.from_foresight
+  local owner = request.owner
   local cells = columns(ARGV[group.table], group.goes_on and 7 or 5)
   local jobs, based_on, runs, dues, numbers, new_heads, next_times = unpack(cells)
   local heads, standing_of, crossed = values('heads', jobs), standings(jobs), {}
   for row, job_id in ipairs(jobs) do
     local changed = heads[row] ~= based_on[row]
-    local live, waiting = 0, 0
-    if standing_of[row] then live, waiting = unpack(standing_of[row]) end
-    local busy = live > 0 or (foreseen and (waiting > 0 or tonumber(dues[row]) > now))
+    local busy = standing_of[row] and standing_of[row][1] > 0
     if changed or in_vain or busy then
       crossed[row] = true
       refused[#refused + 1] = job_id
@@ -228,11 +197,10 @@ function steps.write_due()
   local items = items_from(10 + #groups)
   local compared = comparison(decode(ARGV[6]))
   local lapsed = call('ZSCORE', P .. 'given_up', request.owner)
-  local outdated = request.from_foresight and request.edition ~= edition()
   local refused, started = {}, false
   for index, group in ipairs(groups) do
     group.table = 9 + index
-    started = fire_group(group, request, lapsed or outdated, refused) or started
+    started = fire_group(group, request, lapsed, refused) or started
   end
   local heads = values('heads', firsts(items))
   for index, item in ipairs(items) do
@@ -252,8 +220,7 @@ function steps.write_due()
   if started then call('SADD', P .. 'holders', request.owner) end
   write_rates(compared, decode(ARGV[7]))
   finish()
-  local facts = {refused = refused, seen = look(request)}
-  return answer_with(facts, foresee(request, facts))
+  return answer_with({refused = refused, seen = look(request)}, {}, {})
 end
 
 -- Claiming, in the same way: take_ready request most reserved_for ageing

@@ -233,6 +233,7 @@ function steps.adopt()
       if head then call('SADD', P .. 'several', head[JOB]) end
     end
   end
+  call('DEL', P .. 'edition')  -- of no use any more
   call('HSET', P .. 'meta', 'schema', ours)
   return 'done'
 end

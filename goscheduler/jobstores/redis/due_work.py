@@ -1,10 +1,10 @@
-"""What is due, as the Redis store has read it; and what will be due next, so that it need not be read when it is."""
+"""What is due, as the Redis store has read it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from goscheduler.jobstores.redis.rows import JobHead
@@ -25,13 +25,11 @@ class Seen(NamedTuple):
     """Whether a run of ours is to be ended."""
     held: bool
     """Whether any run waits for others to end."""
-    edition: str = ""
-    """Grows whenever somebody adds or changes a job."""
 
     @classmethod
     def read(cls, seen: Mapping[str, Any]) -> Seen:
         due, ready = ({alias: int(time) for alias, time in seen[kind].items()} for kind in ("due", "ready"))
-        return cls(from_micros(int(seen["now"]), UTC), due, ready, seen["ending"], seen["held"], seen["edition"])
+        return cls(from_micros(int(seen["now"]), UTC), due, ready, seen["ending"], seen["held"])
 
     def next_of(self, times: Mapping[str, int], room: Mapping[str, int]) -> datetime | None:
         """Return the earliest time of the executors that have room."""
@@ -67,13 +65,12 @@ class DueJob(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What was taken, or is known without being taken."""
+    """What was taken."""
 
     taken: Sequence[Any]
     limits: Sequence[Sequence[Any]]
     """Name, live runs and latest starts of the limits that it needs."""
     seen: Seen
-    foreseen: bool = False
 
     def ledger(self) -> Ledger:
         """Return how the limits stand."""
@@ -106,41 +103,3 @@ class Answer(NamedTuple):
 
 def _that_can_fire(heads: Sequence[str]) -> list[JobHead | None]:
     return [None if head is None or head.due == "" else head for head in JobHead.read_all(heads)]
-
-
-class Foresight:
-    """The jobs that will be due next, as they were when somebody looked for what is due.
-
-    They are fired without looking again, which saves half of the round trips of a schedule. That is refused if anybody
-    has added or changed jobs since, if others have fired them, if runs of them go on, or if it is too early.
-    """
-
-    def __init__(self) -> None:
-        self.edition = self.next_due = ""
-        """For which edition and due time we know what is due next."""
-        self._jobs: list[DueJob] = []
-        self._ahead = timedelta()
-        """By how much the clock of the server was ahead of ours."""
-
-    def learn(self, now: datetime, answer: Answer) -> None:
-        """Take in what a step has told that began at ``now``, by our clock."""
-        self._ahead = answer.seen.now - now
-        foreseen = answer.facts.get("foreseen", "")
-        if foreseen or self.edition != answer.seen.edition:
-            self.edition, self.next_due = answer.seen.edition, foreseen
-            jobs = answer.jobs if foreseen else ()
-            self._jobs = sorted((job for job in jobs if job.head is not None), key=_due)
-
-    def take(self, now: datetime) -> Batch | None:
-        """Return the jobs that are due at ``now``, by our clock; they are not foreseen any more."""
-        now += self._ahead
-        at = to_micros(now)
-        count = sum(_due(job) <= at for job in self._jobs)
-        taken, self._jobs = self._jobs[:count], self._jobs[count:]
-        if taken:
-            self.next_due = str(_due(self._jobs[0])) if self._jobs else ""
-        return Batch(taken, (), Seen(now, {}, {}, False, False), foreseen=True) if taken else None
-
-
-def _due(job: DueJob) -> int:
-    return int(job.head.due) if job.head is not None else 0
