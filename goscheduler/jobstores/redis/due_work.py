@@ -1,4 +1,4 @@
-"""What is due, as the Redis store has read it."""
+"""What is due in the Redis store: what one call of the script has taken, and what else it has seen."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from goscheduler.jobstores.redis.rows import JobHead
+from goscheduler.jobstores.base import FireRequest
+from goscheduler.jobstores.redis.rows import dumps
+from goscheduler.jobstores.redis.scripts import Link
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.model import unchecked_tuple
-from goscheduler.times import UTC, from_micros, to_micros
+from goscheduler.runs.plan import PRIORITY_STEP_US
+from goscheduler.times import SECOND, UTC, from_micros, to_micros
+
+#: How many jobs or runs one call takes at most.
+MAX_TAKEN = 1000
+#: For how long other processes do not see what one has taken, in microseconds.
+HIDDEN_US = 5 * SECOND
 
 
-class Seen(NamedTuple):
+class DueWork(NamedTuple):
     """What there was to do at the end of a step."""
 
     now: datetime
@@ -21,56 +28,41 @@ class Seen(NamedTuple):
     """Executor → when the next of its jobs is due."""
     ready: Mapping[str, int]
     """Executor → when the next of its pending runs can be claimed."""
-    ending: bool
-    """Whether a run of ours is to be ended."""
-    held: bool
-    """Whether any run waits for others to end."""
+    to_cancel: bool
+    """Whether a live run of this owner has a cancel request."""
+    blocked: bool
+    """Whether any pending run waits for other runs to end."""
 
     @classmethod
-    def read(cls, seen: Mapping[str, Any]) -> Seen:
+    def read(cls, seen: Mapping[str, Any]) -> DueWork:
         due, ready = ({alias: int(time) for alias, time in seen[kind].items()} for kind in ("due", "ready"))
-        return cls(from_micros(int(seen["now"]), UTC), due, ready, seen["ending"], seen["held"])
+        return cls(from_micros(int(seen["now"]), UTC), due, ready, seen["to_cancel"], seen["blocked"])
 
     def next_of(self, times: Mapping[str, int], room: Mapping[str, int]) -> datetime | None:
         """Return the earliest time of the executors that have room."""
         earliest = min((time for alias, time in times.items() if room.get(alias, 0) > 0), default=None)
         return None if earliest is None else from_micros(earliest, UTC)
 
-    def has_ready(self, room: Mapping[str, int]) -> bool:
-        """Tell whether a pending run can be claimed by an executor that has room."""
-        next_ready = self.next_of(self.ready, room)
-        return next_ready is not None and next_ready <= self.now
+    def is_due(self, times: Mapping[str, int], room: Mapping[str, int]) -> bool:
+        """Tell whether something is due for an executor that has room."""
+        earliest = self.next_of(times, room)
+        return earliest is not None and earliest <= self.now
 
-    def is_due(self, room: Mapping[str, int]) -> bool:
-        """Tell whether a job is due for an executor that has room."""
-        next_due = self.next_of(self.due, room)
-        return next_due is not None and next_due <= self.now
-
-    def is_crowded(self, times: Mapping[str, int], room: Mapping[str, int]) -> bool:
+    def is_out_of_capacity(self, times: Mapping[str, int], room: Mapping[str, int]) -> bool:
         """Tell whether something is due for an executor that has no room."""
         now = to_micros(self.now)
         return any(time <= now and room.get(alias, 0) <= 0 for alias, time in times.items())
 
 
-class DueJob(NamedTuple):
-    """A job that was taken."""
-
-    id: str
-    head_text: str
-    definition: str
-    head: JobHead | None
-    """None if it cannot be read, or cannot fire."""
-    live: int
-    waiting: int
-
-
 class Batch(NamedTuple):
-    """What was taken."""
+    """What one call has taken."""
 
     taken: Sequence[Any]
     limits: Sequence[Sequence[Any]]
-    """Name, live runs and latest starts of the limits that it needs."""
-    seen: Seen
+    """Name, number of live runs and latest starts of each limit that a decision may depend on."""
+    work: DueWork
+    definitions: Sequence[str]
+    """Of the jobs that were taken, each once."""
 
     def ledger(self) -> Ledger:
         """Return how the limits stand."""
@@ -80,26 +72,45 @@ class Batch(NamedTuple):
         )
 
 
-class Answer(NamedTuple):
-    """What a step of firing answers."""
+class DueWorkReader:
+    """Takes what is due, and writes what was decided about it."""
 
-    facts: Mapping[str, Any]
-    seen: Seen
-    jobs: Sequence[DueJob]
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._last: tuple[FireRequest, DueWork] | None = None
 
-    @classmethod
-    def read(cls, answer: str) -> Answer:
-        first, *texts = answer.split("\0")
-        facts = json.loads(first)
-        standings, count = facts.get("standings", {}), facts["definitions"]
-        definitions, texts = texts[:count], texts[count:] if count else []
-        ids, heads, numbers = texts[::3], texts[1::3], texts[2::3]
-        jobs = [
-            unchecked_tuple(DueJob, (job_id, head_text, definitions[int(number)], head, *standings.get(job_id, (0, 0))))
-            for job_id, head_text, number, head in zip(ids, heads, numbers, _that_can_fire(heads), strict=True)
-        ]
-        return cls(facts, Seen.read(facts["seen"]), jobs)
+    def take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> Batch:
+        """Take what is due for executors with room: ``take_due`` takes jobs, ``take_ready`` pending runs."""
+        asked = _asked(request, room)
+        answer = self._link.ask(step, request.now, asked, MAX_TAKEN, HIDDEN_US, PRIORITY_STEP_US)
+        return Batch(list(answer["taken"]), list(answer["limits"]), DueWork.read(answer["seen"]), answer["definitions"])
+
+    def write(
+        self, step: str, request: FireRequest, room: Mapping[str, int], batch: Batch, ledger: Ledger, *rest: str
+    ) -> tuple[set[str], DueWork]:
+        """Write decisions about a batch. Return the ids that were refused, and what there is to do now."""
+        rates = [[name, dumps(state)] for name, state in ledger.changed.items()]
+        asked, limits = _asked(request, room), dumps(batch.limits)
+        answer = self._link.ask(step, request.now, asked, limits, dumps(rates), *rest)
+        return set(answer["refused"]), DueWork.read(answer["seen"])
+
+    # One round of a scheduler fires, then claims; the claim need not ask for what the firing has seen.
+
+    def remember(self, request: FireRequest, work: DueWork) -> None:
+        """Note what a firing has seen last."""
+        self._last = request, work
+
+    def recall(self, request: FireRequest) -> DueWork | None:
+        """Return what the firing of the same round has seen, unless something was written since."""
+        if self._last is None or self._last[0].now is not request.now or self._last[0].owner != request.owner:
+            return None
+        return self._last[1]
+
+    def forget(self) -> None:
+        """Note that something was written, so that what was seen does not count any more."""
+        self._last = None
 
 
-def _that_can_fire(heads: Sequence[str]) -> list[JobHead | None]:
-    return [None if head is None or head.due == "" else head for head in JobHead.read_all(heads)]
+def _asked(request: FireRequest, room: Mapping[str, int]) -> str:
+    bounded = {alias: max(0, min(free, MAX_TAKEN)) for alias, free in room.items()}
+    return dumps({"owner": request.owner, "room": bounded, "executors": list(bounded), "tasks": list(request.tasks)})
