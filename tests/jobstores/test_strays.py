@@ -246,7 +246,7 @@ class TestHousekeeping:
             scheduler.add_job(nothing, "interval", minutes=4, id=job_id)
         for job_id in jobs:
             hand.lose_job(job_id)
-        scheduler.add_job(nothing, "interval", minutes=4, id="new")  # what was foreseen before does not count any more
+        scheduler.add_job(nothing, "interval", minutes=4, id="new")
         with caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
         assert {record.job_id for record in scheduler.runs()} == {"new", *jobs}
