@@ -7,7 +7,7 @@
 # make faults-ci  the sharpest faults on every store, in a few minutes
 # make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
 # make soak    an hour at 200 firings a second on PostgreSQL and Redis: is everything flat? MINUTES=60 RATE=200
-# make bench   speed, side by side with APScheduler 3
+# make bench   speed, side by side with APScheduler 3 and task queues; BENCH_ARGS="--quick peers"
 # make clean   remove what the others made
 #
 # Each of them makes the virtual environment it needs first. Python 3.10 or later and make are enough.
@@ -61,8 +61,8 @@ mutants: $(VENV)/.dev servers
 soak: $(VENV)/.dev servers
 	$(BIN)/python tests/faults/soak.py --minutes $(or $(MINUTES),60) --rate $(or $(RATE),200)
 
-bench: $(VENV)/.dev
-	@$(BIN)/python tests/bench/run.py $(BENCH_ARGS)
+bench: $(VENV)/.bench servers
+	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -81,4 +81,9 @@ $(VENV)/.core: pyproject.toml goscheduler/_version.py
 $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing the tools for tests and checks ..."
 	@$(PIP) install --no-compile --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	@echo "Installing what the benchmarks compare with ..."
+	@$(PIP) install --no-compile --editable '.[bench]'
 	@touch $@

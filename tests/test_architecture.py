@@ -429,7 +429,6 @@ READ_FROM_OUTSIDE = {
     "_waits_for": "a store that builds a job sets it, as it sets _jobstore_alias",
     "_database": "a lock uses the connection of the job store that it was made of",
     "_link": "a lock uses the connection of the job store that it was made of",
-    "_new_client": "a lock uses the connection of the job store that it was made of",
     "_poll": "a message scheduler sets how often the stores that it has made are asked",
     "_store": "not ours: the name under which mongomock keeps what a client has",
     "_tables": "a lock uses the connection of the job store that it was made of",

@@ -4,11 +4,11 @@ Terms: a **job** is due when its ``next_run_time`` is not after now. **Firing** 
 **pending** until an **owner** (one start of a scheduler) has claimed it, and **live** while an owner has it. Each time
 a run is handed out its **fence** grows, and a settlement that shows an older fence is refused.
 
-Every store has ten simple methods, the ones of APScheduler 3: ``start``, ``shutdown``, ``lookup_job``,
+Every store has ten simple methods, those of APScheduler 3: ``start``, ``shutdown``, ``lookup_job``,
 ``get_due_jobs``, ``get_next_run_time``, ``get_all_jobs``, ``add_job``, ``update_job``, ``remove_job``,
 ``remove_all_jobs``. A store that has no more than these works, for one process: the base class keeps its runs in
-memory. A store that is **shared** by several processes implements the rest as well, and each of these is one atomic
-step there:
+memory. A store that several processes **share** derives from :class:`SharedJobStore` and implements the rest as well;
+each of these is one atomic step there:
 
 =================  ====================================================================  ============================
 method             what it writes                                                        what a crash after it leaves
@@ -19,10 +19,11 @@ method             what it writes                                               
 ``edit_job``       a job as a pure function has changed it                               nothing
 ``add_run``        a pending run, if its job is there                                    nothing
 ``take_dead_...``  a pending run in place of a dead letter, or its end                   nothing
-``cancel_run``     the end of a pending run, or a wish to the owner of a live one        nothing
-``take_back_...``  such a wish, forgotten                                                nothing
+``cancel_run``     the end of a pending run, or a cancel request to the owner of a live  nothing
+                   one
+``withdraw_...``   such a request, forgotten                                             nothing
 ``recover_runs``   the end of the runs of lapsed owners, and what follows them           nothing
-``put_back_...``   entries of jobs and runs in the lists in which they were missing      nothing
+``requeue_...``    entries of jobs and runs in the lists in which they were missing      nothing
 =================  ====================================================================  ============================
 
 No policy is decided in a store: what to do with a due job is answered by the plan that comes with the request, a pure
@@ -59,6 +60,7 @@ __all__ = [
     "JobLookupError",
     "PartlySettled",
     "Requeued",
+    "SharedJobStore",
     "Suspended",
     "TransientJobError",
 ]
@@ -167,7 +169,7 @@ class BaseJobStore(ABC):
     def remove_all_jobs(self) -> None:
         """Remove all jobs."""
 
-    # Below: one process, runs in memory. A shared store replaces all of it.
+    # Below: one process, runs in memory. SharedJobStore replaces all of it.
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         """Replace a job by what ``edit``, a pure function, makes of it, in one step that no firing can come between.
@@ -315,14 +317,14 @@ class BaseJobStore(ABC):
         """Call ``wake`` from now on whenever another process has changed what is due."""
 
     def poll_after(self) -> float:
-        """Return after how many seconds another look is worth while although nothing is due: others may have come."""
+        """Return how many seconds to wait before polling again for jobs that other processes have added."""
         return math.inf
 
     def detected_failover(self) -> bool:
         """Tell, once, whether what was confirmed may have been lost since the last time: another server answers."""
         return False
 
-    def after_fork_in_child(self) -> None:
+    def forget_live_runs(self) -> None:
         """Let go of runs that belong to an earlier start of the scheduler, or to the parent of a forked child."""
         self.__dict__["_local_runs"] = self._runs.without_owners()
 
@@ -341,3 +343,94 @@ class BaseJobStore(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+
+class SharedJobStore(BaseJobStore):
+    """A store that several processes may use at once: it keeps runs, owners and history beside the jobs.
+
+    Each method does what :class:`BaseJobStore` says, in one atomic step of its database. All of them are abstract, so
+    that none falls back to the memory of one process. A store that hears nothing of others' changes leaves
+    ``subscribe`` out and is polled.
+    """
+
+    shared = True
+
+    @abstractmethod
+    def add_jobs(self, jobs: Sequence[Job]) -> None: ...
+
+    @abstractmethod
+    def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job: ...
+
+    @abstractmethod
+    def fire_due(self, request: FireRequest) -> Fired: ...
+
+    @abstractmethod
+    def claim_runs(self, request: FireRequest) -> Claimed: ...
+
+    @abstractmethod
+    def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]: ...
+
+    @abstractmethod
+    def add_run(self, run: Run, must_exist: bool = False) -> None: ...
+
+    @abstractmethod
+    def discard_pending(self, job_id: str | None = None) -> bool: ...
+
+    @abstractmethod
+    def live_runs(self, job_id: str | None = None) -> list[Run]: ...
+
+    @abstractmethod
+    def pending_runs(self, job_id: str | None = None) -> list[Run]: ...
+
+    @abstractmethod
+    def cancel_run(
+        self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
+    ) -> Run | None: ...
+
+    @abstractmethod
+    def cancel_requests(self, job_id: str) -> Mapping[str, str]: ...
+
+    @abstractmethod
+    def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]: ...
+
+    @abstractmethod
+    def history(self, query: HistoryQuery) -> list[Record]: ...
+
+    @abstractmethod
+    def prune_history(self, retention: Retention, now: datetime, limit: int) -> int: ...
+
+    @abstractmethod
+    def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]: ...
+
+    @abstractmethod
+    def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool: ...
+
+    @abstractmethod
+    def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool: ...
+
+    @abstractmethod
+    def retire_owner(self, owner: str) -> None: ...
+
+    @abstractmethod
+    def owners(self, now: datetime) -> list[Owner]: ...
+
+    @abstractmethod
+    def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]: ...
+
+    @abstractmethod
+    def suspensions(self) -> Mapping[str, str]: ...
+
+    @abstractmethod
+    def stats_of(self, job: Job) -> JobStats: ...
+
+    @abstractmethod
+    def forget_job(self, job_id: str) -> None: ...
+
+    @abstractmethod
+    def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]: ...
+
+    @abstractmethod
+    def release(self, job_id: str) -> bool: ...
+
+    @abstractmethod
+    def poll_after(self) -> float: ...

@@ -1,24 +1,33 @@
 """A job store in etcd 3.4 or later, through its HTTP gateway, or through gRPC with a client that is given.
 
-Every call is made once, with a deadline. Owners are keys on leases of the server, which end by its clock. A key that is
-written by everybody who has something new for others is watched.
+Every call is made once, with a deadline. Owners are keys on leases of the server, which end by its clock. The store
+watches one key, which every process writes when it has something new for others.
 """
 
 from __future__ import annotations
 
-import base64
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from goscheduler._drivers.etcd.calls import (
+    Calls,
+    Payload,
+    decode,
+    delete,
+    encode,
+    exists,
+    has_version,
+    put,
+    succeeded,
+)
 from goscheduler._drivers.etcd.clients import connect, wire_of
-from goscheduler._drivers.etcd.wire import CONNECT_WITHIN, Watch, Wire
+from goscheduler._drivers.etcd.wire import CONNECT_SECONDS, Watch, Wire
 from goscheduler._drivers.urls import DEFAULT_PATH, addresses, check_path, read_url
 from goscheduler.errors import GoSchedulerError, InvalidArgument
-from goscheduler.jobstores._keyvalue.server import BELL, Found, Key, Span, Step, read_all
+from goscheduler.jobstores._keyvalue.server import NOTIFY_KEY, Found, Key, Span, Transaction, read_all
 from goscheduler.jobstores._keyvalue.store import KeyValueJobStore
 from goscheduler.references import maybe_ref
 
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EtcdJobStore"]
 
-ANSWER_WITHIN = 7.0
+ANSWER_SECONDS = 7.0
 OLDEST_SERVER = (3, 4)
 PORT = 2379
 EXAMPLE = "etcd://localhost:2379/goscheduler"
@@ -66,7 +75,7 @@ class EtcdJobStore(KeyValueJobStore):
             connect_args = {"members": addresses(place.hosts, PORT), "protocol": protocol, **connect_args}
         self._path = check_path(path)
         if client is None:
-            wire, closes = connect(login, **{"timeout": ANSWER_WITHIN, **connect_args}), True
+            wire, closes = connect(login, **{"timeout": ANSWER_SECONDS, **connect_args}), True
         else:
             wire, closes = wire_of(maybe_ref(client)), close_connection_on_exit
         server = _Etcd(wire, f"{self._path}/", closes)
@@ -81,11 +90,11 @@ class EtcdJobStore(KeyValueJobStore):
         return f"<{type(self).__name__} (path={self._path})>"
 
 
-class _Etcd:
+class _Etcd(Calls):
     """etcd as the store needs it."""
 
-    most_changes = 128
-    most_bytes = 1_000_000
+    max_changes = 128
+    max_bytes = 1_000_000
 
     def __init__(self, wire: Wire, prefix: str, closes: bool) -> None:
         self.wire = wire
@@ -94,7 +103,7 @@ class _Etcd:
         self._watch: Watch | None = None
 
     def open(self) -> None:
-        version = self.wire.open(CONNECT_WITHIN)
+        version = self.wire.open(CONNECT_SECONDS)
         if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < OLDEST_SERVER:
             raise GoSchedulerError(f"etcd {version} at {self.wire.address} is too old; 3.4 or later is needed")
 
@@ -110,126 +119,100 @@ class _Etcd:
         self.wire.abandon()
 
     def read(self, keys: Sequence[Key]) -> list[Found | None]:
-        ranges: list[dict[str, Any]] = [{"key": self._encoded(key)} for key in keys]
-        return [_found(kvs[0]) if kvs else None for kvs in self._ranges(ranges)]
+        return [_found(kvs[0]) if kvs else None for kvs in self._ranges([{"key": self._key(key)} for key in keys])]
 
     def names(self, spans: Sequence[Span]) -> list[list[str]]:
-        skip = [len(self._whole((*span.folder, ""))) for span in spans]
-        ranges = [self._span(span) for span in spans]
-        return [
-            [base64.b64decode(kv["key"])[start:].decode() for kv in kvs]
-            for start, kvs in zip(skip, self._ranges(ranges), strict=True)
-        ]
+        found = self._ranges([self._range(span) for span in spans])
+        return [[decode(kv["key"]).rpartition("/")[2] for kv in kvs] for kvs in found]
 
-    def _span(self, span: Span) -> dict[str, Any]:
+    def _range(self, span: Span) -> Payload:
         end = (*span.folder[:-1], f"{span.folder[-1]}0") if span.last is None else (*span.folder, span.last)
-        wanted = {"key": self._encoded((*span.folder, span.first)), "range_end": self._encoded(end), "keys_only": True}
-        return wanted if span.limit is None else {**wanted, "limit": span.limit}
+        keys = {"key": self._key((*span.folder, span.first)), "range_end": self._key(end), "keys_only": True}
+        return keys if span.limit is None else {**keys, "limit": span.limit}
 
-    def _ranges(self, ranges: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-        """Return what is found in each range; many are asked for in one call, and seen at one moment."""
+    def _ranges(self, ranges: Sequence[Payload]) -> Iterator[list[Payload]]:
+        """Yield what each range holds. One call reads many ranges, all at one moment."""
         rest = iter(ranges)
-        while batch := list(islice(rest, self.most_changes)):
-            answer = self.post("kv/txn", {"success": [{"request_range": wanted} for wanted in batch]})
+        while batch := list(islice(rest, self.max_changes)):
+            answer = self.transact([], [{"request_range": wanted} for wanted in batch])
             for response in answer["responses"]:
                 yield response["response_range"].get("kvs", [])
 
-    def commit(self, step: Step) -> bool:
-        compare = [self._exists(key, False) for key in step.created]
-        compare += [self._exists(key, True) for key in step.checked]
-        for key, (_, version) in step.replaced.items():
-            compare.append(self._exists(key, True) if version is None else self._is(key, version))
-        for key, version in step.deleted.items():
-            compare.append(self._exists(key, True) if version is None else self._is(key, version))
-        values = {**step.created, **{key: value for key, (value, _) in step.replaced.items()}, **step.put}
-        success = [{"request_put": {"key": self._encoded(key), "value": _text64(values[key])}} for key in values]
-        success += [{"request_delete_range": {"key": self._encoded(key)}} for key in step.deleted]
-        answer = self.post("kv/txn", {"compare": compare, "success": success})
-        return bool(answer.get("succeeded", False))
-
-    def _exists(self, key: Key, there: bool) -> dict[str, Any]:
-        result = "GREATER" if there else "EQUAL"
-        return {"key": self._encoded(key), "target": "CREATE", "result": result, "create_revision": 0}
-
-    def _is(self, key: Key, version: int) -> dict[str, Any]:
-        return {"key": self._encoded(key), "target": "MOD", "result": "EQUAL", "mod_revision": version}
+    def commit(self, transaction: Transaction) -> bool:
+        versions = {key: version for key, (_, version) in transaction.replaced.items()} | transaction.deleted
+        compare = [exists(self._key(key), False) for key in transaction.created]
+        compare += [exists(self._key(key)) for key in transaction.checked]
+        for key, version in versions.items():
+            compare.append(exists(self._key(key)) if version is None else has_version(self._key(key), version))
+        success = [put(self._key(key), value) for key, value in transaction.values.items()]
+        success += [delete(self._key(key)) for key in transaction.deleted]
+        return succeeded(self.transact(compare, success))
 
     def ensure(self, key: Key) -> None:
         self.put(key, "")
 
     def put(self, key: Key, value: str, lease: int | None = None) -> None:
-        """Write a value whether there was one or not."""
-        wanted = {"key": self._encoded(key), "value": _text64(value)}
-        self.post("kv/put", wanted if lease is None else {**wanted, "lease": lease})
+        """Write a value, whether or not the key exists."""
+        self.post("kv/put", put(self._key(key), value, lease)["request_put"])
 
     def listen(self, heard: Callable[[str], None]) -> None:
         if self._watch is not None:
             self._watch.stop()
-        self._watch = self.wire.watch(self._encoded(BELL), heard)
+        self._watch = self.wire.watch(self._key(NOTIFY_KEY), heard)
         self._watch.start()
 
-    def post(self, path: str, payload: dict[str, Any]) -> Any:
-        """Ask the server, once."""
-        return self.wire.post(path, payload, (CONNECT_WITHIN, ANSWER_WITHIN))
+    def post(self, path: str, payload: Payload) -> Any:
+        return self.wire.post(path, payload, (CONNECT_SECONDS, ANSWER_SECONDS))
 
-    def _encoded(self, key: Key) -> str:
-        return base64.b64encode(self._whole(key)).decode()
-
-    def _whole(self, key: Key) -> bytes:
-        return f"{self._prefix}{'/'.join(key)}".encode()
+    def _key(self, key: Key) -> str:
+        return encode(f"{self._prefix}{'/'.join(key)}")
 
 
 class _Leases:
-    """Owners on leases of the server. Where they are, or were, is kept beside it."""
+    """Owners on leases of the server. A second key, without a lease, keeps the host of each owner."""
 
     def __init__(self, server: _Etcd) -> None:
         self._server = server
         self._leases: dict[str, int] = {}
 
-    def beat(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Keep the lease of an owner, or take one."""
+    def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
+        """Renew the lease of an owner, or take one."""
         lease = self._leases.get(name)
         if lease is not None:
-            answer = self._server.post("lease/keepalive", {"ID": lease})
-            return int(answer["result"].get("TTL", 0)) > 0
+            return self._server.keep_alive(lease)
         if known:
             return False
-        lease = int(self._server.post("lease/grant", {"TTL": math.ceil(seconds), "ID": 0})["ID"])
+        lease = self._server.grant(seconds)
         self._server.put(("owners", name), text, lease)
         self._server.put(("hosts", name), text)
         self._leases[name] = lease
         return True
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return those whose lease has not ended."""
+        """Return the owners whose lease lasts."""
         return {name: found.value for name, found in read_all(self._server, ("owners",))}
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget where those were whose lease has ended."""
+        """Forget the hosts of owners whose lease has ended, and return them."""
         hosts = dict(read_all(self._server, ("hosts",)))
         alive = self.alive(now) if hosts else {}
         given_up = {}
         for name in hosts.keys() - alive.keys():
-            step = Step()
-            step.delete(("hosts", name))
-            if self._server.commit(step):
+            transaction = Transaction()
+            transaction.delete(("hosts", name))
+            if self._server.commit(transaction):
                 given_up[name] = hosts[name].value
         return given_up
 
     def stop(self, name: str) -> None:
         """Give a lease back."""
         lease = self._leases.pop(name, None)
-        step = Step()
-        step.delete(("hosts", name))
-        self._server.commit(step)
+        transaction = Transaction()
+        transaction.delete(("hosts", name))
+        self._server.commit(transaction)
         if lease is not None:
-            self._server.post("lease/revoke", {"ID": lease})
+            self._server.revoke(lease)
 
 
-def _found(kv: dict[str, Any]) -> Found:
-    value = base64.b64decode(kv.get("value", "")).decode("utf-8", "surrogateescape")
-    return Found(value, int(kv["mod_revision"]))
-
-
-def _text64(value: str) -> str:
-    return base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
+def _found(kv: Payload) -> Found:
+    return Found(decode(kv.get("value", "")), int(kv["mod_revision"]))

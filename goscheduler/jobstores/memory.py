@@ -120,7 +120,7 @@ class MemoryJobStore(BaseJobStore):
         with self._lock:
             return super().prune_finished_jobs(retention, now, limit)
 
-    def after_fork_in_child(self) -> None:
+    def forget_live_runs(self) -> None:
         self._lock = threading.RLock()  # the parent of a fork may have held the old one
         self._local_runs = self._local_runs.without_owners()
 

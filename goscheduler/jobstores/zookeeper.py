@@ -1,11 +1,11 @@
 """A job store in ZooKeeper 3.5 or later, through kazoo.
 
-What stands where is told in ``zookeeper_places``. Nodes that only hold others are made when they are needed, and those
-for times other than the present are taken away when they are empty.
+``_keyvalue.zookeeper_paths`` says which node holds which key. Nodes that only hold others are made when they are
+needed; those for times other than the present are deleted when they are empty.
 
-Every call has a deadline and is made once. An owner is lost when the server has not seen him renew his lease for its
-length, by the server's own clock. Ephemeral nodes would not do: they vanish with a session, which may end long before
-the lease, while the process and its runs go on.
+Every call has a deadline and is made once. An owner is lost when the server has not seen it renew its lease for the
+length of the lease, by the server's own clock. Ephemeral nodes would not do: they vanish with a session, which may end
+long before the lease, while the process and its runs go on.
 """
 
 from __future__ import annotations
@@ -14,35 +14,23 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kazoo.client import KazooClient  # type: ignore[import-untyped]
-from kazoo.exceptions import (  # type: ignore[import-untyped]
-    AuthFailedError,
-    BadVersionError,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    NotEmptyError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
-from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
-from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
+from kazoo.exceptions import NodeExistsError, NoNodeError  # type: ignore[import-untyped]
 from kazoo.security import make_digest_acl  # type: ignore[import-untyped]
 
 from goscheduler._drivers.urls import DEFAULT_PATH, check_path, read_url
-from goscheduler._drivers.zookeeper import BellWatch
+from goscheduler._drivers.zookeeper import Connection, NotifyWatch, answer, answers, commit, new_client
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
-from goscheduler.jobstores._keyvalue.server import BELL, Found, Key, Span, Step
+from goscheduler.jobstores._keyvalue.server import NOTIFY_KEY, Found, Key, Span, Transaction
 from goscheduler.jobstores._keyvalue.store import KeyValueJobStore
-from goscheduler.jobstores._keyvalue.zookeeper_places import (
+from goscheduler.jobstores._keyvalue.zookeeper_paths import (
     BY_DIGEST,
     BY_FIRST_WORD,
     BY_TIME,
-    Places,
+    NodePaths,
     is_of_now,
     may_hold,
 )
@@ -53,18 +41,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ZooKeeperJobStore"]
 
-CONNECT_WITHIN = 5.0
-ANSWER_WITHIN = 7.0
-SESSION = 4.0
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 7.0
 EXAMPLE = "zookeeper://localhost:2181/goscheduler"
 
-#: How many nodes are listed along with a folder, because the last walk led to them.
-AHEAD = 4
-#: How often a step is tried again because a node that should hold others was taken away meanwhile.
-PATIENCE = 8
+#: How many nodes are listed along with a folder because the last walk led to them.
+MAX_PREFETCHED_NODES = 4
+#: How often a transaction is tried again because another process deleted a node that should hold others.
+MAX_COMMIT_ATTEMPTS = 8
 _CLOCK: Key = ("clock",)
-_NOT_LET_IN = "ZooKeeper does not let this user in; check user and password"
-_LOST = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError)
 
 
 class ZooKeeperJobStore(KeyValueJobStore):
@@ -115,64 +100,52 @@ class ZooKeeperJobStore(KeyValueJobStore):
 class _ZooKeeper:
     """ZooKeeper as the store needs it."""
 
-    most_changes = 400
-    most_bytes = 600_000
+    max_changes = 400
+    max_bytes = 600_000
 
-    def __init__(self, client: Any, root: str, closes: bool, connect_args: dict[str, Any]) -> None:
-        self._given = client
-        self._places = Places(root)
-        self.path = self._places.path
-        self._closes = closes
-        self._connect_args = connect_args
-        self._client: Any = None
+    def __init__(self, client: Any, root: str, close_given: bool, connect_args: dict[str, Any]) -> None:
+        self.connection = Connection(client, partial(new_client, **connect_args), close_given)
+        self._paths = NodePaths(root)
+        self.path = self._paths.path
+        self._is_closed = False
         self._holders: set[str] = set()
-        """Nodes that hold others and are there, as far as we know."""
+        """Nodes that hold others and that exist, as far as we know."""
         self._walks: dict[str, Sequence[str]] = {}
-        """Folder of what is kept by time → the nodes below it that were listed first the last time."""
-        self._listening: list[BellWatch] = []
+        """Folder of entries by time → the nodes below it that the last walk listed first."""
+        self._watches: list[NotifyWatch] = []
 
     def open(self) -> None:
-        self._client = self._given if self._given is not None else self._new_client()
+        self._is_closed = False
         self._holders, self._walks = set(), {}
-        if not self._client.connected:
-            try:
-                self._client.start(timeout=CONNECT_WITHIN)
-            except KazooTimeoutError as error:
-                self._stop_own()
-                hosts = ", ".join(f"{host}:{port}" for host, port in self._client.hosts)
-                raise StoreUnavailable(f"no ZooKeeper answers at {hosts}") from error
         try:
-            self._answer(self._client.ensure_path_async(self._places.root))
-            for key in (BELL, _CLOCK):
+            self._answer(self._client.ensure_path_async(self._paths.root))
+            for key in (NOTIFY_KEY, _CLOCK):
                 self.ensure(key)
         except GoSchedulerError:
-            self._stop_own()
+            if self.connection.given is None:
+                self.connection.close()
             raise
 
-    def _new_client(self) -> Any:
-        # kazoo would wait for up to a minute before it tries to connect again, and for the length of a session for who
-        # has taken the connection and says nothing. Nothing here depends on a session.
-        retry = KazooRetry(max_tries=-1, delay=0.1, backoff=2, max_delay=1.0)
-        return KazooClient(**{"connection_retry": retry, "timeout": SESSION, **self._connect_args})
-
-    def _stop_own(self) -> None:
-        if self._given is None:
-            self._client.stop()
-            self._client.close()
-
     def close(self) -> None:
-        for watch in self._listening:
+        self._is_closed = True
+        for watch in self._watches:
             watch.end()
-        self._listening = []
-        if self._given is None or self._closes:
-            self._client.stop()
-            self._client.close()
+        self._watches = []
+        self.connection.close()
 
     def abandon(self) -> None:
-        self._listening = []
-        if self._given is not None:
-            raise GoSchedulerError("a kazoo client does not survive a fork; give the job store a url instead of it")
-        self._client = None
+        self._watches = []
+        self.connection.abandon()
+
+    @property
+    def _client(self) -> Any:
+        """The connected client."""
+        if self._is_closed:
+            raise StoreUnavailable("the job store is shut down")
+        return self.connection.connected(CONNECT_SECONDS)
+
+    def _answer(self, promise: Any) -> Any:
+        return answer(promise, ANSWER_SECONDS)
 
     # Reading
 
@@ -181,11 +154,12 @@ class _ZooKeeper:
 
     def get(self, paths: Sequence[str]) -> list[Any]:
         """Return (value, status) of nodes, or None where there is none."""
-        return self._answers([self._connected.get_async(path) for path in paths])
+        client = self._client
+        return answers([client.get_async(path) for path in paths], ANSWER_SECONDS)
 
     def names(self, spans: Sequence[Span]) -> list[list[str]]:
         # Most walks lead where the last one led: all nodes on the way are listed at once, not one after another.
-        folders = [self._places.folder(span.folder) for span in spans]
+        folders = [self._paths.folder(span.folder) for span in spans]
         paths = dict.fromkeys([*folders, *(path for folder in folders for path in self._walks.get(folder, ()))])
         listed = dict(zip(paths, self._children(list(paths)), strict=True))
         walks: dict[str, dict[str, None]] = {}
@@ -195,7 +169,7 @@ class _ZooKeeper:
             else self._by_name(span, folder, sorted(listed[folder]))
             for span, folder in zip(spans, folders, strict=True)
         ]
-        self._walks.update({folder: list(walk)[:AHEAD] for folder, walk in walks.items()})
+        self._walks.update({folder: list(walk)[:MAX_PREFETCHED_NODES] for folder, walk in walks.items()})
         return names
 
     def _by_name(self, span: Span, folder: str, top: list[str]) -> list[str]:
@@ -206,13 +180,11 @@ class _ZooKeeper:
                 top = [name for name in top if name == span.first[:-1]]
             held = self._children([f"{folder}/{name}" for name in top])
             for name in [name for name, names in zip(top, held, strict=True) if kind in BY_FIRST_WORD and not names]:
-                self._sweep(f"{folder}/{name}")
+                self._delete_empty(f"{folder}/{name}")
             top = sorted(name for names in held for name in names)
         return [name for name in top if span.has(name)][: span.limit]
 
-    def _by_time(
-        self, span: Span, folder: str, listed: dict[str, list[str]], walk: dict[str, None]
-    ) -> list[str]:
+    def _by_time(self, span: Span, folder: str, listed: dict[str, list[str]], walk: dict[str, None]) -> list[str]:
         """Return the names of a span; ``listed`` nodes are not asked for, and the ``walk`` gets those that were met."""
         found: list[str] = []
 
@@ -221,7 +193,7 @@ class _ZooKeeper:
             if path not in listed:
                 (listed[path],) = self._children([path])
             if not listed[path] and not is_of_now(bucket, SYSTEM_CLOCK.now()):
-                self._sweep(path)
+                self._delete_empty(path)
             return sorted(listed[path])
 
         for upper in [name for name in sorted(listed[folder]) if may_hold(name, span)]:
@@ -232,130 +204,88 @@ class _ZooKeeper:
         return found
 
     def _children(self, paths: Sequence[str]) -> list[list[str]]:
-        return [names or [] for names in self._answers([self._connected.get_children_async(path) for path in paths])]
+        client = self._client
+        return [names or [] for names in answers([client.get_children_async(path) for path in paths], ANSWER_SECONDS)]
 
-    def _sweep(self, path: str) -> None:
-        """Take away a node that holds nothing; who wanted to put something into it makes it again.
-
-        Nobody waits until the server has written that: what is due was seen, and goes on.
-        """
+    def _delete_empty(self, path: str) -> None:
+        """Delete a node that holds nothing, without waiting for the answer; a later write makes it again."""
         self._holders.discard(path)
-        self._connected.delete_async(path)
+        self._client.delete_async(path)
 
     # Writing
 
-    def commit(self, step: Step) -> bool:
-        lacking = ""
-        for _ in range(PATIENCE):
-            made = self._make_holders(step.created)
-            done = self._commit(step)
-            if done is True:
+    def commit(self, transaction: Transaction) -> bool:
+        missing = ""
+        for _ in range(MAX_COMMIT_ATTEMPTS):
+            made = self._make_holders(transaction.created)
+            committed, missing = self._commit(transaction)
+            if committed:
                 self._holders.update(made)
-            if not isinstance(done, str):
-                return done
-            lacking = done
-            self._prepare_again(lacking, made.values())
-        raise StoreUnavailable(f"{lacking} is swept away by others all the time")
+            if not missing:
+                return committed
+            self._forget_holder(missing, made.values())
+        raise StoreUnavailable(f"other processes delete {missing} again and again")
 
     def _make_holders(self, keys: Iterable[Key]) -> dict[str, Any]:
-        """Ask for nodes to hold some keys; return them with promises.
+        """Ask for the nodes that hold some keys; return them with promises.
 
-        Nobody waits for these: the server does what one client asks in the order in which it is asked.
+        Nothing waits for these promises: the server serves one client in the order of its requests.
         """
         needed: set[str] = set()
         for key in keys:
             if key[0] != "members":  # which their group holds
-                needed.update(self._places.above(self.path(key)))
-        return {holder: self._connected.create_async(holder) for holder in sorted(needed - self._holders)}
+                needed.update(self._paths.above(self.path(key)))
+        return {holder: self._client.create_async(holder) for holder in sorted(needed - self._holders)}
 
-    def _prepare_again(self, lacking: str, promises: Iterable[Any]) -> None:
-        """Forget that a node is there, and all above it, which may be gone too."""
-        self._holders.difference_update([lacking, *self._places.above(lacking)])
+    def _forget_holder(self, missing: str, promises: Iterable[Any]) -> None:
+        """Forget that a node exists, and all nodes above it, which may be gone too."""
+        self._holders.difference_update([missing, *self._paths.above(missing)])
         for promise in promises:
             with suppress(NodeExistsError, NoNodeError):
-                self._answer(promise)  # or nobody would hear that it was refused
-        self._answer(self._connected.ensure_path_async(self._places.root))
+                self._answer(promise)  # raises if the server refuses to make the node
+        self._answer(self._client.ensure_path_async(self._paths.root))
 
-    def _commit(self, step: Step) -> bool | str:
-        """Return whether it was done; or the node that should hold another and does not exist."""
-        transaction = self._connected.transaction()
-        paths = []
-        for key in step.checked:
-            transaction.check(self.path(key), -1)
-            paths.append("")
-        for key in sorted(step.created, key=self.path):  # a group before its members
-            transaction.create(self.path(key), _bytes(step.created[key]))
-            paths.append("" if key[0] == "members" else self.path(key))
-        for key, (value, version) in step.replaced.items():
-            transaction.set_data(self.path(key), _bytes(value), -1 if version is None else version)
-        for key, value in step.put.items():
-            transaction.set_data(self.path(key), _bytes(value))
-        for key in sorted(step.deleted, key=self.path, reverse=True):
-            version = step.deleted[key]
-            transaction.delete(self.path(key), -1 if version is None else version)
-        return self._judge(self._answer(transaction.commit_async()), paths)
-
-    def _judge(self, results: Sequence[Any], created: Sequence[str]) -> bool | str:
-        for index, result in enumerate(results):
-            if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
-                if isinstance(result, NoNodeError) and index < len(created) and created[index]:
-                    return created[index].rpartition("/")[0]
-                if isinstance(result, _LOST):
-                    return False
-                if isinstance(result, NoAuthError):
-                    raise GoSchedulerError(_NOT_LET_IN) from result
-                raise GoSchedulerError(f"ZooKeeper refused: {type(result).__name__}") from result
-        return True
+    def _commit(self, transaction: Transaction) -> tuple[bool, str]:
+        """Return whether the changes were made, and a node that should hold another and does not exist, if any."""
+        request = self._client.transaction()
+        created = sorted(transaction.created, key=self.path)  # a group before its members
+        for key in created:
+            request.create(self.path(key), _bytes(transaction.created[key]))
+        for key in transaction.checked:
+            request.check(self.path(key), -1)
+        for key, (value, version) in transaction.replaced.items():
+            request.set_data(self.path(key), _bytes(value), -1 if version is None else version)
+        for key, value in transaction.put.items():
+            request.set_data(self.path(key), _bytes(value))
+        for key in sorted(transaction.deleted, key=self.path, reverse=True):
+            version = transaction.deleted[key]
+            request.delete(self.path(key), -1 if version is None else version)
+        conflict = commit(request, ANSWER_SECONDS)
+        if conflict is None:
+            return True, ""
+        index, error = conflict
+        if isinstance(error, NoNodeError) and index < len(created) and created[index][0] != "members":
+            return False, self.path(created[index]).rpartition("/")[0]
+        return False, ""
 
     def ensure(self, key: Key) -> None:
-        step = Step()
-        step.create(key)
-        self.commit(step)  # which is refused if it is there
+        transaction = Transaction()
+        transaction.create(key)
+        self.commit(transaction)  # which is refused if the key exists
 
     def set(self, key: Key, value: str) -> int:
         """Overwrite a value, and return the server's time of that in milliseconds."""
-        return int(self._answer(self._connected.set_async(self.path(key), _bytes(value))).mtime)
-
-    # Others
+        return int(self._answer(self._client.set_async(self.path(key), _bytes(value))).mtime)
 
     def listen(self, heard: Callable[[str], None]) -> None:
-        watch = BellWatch(self._connected, self.path(BELL), heard)
-        self._listening.append(watch)
+        watch = NotifyWatch(self._client, self.path(NOTIFY_KEY), heard)
+        self._watches.append(watch)
         try:
             self._answer(watch.begin())
         except BaseException:
-            self._listening.remove(watch)
+            self._watches.remove(watch)
             watch.end()
             raise
-
-    @property
-    def _connected(self) -> Any:
-        """The client. Without a connection kazoo would keep what it is asked, and do it later, when nobody waits."""
-        if self._client is None:
-            self.open()
-        if not self._client.connected:
-            raise StoreUnavailable("there is no connection to ZooKeeper")
-        return self._client
-
-    def _answers(self, promises: Sequence[Any]) -> list[Any]:
-        """Return all answers; None for a node that does not exist."""
-        answers = []
-        for promise in reversed(promises):  # who waits for the last of them is woken once
-            try:
-                answers.append(self._answer(promise))
-            except NoNodeError:
-                answers.append(None)
-        return answers[::-1]
-
-    def _answer(self, promise: Any) -> Any:
-        try:
-            return promise.get(timeout=ANSWER_WITHIN)
-        except _LOST:
-            raise
-        except (NoAuthError, AuthFailedError) as error:
-            raise GoSchedulerError(_NOT_LET_IN) from error
-        except (KazooException, KazooTimeoutError) as error:
-            raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
 
 
 class _ServerClock:
@@ -364,15 +294,15 @@ class _ServerClock:
     def __init__(self, server: _ZooKeeper) -> None:
         self._server = server
 
-    def beat(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
+    def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
         """Change the node of an owner, or make it."""
         value = f"{int(seconds * 1000)} {text}"
         with suppress(NoNodeError):
             self._server.set(("owners", name), value)
             return True
-        step = Step()
-        step.create(("owners", name), value)
-        return not known and self._server.commit(step)
+        transaction = Transaction()
+        transaction.create(("owners", name), value)
+        return not known and self._server.commit(transaction)
 
     def alive(self, now: datetime) -> dict[str, str]:
         """Return those whose lease has not ended."""
@@ -382,9 +312,9 @@ class _ServerClock:
         """Forget those whose lease has ended, if they have not renewed it meanwhile."""
         given_up = {}
         for name, text, version, left in self._all():
-            step = Step()
-            step.delete(("owners", name), version)
-            if left <= 0 and self._server.commit(step):
+            transaction = Transaction()
+            transaction.delete(("owners", name), version)
+            if left <= 0 and self._server.commit(transaction):
                 given_up[name] = text
         return given_up
 
@@ -401,9 +331,9 @@ class _ServerClock:
 
     def stop(self, name: str) -> None:
         """Forget one."""
-        step = Step()
-        step.delete(("owners", name))
-        self._server.commit(step)
+        transaction = Transaction()
+        transaction.delete(("owners", name))
+        self._server.commit(transaction)
 
 
 def _found(value: bytes, status: Any) -> Found:

@@ -1,29 +1,28 @@
 """Locks in etcd: one key a name, on a lease of the server.
 
 The key ``/goscheduler/locks/<name>`` has the token as its value; it vanishes with its lease, or when it is released.
-The fence is the revision at which it was created: etcd counts all changes of everything with one number, so it needs no
-key of its own to outlive the holder. Leases last whole seconds, and at least two as etcd is usually set up: a lock of
-less is free for others later than it should be, and no longer its holder's.
+The fence is the revision at which the key was created: etcd counts all changes of all keys with one number, so no key
+has to outlive the holder. Leases last whole seconds, and at least two with etcd's usual settings: the holder of a
+shorter lock loses it before others can take it.
 
-The lock of etcd itself is not used: what counts is the comparison in a transaction.
+etcd's own lock service is not used: the comparison in a transaction decides.
 """
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 
+from goscheduler._drivers.etcd.calls import Calls, Payload, delete, encode, exists, get, has_value, put, succeeded
 from goscheduler._drivers.etcd.clients import wire_of
 from goscheduler._drivers.urls import DEFAULT_PATH, check_path
 from goscheduler.clock import Deadline
 from goscheduler.errors import GoSchedulerError
 from goscheduler.locks.base import LockBackend, key_of
 
-#: What a call is given at least, in seconds, when those before it have used up the time of a step.
-_LEAST = 0.05
+#: How many seconds a call gets even when the calls before it have used up the deadline.
+MIN_CALL_SECONDS = 0.05
 
 
 class EtcdLocks(LockBackend):
@@ -40,36 +39,31 @@ class EtcdLocks(LockBackend):
         self._owns_client = owns_client
 
     def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
-        step = _Step(self, within)
-        key = self._key(name)
-        if (found := step.read(key)) is None:
-            lease = step.grant(ttl)
-            free = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": 0}
-            put = {"request_put": {"key": key, "value": _encoded(token), "lease": lease}}
-            answer = step.post("kv/txn", {"compare": [free], "success": [put], "failure": [_read(key)]})
-            if answer.get("succeeded", False):
+        calls, key = _TimedCalls(self, within), self._key(name)
+        if (found := _first(calls.post("kv/range", {"key": key}))) is None:
+            lease = calls.grant(ttl)
+            answer = calls.transact([exists(key, False)], [put(key, token, lease)], [get(key)])
+            if succeeded(answer):
                 return int(answer["header"]["revision"])
-            step.revoke(lease)
+            calls.give_back(lease)
             found = _first(answer["responses"][0]["response_range"])
-        if found is None or found["value"] != _encoded(token):
+        if found is None or found["value"] != encode(token):
             return None
-        return int(found["create_revision"]) if self._prolong(step, key, token, ttl) else None
+        return int(found["create_revision"]) if self._renew(calls, key, token, ttl) else None
 
     def release(self, name: str, token: str, within: float) -> bool:
         key = self._key(name)
-        payload = {"compare": [_is(key, token)], "success": [{"request_delete_range": {"key": key}}]}
-        return bool(_Step(self, within).post("kv/txn", payload).get("succeeded", False))
+        return succeeded(_TimedCalls(self, within).transact([has_value(key, token)], [delete(key)]))
 
     def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
-        return self._prolong(_Step(self, within), self._key(name), token, ttl)
+        return self._renew(_TimedCalls(self, within), self._key(name), token, ttl)
 
-    def _prolong(self, step: _Step, key: str, token: str, ttl: float) -> bool:
-        """Put the key on a new lease: one that is there may be of another length. It ends by itself."""
-        lease = step.grant(ttl)
-        put = {"request_put": {"key": key, "value": _encoded(token), "lease": lease}}
-        if step.post("kv/txn", {"compare": [_is(key, token)], "success": [put]}).get("succeeded", False):
+    def _renew(self, calls: _TimedCalls, key: str, token: str, ttl: float) -> bool:
+        """Put the key on a new lease, because the old one may be of another length. The old lease ends by itself."""
+        lease = calls.grant(ttl)
+        if succeeded(calls.transact([has_value(key, token)], [put(key, token, lease)])):
             return True
-        step.revoke(lease)
+        calls.give_back(lease)
         return False
 
     @property
@@ -81,46 +75,29 @@ class EtcdLocks(LockBackend):
             self.wire.close()
 
     def _key(self, name: str) -> str:
-        return _encoded(self._prefix + key_of(name))
+        return encode(self._prefix + key_of(name))
 
 
-class _Step:
-    """Calls that have one deadline together."""
+class _TimedCalls(Calls):
+    """Calls that share one deadline."""
 
     def __init__(self, locks: EtcdLocks, within: float) -> None:
-        self._locks = locks
+        self._wire = locks.wire
         self._deadline = Deadline(locks.clock, within)
 
-    def post(self, path: str, payload: dict[str, Any]) -> Any:
-        seconds = self._deadline.left(_LEAST) or _LEAST
-        return self._locks.wire.post(path, payload, (seconds, seconds))
+    def post(self, path: str, payload: Payload) -> Any:
+        seconds = self._deadline.left(MIN_CALL_SECONDS) or MIN_CALL_SECONDS
+        return self._wire.post(path, payload, (seconds, seconds))
 
-    def read(self, key: str) -> dict[str, Any] | None:
-        return _first(self.post("kv/range", {"key": key}))
-
-    def grant(self, ttl: float) -> int:
-        return int(self.post("lease/grant", {"TTL": math.ceil(ttl), "ID": 0})["ID"])
-
-    def revoke(self, lease: int) -> None:
-        with suppress(GoSchedulerError):  # it ends by itself
-            self.post("lease/revoke", {"ID": lease})
+    def give_back(self, lease: int) -> None:
+        """Revoke a lease that is not needed, unless that fails: it ends by itself."""
+        with suppress(GoSchedulerError):
+            self.revoke(lease)
 
 
-def _is(key: str, token: str) -> dict[str, Any]:
-    return {"key": key, "target": "VALUE", "result": "EQUAL", "value": _encoded(token)}
-
-
-def _read(key: str) -> dict[str, Any]:
-    return {"request_range": {"key": key}}
-
-
-def _first(answer: dict[str, Any]) -> dict[str, Any] | None:
+def _first(answer: Payload) -> Payload | None:
     found = answer.get("kvs", [])
     return found[0] if found else None
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
 
 
 def of_store(store: Any, owns_client: bool = False) -> LockBackend:

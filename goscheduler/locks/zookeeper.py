@@ -15,37 +15,27 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from math import ceil
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
-from kazoo.exceptions import (  # type: ignore[import-untyped]
-    AuthFailedError,
-    BadVersionError,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
-from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
+from kazoo.exceptions import NodeExistsError, NoNodeError  # type: ignore[import-untyped]
 
 from goscheduler._drivers.urls import DEFAULT_PATH, check_path
+from goscheduler._drivers.zookeeper import Connection, answer, commit
 from goscheduler.clock import Deadline
-from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.errors import StoreUnavailable
 from goscheduler.locks.base import LockBackend, key_of
 
-#: How many nodes are looked at in search of old ones.
-SWEPT_AT_ONCE = 50
-#: How often a step is tried again that somebody else came between.
-TRIES = 20
-#: How many seconds the first connection is given at least: it takes longer than a call.
-CONNECT_WITHIN = 2.0
-_LEAST = 0.05
+#: How many nodes one sweep looks at.
+NODES_PER_SWEEP = 50
+#: How often an operation is tried again because another process changed the node first.
+MAX_ATTEMPTS = 20
+#: How many seconds the first connection gets at least: it takes longer than a call.
+MIN_CONNECT_SECONDS = 2.0
+#: How many seconds a call gets even when the calls before it have used up the deadline.
+MIN_CALL_SECONDS = 0.05
 
 
 class _Node(NamedTuple):
@@ -70,99 +60,77 @@ class _Node(NamedTuple):
 class ZooKeeperLocks(LockBackend):
     """Keeps locks in nodes below ``path``. ``client`` is started if it is not, or it is a function that makes one."""
 
-    def __init__(self, client: KazooClient | Callable[[], KazooClient], path: str = DEFAULT_PATH) -> None:
-        self._given = client
-        self._root = check_path(path)
-        self._owns_client = not isinstance(client, KazooClient)
-        self._client: Any = None if self._owns_client else client
-        self._starting = threading.Lock()
+    def __init__(
+        self, client: KazooClient | Callable[[], KazooClient] | Connection, path: str = DEFAULT_PATH, *,
+        owns_connection: bool = False,
+    ) -> None:  # fmt: skip
+        if isinstance(client, Connection):
+            self._connection, self._owns_connection = client, owns_connection
+        elif isinstance(client, KazooClient):
+            self._connection, self._owns_connection = Connection(client), False
+        else:
+            self._connection, self._owns_connection = Connection(None, client), True
+        self.root = check_path(path)
+        """The node below which everything is."""
 
     def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
-        step = _Step(self, key_of(name), Deadline(self.clock, within))
-        for _ in range(TRIES):
-            node = step.look()
+        operation = _Operation(self, key_of(name), Deadline(self.clock, within))
+        for _ in range(MAX_ATTEMPTS):
+            node = operation.look()
             if node.token == token and node.length:
                 fence = node.fence
             elif node.left > 0:
                 return None
             else:
                 fence = max(node.fence + 1, node.now * 1000)
-            if step.write(node, token, fence, ttl):
+            if operation.write(node, token, fence, ttl):
                 return fence
         return None
 
     def release(self, name: str, token: str, within: float) -> bool:
-        step = _Step(self, key_of(name), Deadline(self.clock, within))
-        for _ in range(TRIES):
-            node = step.look()
+        operation = _Operation(self, key_of(name), Deadline(self.clock, within))
+        for _ in range(MAX_ATTEMPTS):
+            node = operation.look()
             if node.token != token or (node.length and node.left <= 0):
                 return False
-            if not node.length or step.write(node, token, node.fence, 0):
+            if not node.length or operation.write(node, token, node.fence, 0):
                 return True
         return False
 
     def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
-        step = _Step(self, key_of(name), Deadline(self.clock, within))
-        for _ in range(TRIES):
-            node = step.look()
+        operation = _Operation(self, key_of(name), Deadline(self.clock, within))
+        for _ in range(MAX_ATTEMPTS):
+            node = operation.look()
             if node.token != token or node.left <= 0:
                 return False
-            if step.write(node, token, node.fence, ttl):
+            if operation.write(node, token, node.fence, ttl):
                 return True
         return False
 
     def sweep(self, within: float) -> None:
         deadline = Deadline(self.clock, within)
-        keys = _Step(self, "", deadline).keys()
-        for key in random.sample(keys, min(len(keys), SWEPT_AT_ONCE)):
-            step = _Step(self, key, deadline)
-            node = step.look()
+        keys = _Operation(self, "", deadline).keys()
+        for key in random.sample(keys, min(len(keys), NODES_PER_SWEEP)):
+            operation = _Operation(self, key, deadline)
+            node = operation.look()
             ended = node.now - self.kept * 1000
             if node.changed + node.length < ended and node.fence < ended * 1000:
-                step.remove(node)
+                operation.remove(node)
 
     @property
     def server(self) -> Hashable:
-        return id(self._given)
-
-    @property
-    def root(self) -> str:
-        """The node below which everything is."""
-        return self._root
+        return id(self._connection.given or self._connection)
 
     def connected(self, within: float) -> Any:
-        """Return the client, with a connection: without one kazoo would keep what it is asked, and do it later.
-
-        :raises StoreUnavailable: if there is none
-        """
-        with self._starting:
-            if self._client is None:
-                self._client = self._given()
-            if not self._client.connected:
-                self._start(self._client, max(within, CONNECT_WITHIN))
-            return self._client
-
-    def _start(self, client: Any, within: float) -> None:
-        problem: Exception | None = None
-        if client.client_state == "CLOSED":
-            try:
-                client.start(timeout=within)
-            except (KazooTimeoutError, KazooException) as error:
-                problem = error
-                if self._owns_client:  # kazoo does not start well again what it has just given up
-                    self._client = None
-                    _end(client)
-        if not client.connected:
-            raise StoreUnavailable(f"no ZooKeeper answers at {_addresses(client)}") from problem
+        """Return the connected client."""
+        return self._connection.connected(max(within, MIN_CONNECT_SECONDS))
 
     def close(self) -> None:
-        with self._starting:
-            client, self._client = self._client, None if self._owns_client else self._client
-        if self._owns_client and client is not None:
-            _end(client)
+        if self._owns_connection:
+            self._connection.close()
 
 
-class _Step:
+class _Operation:
     """What is asked about one lock within one deadline."""
 
     def __init__(self, locks: ZooKeeperLocks, key: str, deadline: Deadline) -> None:
@@ -212,7 +180,7 @@ class _Step:
         transaction = self._connected().transaction()
         transaction.check(self._folder, node.folder)
         transaction.set_data(self._path, value, node.version)
-        return self._commit(transaction)
+        return commit(transaction, self._deadline.left(MIN_CALL_SECONDS)) is None
 
     def _create(self, value: bytes) -> bool:
         try:
@@ -228,51 +196,26 @@ class _Step:
         transaction = self._connected().transaction()
         transaction.set_data(self._folder, b"", node.folder)
         transaction.delete(self._path, node.version)
-        self._commit(transaction)
-
-    def _commit(self, transaction: Any) -> bool:
-        results = self._answer(transaction.commit_async())
-        problems = [result for result in results if isinstance(result, Exception)]
-        for problem in problems:
-            if not isinstance(problem, (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)):
-                raise GoSchedulerError(f"ZooKeeper refused: {type(problem).__name__}") from problem
-        return not problems
+        commit(transaction, self._deadline.left(MIN_CALL_SECONDS))
 
     def _connected(self) -> Any:
-        return self._locks.connected(self._deadline.left(_LEAST) or _LEAST)
+        return self._locks.connected(self._deadline.left(MIN_CALL_SECONDS) or MIN_CALL_SECONDS)
 
     def _answer(self, promise: Any) -> Any:
-        try:
-            return promise.get(timeout=self._deadline.left(_LEAST))
-        except (NodeExistsError, NoNodeError):
-            raise
-        except (NoAuthError, AuthFailedError) as error:
-            raise GoSchedulerError("ZooKeeper does not let this user in; check user and password") from error
-        except (KazooException, KazooTimeoutError) as error:
-            raise StoreUnavailable(f"ZooKeeper did not answer: {type(error).__name__}") from error
-
-
-def _end(client: Any) -> None:
-    with suppress(KazooException):  # its thread ends as soon as it notices
-        client.stop()
-        client.close()
-
-
-def _addresses(client: Any) -> str:
-    return ", ".join(f"{host}:{port}" for host, port in client.hosts)
+        return answer(promise, self._deadline.left(MIN_CALL_SECONDS))
 
 
 def of_store(store: Any) -> LockBackend:
     """Return the locks under the path of a job store, which has to be started: it connects when it is."""
-    client = store._server._client or store._server._given
-    if client is None:
+    connection = store._server.connection
+    if connection.client is None:
         raise StoreUnavailable("The job store is not started, and so has no connection to ZooKeeper; give its URL")
-    return ZooKeeperLocks(client, store._path)
+    return ZooKeeperLocks(connection, store._path)
 
 
 def of_url(store: Any) -> LockBackend:
-    """Return the locks under the path of a job store that was made for nothing else, with a client of their own."""
-    return ZooKeeperLocks(store._server._new_client, store._path)
+    """Return the locks under the path of a job store that was made for nothing else, and whose connection they own."""
+    return ZooKeeperLocks(store._server.connection, store._path, owns_connection=True)
 
 
 def of_client(client: KazooClient) -> LockBackend:

@@ -46,6 +46,9 @@ PRIORITY_STEP_US = 60_000_000
 #: What the rank of a job of the usual priority adds to its due time.
 DEFAULT_PRIORITY_OFFSET_US = 5 * PRIORITY_STEP_US
 
+#: Why a live run of a job that cancels its running instances is told to end.
+REPLACED_BY_NEWER_RUN = "a newer run of its job takes its place"
+
 _SCHEDULE = Source.SCHEDULE
 
 
@@ -225,9 +228,22 @@ def _limit_key(name: str) -> str:
 def rank_of(job: Job, due: int) -> int:
     """Return where something of ``job`` that is due at ``due`` (µs) stands among all that are: the lowest goes first.
 
-    The more urgent one goes first, then the one that is due longer; but nobody waits for ever behind more urgent ones.
+    The more urgent one goes first, then the one that is due longer; but nothing waits for ever behind more urgent ones.
     """
-    return due + job.options.priority * PRIORITY_STEP_US
+    return rank(due, job.options.priority)
+
+
+def rank(due: int, priority: int) -> int:
+    """Return the rank of a job or run of this priority; see :func:`rank_of`."""
+    return due + priority * PRIORITY_STEP_US
+
+
+def next_fence(fence: int, now: datetime) -> int:
+    """Return a fence above the one that a job or run has.
+
+    It is not below the present moment in microseconds, so that it also grows where a job was removed and added again.
+    """
+    return max(fence + 1, to_micros(now))
 
 
 def _gathered(job: Job, due: datetime, now: datetime) -> tuple[Sequence[datetime], int, datetime | None]:

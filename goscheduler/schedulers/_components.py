@@ -97,7 +97,7 @@ class Components:
     def _start_store(self, alias: str, store: BaseJobStore, patience: Patience) -> None:
         patience.reach(alias, store, partial(store.start, self._scheduler, alias))
         if not store.shared:
-            store.after_fork_in_child()
+            store.forget_live_runs()
             if not store.keeps_objects:
                 self._engine.logger.info('Job store "%s" is not shared: let only one scheduler at a time use it', alias)
             return
@@ -125,7 +125,7 @@ class Components:
         self._being_added = set()
         for store in self._engine.stores.values():
             if not store.shared:
-                store.after_fork_in_child()
+                store.forget_live_runs()
 
     def _guard(self, what: str, action: Callable[[], object]) -> None:
         try:

@@ -22,7 +22,7 @@ import pytest
 from goscheduler._resolver import NOT_LOADED_YET
 from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.job import Job, copy_with
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest
+from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, SharedJobStore
 from goscheduler.options import DEFAULTS, filled_in
 from goscheduler.runs.model import Outcome, OutcomeKind, Run, Settlement, Source
 from goscheduler.runs.plan import FiringPlanner, admit
@@ -97,6 +97,9 @@ class StoreContract(HistoryContract, OwnerContract):
             assert store.get_all_jobs() == []
         finally:
             store.shutdown()
+
+    def test_a_store_is_shared_if_it_has_all_of_the_port(self, store: BaseJobStore) -> None:
+        assert store.shared is isinstance(store, SharedJobStore), "derive a store that is shared from SharedJobStore"
 
     def test_an_unknown_job_is_none(self, store: BaseJobStore) -> None:
         assert store.lookup_job("nobody") is None

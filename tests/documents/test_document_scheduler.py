@@ -553,11 +553,16 @@ def test_a_store_that_can_never_work_is_refused_at_the_start(clock):
 # Locks
 
 
-def test_the_lock_is_renewed_while_a_handler_runs_so_a_long_one_is_processed_once():
-    store = MemoryDocumentStore([{"sleepUntil": NOW}])
-    renewed, seen = Seen(), Seen()
+def test_the_lock_is_renewed_while_a_handler_runs_so_a_long_one_is_processed_once(clock):
+    renewed, seen, looks = Seen(), Seen(), Seen()
+    lock = timedelta(seconds=0.3)
 
     class Watched(MemoryDocumentStore):
+        def lock_next(self, now, until):
+            found = super().lock_next(now, until)
+            looks()
+            return found
+
         def update(self, document, sleep_until):
             done = super().update(document, sleep_until)
             renewed(sleep_until)
@@ -565,11 +570,15 @@ def test_the_lock_is_renewed_while_a_handler_runs_so_a_long_one_is_processed_onc
 
     def handle(document):
         seen()
-        renewed.wait(3)  # which is as long as a lock lasts
+        for renewals in range(1, 5):  # longer than a lock lasts
+            clock.advance(lock / 3)
+            renewed.wait(renewals)
+            looks.wait(len(looks.things) + 2)
 
     store = Watched([{"sleepUntil": NOW}])
-    with running(store, handle, lock_duration=4, concurrency=2), running(store, handle, lock_duration=4):
-        renewed.wait(4)
+    options = {"lock_duration": lock, "clock": clock}
+    with running(store, handle, concurrency=2, **options), running(store, handle, concurrency=2, **options):
+        renewed.wait(5)
     assert seen.things == ["called"]
     assert sleep_untils(store) == [None]
 

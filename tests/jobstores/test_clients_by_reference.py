@@ -26,7 +26,7 @@ STORES = [
     (RedisJobStore, "redis", lambda store: store.redis, redis),
     (MongoDBJobStore, "mongodb", lambda store: store.client, mongodb),
     (EtcdJobStore, "etcd", lambda store: store._server.wire.client, etcd),
-    (ZooKeeperJobStore, "zookeeper", lambda store: store._server._given, zookeeper),
+    (ZooKeeperJobStore, "zookeeper", lambda store: store._server.connection.given, zookeeper),
 ]
 
 

@@ -6,8 +6,10 @@ import pickle
 import threading
 from datetime import datetime
 
+import pytest
+
 from goscheduler.job import Job
-from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
+from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError, SharedJobStore
 from goscheduler.testing.contract import StoreContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
@@ -76,3 +78,11 @@ class SimpleStoreMachine(StoreMachine):
 
 TestSimpleStoreAgainstTheModel = against_the_model(SimpleStoreMachine, examples=20)
 TestLimitsInASimpleStore = limits_against_the_model(SimpleStoreMachine, examples=20)
+
+
+def test_a_shared_store_that_lacks_a_method_of_the_port_cannot_be_made():
+    class Forgetful(SharedJobStore):
+        """Has the simple methods only."""
+
+    with pytest.raises(TypeError, match="fire_due"):
+        Forgetful()

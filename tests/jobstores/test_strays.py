@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from redis_lists import astray
 
-from goscheduler.jobstores._keyvalue.server import Span, Step, word
+from goscheduler.jobstores._keyvalue.server import Span, Transaction, escape
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.redis import RedisJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
@@ -54,21 +54,21 @@ class DamagedKeyValue:
         self._store = store
 
     def lose_job(self, job_id):
-        (found,) = self._store._server.read([("jobs", word(job_id))])
-        self._delete(self._store._rows.job_row(found).place)
+        (found,) = self._store._server.read([("jobs", escape(job_id))])
+        self._delete(self._store._codec.job_row(found).place)
 
     def lose_run(self, run_id):
-        (found,) = self._store._server.read([("runs", word(run_id))])
-        self._delete(self._store._rows.run_row(found).place)
+        (found,) = self._store._server.read([("runs", escape(run_id))])
+        self._delete(self._store._codec.run_row(found).place)
 
     def lose_lanes(self):
         for name in self._store._server.names([Span(("lanes",))])[0]:
             self._delete(("lanes", name))
 
     def _delete(self, key):
-        step = Step()
-        step.delete(key)
-        assert self._store._server.commit(step)
+        transaction = Transaction()
+        transaction.delete(key)
+        assert self._store._server.commit(transaction)
 
 
 KINDS = {
@@ -246,7 +246,7 @@ class TestHousekeeping:
             scheduler.add_job(nothing, "interval", minutes=4, id=job_id)
         for job_id in jobs:
             hand.lose_job(job_id)
-        scheduler.add_job(nothing, "interval", minutes=4, id="new")  # what was foreseen before does not count any more
+        scheduler.add_job(nothing, "interval", minutes=4, id="new")
         with caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
         assert {record.job_id for record in scheduler.runs()} == {"new", *jobs}

@@ -135,7 +135,7 @@ def test_a_node_that_was_swept_and_made_again_is_not_taken_for_the_one_that_was_
     place = place_of("zookeeper")
     backend = backend_for(place.where)
     assert acquire(backend, "a", 30).release()
-    late = zookeeper._Step(backend, "a", Deadline(backend.clock, 60))
+    late = zookeeper._Operation(backend, "a", Deadline(backend.clock, 60))
     seen = late.look()
     monkeypatch.setattr(backend, "kept", 0.0)
     while "a" in keys_at(place):

@@ -53,9 +53,9 @@ def fire_a_job(client, path):
 
 
 def renew_a_lease(store):
-    leases, now = store._hearts, SYSTEM_CLOCK.now()
-    assert leases.beat("me", "here", now, 30, False)
-    assert leases.beat("me", "here", now, 30, True)
+    leases, now = store._heartbeats, SYSTEM_CLOCK.now()
+    assert leases.renew("me", "here", now, 30, False)
+    assert leases.renew("me", "here", now, 30, True)
     assert leases.alive(now) == {"me": "here"}
     leases.stop("me")
     assert leases.alive(now) == {}

@@ -6,7 +6,7 @@ import json
 
 from sqlalchemy import text as sql
 
-from goscheduler.jobstores._keyvalue.rows import JobRow, word
+from goscheduler.jobstores._keyvalue.rows import JobRow, escape
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.jobstores.redis import RedisJobStore
@@ -76,14 +76,14 @@ class Place:
             return connection.execute(sql(query), {"id": name}).scalar()
 
     def _put(self, name, text):
-        server, key = self._store._server, ("jobs", word(name))
+        server, key = self._store._server, ("jobs", escape(name))
         if self._kind == "etcd":
             server.put(key, text)
         else:
-            server._connected.set(server.path(key), text.encode())
+            server._client.set(server.path(key), text.encode())
 
     def _with_head(self, name, definition):
         return self._found(name).partition("\n")[0] + "\n" + definition
 
     def _found(self, name):
-        return self._store._server.read([("jobs", word(name))])[0].value
+        return self._store._server.read([("jobs", escape(name))])[0].value

@@ -59,7 +59,7 @@ def die_at(step: str, when: str) -> None:
         if name == step and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         answer = take(self, name, *arguments)
-        if name == step and (step != "take_due" or b"\0[" in answer):
+        if name == step and (step != "take_due" or b'"taken":[' in answer):
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from goscheduler._drivers.etcd.wire import CONNECT_WITHIN, SILENCE, Watch, Wire, Within
+from goscheduler._drivers.etcd.wire import CONNECT_SECONDS, WATCH_SILENCE_SECONDS, Watch, Wire, Within
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
 
 try:
@@ -129,7 +129,7 @@ class _Watch(Watch):
         self._response: Any = None
 
     def _results(self) -> Iterator[dict[str, Any]]:
-        within = CONNECT_WITHIN, SILENCE
+        within = CONNECT_SECONDS, WATCH_SILENCE_SECONDS
         with self._session.post(self._url(), data=self._request, stream=True, timeout=within) as response:
             self._response = response
             for line in response.iter_lines():

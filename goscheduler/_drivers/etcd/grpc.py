@@ -17,7 +17,7 @@ from google.protobuf.json_format import (  # type: ignore[import-not-found, impo
     ParseDict,
 )
 
-from goscheduler._drivers.etcd.wire import SILENCE, Watch, Wire, Within
+from goscheduler._drivers.etcd.wire import WATCH_SILENCE_SECONDS, Watch, Wire, Within
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
 
 #: Path → the stub of the client that has the call, the name of the call and that of its request.
@@ -93,7 +93,7 @@ class _Watch(Watch):
 
     def _results(self) -> Iterator[dict[str, Any]]:
         over = threading.Event()
-        self._call = self._watch(self._requests(over), SILENCE, **self._credentials)
+        self._call = self._watch(self._requests(over), WATCH_SILENCE_SECONDS, **self._credentials)
         try:
             yield from map(_as_dict, self._call)
         finally:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-CONNECT_WITHIN = 5.0
+CONNECT_SECONDS = 5.0
 #: How long the watch may be silent before it is begun anew, in case that nobody is there any more.
-SILENCE = 300.0
+WATCH_SILENCE_SECONDS = 300.0
 
 Within = tuple[float, float]
 """How many seconds a connection may take, and an answer."""

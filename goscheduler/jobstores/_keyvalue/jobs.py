@@ -1,4 +1,4 @@
-"""The jobs of a store on etcd or ZooKeeper: found, added, changed, removed."""
+"""The jobs of a store on etcd or ZooKeeper: finds, adds, changes and removes them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
-from goscheduler.jobstores._keyvalue.due_work import Looking
-from goscheduler.jobstores._keyvalue.groups import Groups, Part, Work, attempts, commit, overtaken, write, write_all
-from goscheduler.jobstores._keyvalue.rows import JobRow, lane_of
+from goscheduler.jobstores._keyvalue.context import StoreContext
+from goscheduler.jobstores._keyvalue.due_work import DueWorkReader
+from goscheduler.jobstores._keyvalue.groups import Groups
+from goscheduler.jobstores._keyvalue.rows import JobRow
 from goscheduler.jobstores._keyvalue.server import (
     Found,
     Key,
     Span,
-    Step,
+    Transaction,
     check_size,
+    decode_time,
+    encode_time,
+    escape,
     read_all,
-    time_of,
-    time_word,
-    word,
 )
+from goscheduler.jobstores._keyvalue.transaction import Change, attempts, lost_all_races, write, write_all
 from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
@@ -33,26 +35,26 @@ if TYPE_CHECKING:
 class Jobs:
     """The jobs of one store."""
 
-    def __init__(self, work: Work, looking: Looking) -> None:
-        self._work = work
-        self._server = work.server
-        self._rows = work.rows
-        self._looking = looking
+    def __init__(self, context: StoreContext, reader: DueWorkReader) -> None:
+        self._context = context
+        self._server = context.server
+        self._codec = context.codec
+        self._reader = reader
 
     def lookup(self, job_id: str) -> Job | None:
         """Return the job by this id, or None."""
-        name = word(job_id)
-        found, life = self._server.read([("jobs", name), ("lives", name)])
-        return None if found is None else self._job(name, found, life)
+        name = escape(job_id)
+        found, stats = self._server.read([("jobs", name), ("lives", name)])
+        return None if found is None else self._job(name, found, stats)
 
     def due(self, now: datetime) -> list[Job]:
         """Return the jobs that are due, ascending by time."""
-        names = self._looking.everything("due", time_word(to_micros(now) + 1))
+        names = self._reader.all_names("due", encode_time(to_micros(now) + 1))
         return _by_time(self._jobs([name.split(".")[1] for name in names]))
 
     def next_run_time(self) -> datetime | None:
         """Return the earliest next time of all jobs, or None."""
-        times = [time_of(name) for name in self._looking.everything("due", limit=1)]
+        times = [decode_time(name) for name in self._reader.all_names("due", limit=1)]
         return from_micros(min(times), UTC) if times else None
 
     def all(self) -> list[Job]:
@@ -68,83 +70,81 @@ class Jobs:
             if (there := found[2 * index]) is not None
         ]
 
-    def _job(self, name: str, found: Found, life: Found | None) -> Job:
+    def _job(self, name: str, found: Found, stats: Found | None) -> Job:
         try:
-            return self._rows.job(self._rows.job_row(found), life)
+            return self._codec.job(self._codec.job_row(found), stats)
         except CodecError:
-            return self._rows.unreadable_job(name, found)
+            return self._codec.unreadable_job(name, found)
 
     def add(self, job: Job) -> None:
-        """Add a job, and have others told."""
+        """Add a job, and notify other processes."""
         row = self._new_row(job)
-        self._looking.need(lane_of(row))
-        step = Step()
-        step.create(row.place)
-        step.create(row.key, row.text)
-        step.ring(self._work.who)
-        if not commit(self._work, step):
+        self._context.need_queue(row)
+        transaction = Transaction()
+        transaction.create(row.place)
+        transaction.create(row.key, row.text)
+        transaction.notify(self._context.instance_id)
+        if not self._server.commit(transaction):
             raise ConflictingIdError(job.id)
 
     def add_all(self, jobs: Sequence[Job]) -> None:
-        """Add all of these or none; where that takes several steps, what was written is taken back."""
+        """Add all of these or none. If one of several transactions fails, remove what the others have added."""
         rows = [self._new_row(job) for job in jobs]
-        for lane in {lane_of(row) for row in rows}:
-            self._looking.need(lane)
-        parts = []
+        changes = []
         for row in rows:
-            part = Part()
-            part.step.create(row.place)
-            part.step.create(row.key, row.text)
-            part.told = row
-            parts.append(part)
+            self._context.need_queue(row)
+            change = Change(row)
+            change.transaction.create(row.place)
+            change.transaction.create(row.key, row.text)
+            changes.append(change)
         if len({row.key for row in rows}) < len(rows):
             raise ConflictingIdError(Counter(row.id for row in rows).most_common(1)[0][0])
-        written = write(self._work, Groups(self._server), parts)
-        if len(written.parts) == len(parts):
+        written = write(self._server, Groups(self._server), changes)
+        if len(written.changes) == len(changes):
             return
-        for part in written.parts:
-            self._remove(part.told.key[1])
+        for change in written.changes:
+            self._remove(change.result.key[1])
         if written.error is not None:
             raise written.error
-        rest = [part.told.id for part in parts[len(written.parts) :]]
+        rest = [change.result.id for change in changes[len(written.changes) :]]
         raise ConflictingIdError(min(self.existing(set(rest)), default=rest[0]))
 
     def change(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
-        """Replace a job by what ``edit`` makes of it, and return that."""
-        name = word(job_id)
+        """Replace a job by the one that ``edit`` returns, and return that."""
+        name = escape(job_id)
         for _ in attempts():
-            found, life = self._server.read([("jobs", name), ("lives", name)])
+            found, stats = self._server.read([("jobs", name), ("lives", name)])
             if found is None:
                 raise JobLookupError(job_id)
-            edited = edit(self._job(name, found, life))
+            edited = edit(self._job(name, found, stats))
             before, places = self._places(name, found)
             row = self._new_row(edited, before)
-            self._looking.need(lane_of(row))
-            step = Step()
+            self._context.need_queue(row)
+            transaction = Transaction()
             for place in places:
-                step.delete(place)
-            step.create(row.place)
-            step.replace(row.key, row.text, found.version)
-            step.ring(self._work.who)
-            if commit(self._work, step):
+                transaction.delete(place)
+            transaction.create(row.place)
+            transaction.replace(row.key, row.text, found.version)
+            transaction.notify(self._context.instance_id)
+            if self._server.commit(transaction):
                 return edited
-        raise overtaken()
+        raise lost_all_races()
 
     def _new_row(self, job: Job, row: JobRow | None = None) -> JobRow:
-        new = self._rows.new_job(job, "" if row is None else row.born, 0 if row is None else row.fence)
-        # A run has the definition once more inside of it, and quoted.
-        check_size(f"Job {job.id!r}", new.text, self._server.most_bytes // 3)
-        if 5 * len(new.limits) + 20 > self._server.most_changes:
+        new = self._codec.new_job(job, "" if row is None else row.born, 0 if row is None else row.fence)
+        # The text of a run contains the definition once more, quoted.
+        check_size(f"Job {job.id!r}", new.text, self._server.max_bytes // 3)
+        if 5 * len(new.limits) + 20 > self._server.max_changes:
             raise InvalidArgument(
                 f"Job {job.id!r} has {len(new.limits)} limits; this job store takes at most "
-                f"{(self._server.most_changes - 20) // 5} for one job", field="limits",
+                f"{(self._server.max_changes - 20) // 5} for one job", field="limits",
             )  # fmt: skip
         return new
 
     def _places(self, name: str, found: Found) -> tuple[JobRow | None, list[Key]]:
-        """Return the row of a job, and where it stands: of one that cannot be read that is looked for."""
+        """Return the row of a job, and its places. For a row that cannot be read, names tell the places."""
         try:
-            row = self._rows.job_row(found)
+            row = self._codec.job_row(found)
             return row, [row.place]
         except CodecError:
             names = self._server.names([Span.of_prefix(("suspended",), name)])[0]
@@ -152,43 +152,44 @@ class Jobs:
 
     def remove(self, job_id: str) -> None:
         """Remove a job."""
-        if not self._remove(word(job_id)):
+        if not self._remove(escape(job_id)):
             raise JobLookupError(job_id)
 
     def remove_all(self) -> None:
-        """Remove all jobs that are there."""
+        """Remove all jobs."""
         for name in self._server.names([Span(("jobs",))])[0]:
             self._remove(name)
 
     def _remove(self, name: str, only_if: Callable[[JobRow, Found | None, Groups], bool] | None = None) -> bool:
-        """Remove a job; false if there is none, or if it is not to be removed as it is found."""
+        """Remove a job; false if there is none, or if ``only_if`` is false of it."""
         for _ in attempts():
-            found, life = self._server.read([("jobs", name), ("lives", name)])
+            found, stats = self._server.read([("jobs", name), ("lives", name)])
             if found is None:
                 return False
-            groups = Groups(self._server)
-            groups.load([f"j.{name}"])
+            groups = Groups(self._server, [f"j.{name}"])
             row, places = self._places(name, found)
-            if only_if is not None and (row is None or not only_if(row, life, groups)):
+            if only_if is not None and (row is None or not only_if(row, stats, groups)):
                 return False
-            part = self._removal(name, places, life, groups)
-            if write_all(self._work, groups, [part]):
+            change = self._removal(name, places, stats, groups)
+            if write_all(self._server, groups, [change]):
                 return True
-        raise overtaken()
+        raise lost_all_races()
 
-    def _removal(self, name: str, places: Sequence[Key], life: Found | None, groups: Groups) -> Part:
-        part = Part()
-        part.step.delete(("jobs", name))
+    def _removal(self, name: str, places: Sequence[Key], stats: Found | None, groups: Groups) -> Change:
+        change = Change()
+        change.transaction.delete(("jobs", name))
         for place in places:
-            part.step.delete(place)
-        if life is not None:
-            part.step.delete(("lives", name))
+            change.transaction.delete(place)
+        if stats is not None:
+            change.transaction.delete(("lives", name))
         group = groups[f"j.{name}"]
-        part.left.add(group.name)
-        part.gone.add(group.name)
+        change.left.add(group.name)
+        change.gone.add(group.name)
         for member in [*group.live, *group.waiting][:1]:
-            part.step.check(("members", group.name, member))  # else its end may not have seen that the job is gone
-        return part
+            change.transaction.check(
+                ("members", group.name, member)
+            )  # a run that ends now may not see that the job is gone
+        return change
 
     def suspensions(self) -> Mapping[str, str]:
         """Return job id → reason of those that are suspended."""
@@ -199,30 +200,30 @@ class Jobs:
     def release(self, job_id: str) -> bool:
         """Let a suspended job fire again; false if it was not suspended."""
         for _ in attempts():
-            (found,) = self._server.read([("jobs", word(job_id))])
-            row = None if found is None else self._places(word(job_id), found)[0]
+            (found,) = self._server.read([("jobs", escape(job_id))])
+            row = None if found is None else self._places(escape(job_id), found)[0]
             if row is None or row.suspended is None:
                 return False
             released = row.moved(suspended=None)
-            step = Step()
-            step.delete(row.place)
-            step.create(released.place)
-            step.replace(row.key, released.text)
-            if commit(self._work, step):
+            transaction = Transaction()
+            transaction.delete(row.place)
+            transaction.create(released.place)
+            transaction.replace(row.key, released.text)
+            if self._server.commit(transaction):
                 return True
-        raise overtaken()
+        raise lost_all_races()
 
     def prune_finished(self, retention: Retention, now: datetime, limit: int) -> list[str]:
-        """Remove jobs that are over and not kept any longer; return their ids."""
+        """Remove jobs that have fired for the last time and need not be kept; return their ids."""
         removed: list[str] = []
 
-        def outlived(row: JobRow, life: Found | None, groups: Groups) -> bool:
-            if not retention.has_outlived(self._rows.life(row, life), now) or not groups[f"j.{row.key[1]}"].empty:
+        def outlived(row: JobRow, stats: Found | None, groups: Groups) -> bool:
+            if not retention.has_outlived(self._codec.stats(row, stats), now) or not groups[f"j.{row.key[1]}"].empty:
                 return False
             removed.append(row.id)
             return True
 
-        for name in self._server.names([Span(("finished",), None, "", time_word(to_micros(now)))])[0]:
+        for name in self._server.names([Span(("finished",), None, "", encode_time(to_micros(now)))])[0]:
             if len(removed) >= limit:
                 break
             self._remove(name.split(".")[1], outlived)
@@ -231,7 +232,7 @@ class Jobs:
     def existing(self, job_ids: set[str]) -> set[str]:
         """Return those of some jobs that exist."""
         ids = sorted(job_ids)
-        found = self._server.read([("jobs", word(job_id)) for job_id in ids])
+        found = self._server.read([("jobs", escape(job_id)) for job_id in ids])
         return {job_id for job_id, each in zip(ids, found, strict=True) if each is not None}
 
 

@@ -1,129 +1,127 @@
-"""Owners in the stores on etcd and ZooKeeper: who is alive, who has left, and what becomes of the runs of the lost."""
+"""Owners in the stores on etcd and ZooKeeper: leases, and what becomes of the runs of lost owners."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
-from goscheduler.codec import CodecError
 from goscheduler.errors import StoreUnavailable
-from goscheduler.jobstores._keyvalue.groups import Groups, Part, Work, write_all
+from goscheduler.jobstores._keyvalue.context import StoreContext
+from goscheduler.jobstores._keyvalue.groups import Groups
 from goscheduler.jobstores._keyvalue.rows import RunRow
-from goscheduler.jobstores._keyvalue.server import Heartbeats, KeyValue, Span, Step, read_all, unique, word
-from goscheduler.jobstores._keyvalue.settling import End, Settling, put_aside, rows_named, rows_of_owner
+from goscheduler.jobstores._keyvalue.server import Heartbeats, KeyValue, Span, Transaction, escape, new_token, read_all
+from goscheduler.jobstores._keyvalue.settling import RunEnd, Settling, put_aside
+from goscheduler.jobstores._keyvalue.transaction import Change, write_all
 from goscheduler.runs.model import Owner, Run, Settlement
 from goscheduler.times import UTC, from_micros, to_micros
 
-if TYPE_CHECKING:
-    from logging import Logger
-
 
 class TimedHeartbeats:
-    """Goes by the time that it is told, for tests and for servers whose clocks are not to be relied upon."""
+    """Leases by the clock of the scheduler, for tests and for servers whose clocks are not reliable."""
 
     def __init__(self, server: KeyValue) -> None:
         self._server = server
 
-    def beat(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Note that ``name`` lives for so many seconds from now on. False if it was known and is known no more."""
+    def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
+        """Renew the lease of an owner for so many seconds; false if it was known and is no longer."""
         value = f"{to_micros(now) + int(seconds * 1e6)} {text}"
-        step = Step()
-        step.replace(("owners", name), value)
-        if self._server.commit(step):
+        transaction = Transaction()
+        transaction.replace(("owners", name), value)
+        if self._server.commit(transaction):
             return True
         if known:
             return False
-        step = Step()
-        step.create(("owners", name), value)
-        return self._server.commit(step)
+        transaction = Transaction()
+        transaction.create(("owners", name), value)
+        return self._server.commit(transaction)
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return name → text of those whose time is not over."""
+        """Return name → text of the owners whose lease lasts."""
         found = {name: each.value.partition(" ") for name, each in read_all(self._server, ("owners",))}
         return {name: text for name, (until, _, text) in found.items() if _number(until) > to_micros(now)}
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget those whose time is over; return name → text of those that this call has forgotten."""
+        """Forget owners whose lease has ended; return name → text of those that this call has forgotten."""
         given_up = {}
         for name, each in read_all(self._server, ("owners",)):
             until, _, text = each.value.partition(" ")
             if _number(until) > to_micros(now):
                 continue
-            step = Step()
-            step.delete(("owners", name), each.version)
-            if self._server.commit(step):
+            transaction = Transaction()
+            transaction.delete(("owners", name), each.version)
+            if self._server.commit(transaction):
                 given_up[name] = text
         return given_up
 
     def stop(self, name: str) -> None:
-        """Forget one."""
-        step = Step()
-        step.delete(("owners", name))
-        self._server.commit(step)
+        """Forget an owner."""
+        transaction = Transaction()
+        transaction.delete(("owners", name))
+        self._server.commit(transaction)
 
 
 class Owners:
     """The owners of one store."""
 
-    def __init__(self, work: Work, hearts: Heartbeats, need_lane: Callable[[RunRow], None], logger: Logger) -> None:
-        self._work = work
-        self._hearts = hearts
-        self._need_lane = need_lane
-        self._logger = logger
+    def __init__(self, context: StoreContext, heartbeats: Heartbeats) -> None:
+        self._context = context
+        self._heartbeats = heartbeats
         self._known: set[str] = set()
         self._given_up: set[str] = set()
 
     def renew(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
-        """Keep an owner alive; false if it has been given up."""
-        name = word(owner.id)
+        """Renew the lease of an owner; false if another process has given the owner up."""
+        name = escape(owner.id)
         started = to_micros(owner.started_at or now)
         text = json.dumps([owner.id, owner.host, owner.pid, started, owner.executors, owner.tasks])
-        if name in self._given_up or not self._hearts.beat(name, text, now, lease.total_seconds(), name in self._known):
+        if name in self._given_up or not self._heartbeats.renew(
+            name, text, now, lease.total_seconds(), name in self._known
+        ):
             return False
         self._known.add(name)
         return True
 
     def alive(self, now: datetime) -> list[Owner]:
-        """Return those whose lease has not lapsed."""
-        return [owner for text in self._hearts.alive(now).values() if (owner := _owner(text)) is not None]
+        """Return the owners whose lease lasts."""
+        return [owner for text in self._heartbeats.alive(now).values() if (owner := _owner(text)) is not None]
 
     def retire(self, owner: str) -> bool:
-        """Forget an owner, making pending what it has; true if there was something."""
-        rows = rows_of_owner(self._work, word(owner))
-        settling = Settling(self._work, self._need_lane)
-        settling.end([End(run, None) for row in rows if (run := self._read(row)) is not None])
-        self._hearts.stop(word(owner))
+        """Forget an owner and make its runs pending; true if it had any."""
+        names = self._context.server.names([Span.of_prefix(("owned",), escape(owner))])[0]
+        rows = self._context.run_rows([name.split(".")[1] for name in names])
+        settling = Settling(self._context)
+        settling.end([RunEnd(run, None) for row in rows if (run := self._read(row)) is not None])
+        self._heartbeats.stop(escape(owner))
         return bool(rows)
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
-        """Give up the owners whose time is over, and settle what they had; return what was settled by this call."""
-        given_up = self._hearts.give_up(now)
-        names = self._work.server.names([Span(("owned",))])[0]
+        """Give up the owners whose lease has ended, and settle their runs; return what this call has settled."""
+        given_up = self._heartbeats.give_up(now)
+        names = self._context.server.names([Span(("owned",))])[0]
         if not names:
             self._given_up.update(given_up)
             return []
-        alive = self._hearts.alive(now)
+        alive = self._heartbeats.alive(now)
         lost = [name for name in names if name.split(".")[0] not in alive]
         self._given_up.update(given_up, (name.split(".")[0] for name in lost))
         if not given_up.keys() >= {name.split(".")[0] for name in lost}:
-            given_up.update(self._hearts.give_up(now))  # those whose time was over just now
+            given_up.update(self._heartbeats.give_up(now))  # a lease may have ended since
         ends = []
         for run in self._lost_runs(lost):
-            owner = _owner(given_up.get(word(run.owner or ""), ""))
-            ends.append(End(run, decide(run, "" if owner is None else owner.host)))
-        settling = Settling(self._work, self._need_lane)
+            owner = _owner(given_up.get(escape(run.owner or ""), ""))
+            ends.append(RunEnd(run, decide(run, "" if owner is None else owner.host)))
+        settling = Settling(self._context)
         try:
             settling.end(ends)
         except StoreUnavailable:
             if not settling.written:
-                raise  # else the rest is done by whoever looks next
+                raise  # else the next recovery settles the rest
         return [end.settlement for end in settling.written if end.settlement is not None]
 
     def _lost_runs(self, names: Sequence[str]) -> list[Run]:
-        """Return the runs that stand in these places; some may have been handed to others meanwhile."""
-        rows = {word(row.id): row for row in rows_named(self._work, [name.split(".")[1] for name in names])}
+        """Return the runs in these places; other processes may have claimed some of them meanwhile."""
+        rows = {escape(row.id): row for row in self._context.run_rows([name.split(".")[1] for name in names])}
         runs = []
         for name in names:
             row = rows.get(name.split(".")[1])
@@ -134,24 +132,21 @@ class Owners:
         return runs
 
     def _read(self, row: RunRow) -> Run | None:
-        try:
-            return self._work.rows.run(row)
-        except CodecError as error:
-            self._logger.error("Run %s is kept and cannot be run: %s", row.id, error)
+        run = self._context.read_run(row)
+        if run is None:
             self._put_aside(row, row.place[1])
-            return None
+        return run
 
     def _put_aside(self, row: RunRow | None, name: str) -> None:
-        """Keep a run that cannot be read, or of which it cannot even be told which one it is, where nobody takes it."""
-        part = Part()
-        groups = Groups(self._work.server)
+        """Keep a run that cannot be read, or an entry without a readable row, in a place where no process claims it."""
+        change = Change()
+        groups = Groups(self._context.server, () if row is None else row.groups)
         if row is None:
-            part.step.delete(("owned", name))
-            part.step.create(("aside", f"{name.split('.')[1]}.{unique()}"))
+            change.transaction.delete(("owned", name))
+            change.transaction.create(("aside", f"{name.split('.')[1]}.{new_token()}"))
         else:
-            groups.load(row.groups)
-            put_aside(part, row, groups)
-        write_all(self._work, groups, [part])
+            put_aside(change, row, groups)
+        write_all(self._context.server, groups, [change])
 
 
 def _owner(text: str) -> Owner | None:

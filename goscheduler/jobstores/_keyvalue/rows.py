@@ -1,39 +1,40 @@
-"""Jobs and runs as the stores on etcd and ZooKeeper keep them, and where.
+"""How the stores on etcd and ZooKeeper keep jobs and runs, and under which keys.
 
 ==========================================  ===========================================================================
-key                                         what it holds
+key                                         value
 ==========================================  ===========================================================================
-``jobs/<job>``                              a job: one line of JSON about where it stands, then its definition
-``lives/<job>``                             what the job has lived through
-``runs/<run>``                              a run that has not ended: a line about where it stands, then the run
-``lanes/<lane>``                            nothing; a lane is an executor, a priority and a task
-``groups/<group>``                          latest starts under a limit; ``j.<job>`` of a job, ``l.<limit>`` of a limit
-``members/<group>/T.<once>``                nothing; deleted and made anew by whoever adds a live run to the group
-``members/<group>/L.<run>``                 nothing; a live run of the group
-``members/<group>/W.<run>``, ``P.<run>``    nothing; a pending run of the job: a fire time, or any other
-``history/<time>.<run>.<fence>.…``          a record; its name is in the order of the history, and tells outcome and job
+``jobs/<job>``                              a job: a line of JSON with its state, then its definition
+``lives/<job>``                             the statistics of a job: number of runs, last run, last error …
+``runs/<run>``                              a run that has not ended: a line of JSON with its state, then the run
+``lanes/<queue>``                           empty; a queue is an executor, a priority and a task
+``groups/<group>``                          recent starts under a limit; ``j.<job>`` of a job, ``l.<limit>`` of a limit
+``members/<group>/T.<token>``               empty; the version of the group: replaced to add a live run to the group
+``members/<group>/L.<run>``                 empty; a live run of the group
+``members/<group>/W.<run>``, ``P.<run>``    empty; a pending run of the job: of a fire time, or any other
+``history/<time>.<run>.<fence>.…``          a record; its name sorts newest first, and has outcome and job
 ``dead/<run>``                              a dead letter
-``owners/<owner>``, ``hosts/<owner>``       who is alive, and where
-``held/<run>``                              nothing; a pending run that waits for others to end
-``freed/<run>``                             nothing; a pending run that need not wait any more, and was not claimed yet
-``ending/<owner>.<run>``                    nothing; a live run that its owner is to end
-``bell``                                    who has written something that others should look at
+``owners/<owner>``, ``hosts/<owner>``       an owner whose lease lasts, and its host
+``held/<run>``                              empty; a pending run that is blocked by live runs
+``freed/<run>``                             empty; a pending run that was unblocked and that no process has claimed yet
+``ending/<owner>.<run>``                    empty; a cancel request for a live run
+``bell``                                    the store that has last written something other processes should read
 ==========================================  ===========================================================================
 
-A job stands in exactly one **place**, and so does a run. Whoever changes its state deletes the place and makes another,
-whose name ends in a word that is used once. So of two who change the same job only one succeeds.
+A job stands in exactly one **place**, and so does a run. A process that changes the state of a job deletes its place
+and creates another, whose name ends in a token that is used once. So if two processes change the same job, one of them
+fails.
 
 =====================================================  ================================================================
 place                                                  of
 =====================================================  ================================================================
-``due/<lane>/<time>.<job>.<once>``                     a job that fires at that time
-``paused/<job>.<once>``                                a job that has no next time
-``finished/<time>.<job>.<once>``                       a job that has fired for the last time
-``suspended/<job>.<once>``                             a job that cannot be run
-``ready/<lane>/<time>.<run>.<once>``                   a pending run
-``members/<group>/H.<time>.<run>.<once>``              a pending run that waits for a run of the group to end
+``due/<queue>/<time>.<job>.<token>``                   a job that fires at that time
+``paused/<job>.<token>``                               a job without a next time
+``finished/<time>.<job>.<token>``                      a job that has fired for the last time
+``suspended/<job>.<token>``                            a job that cannot be run
+``ready/<queue>/<time>.<run>.<token>``                 a pending run
+``members/<group>/H.<time>.<run>.<token>``             a pending run that is blocked until a run of the group ends
 ``owned/<owner>.<run>.<fence>``                        a live run
-``aside/<run>.<once>``                                 a run that cannot be read
+``aside/<run>.<token>``                                a run that cannot be read
 =====================================================  ================================================================
 """
 
@@ -45,7 +46,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
-from goscheduler.jobstores._keyvalue.server import Found, Key, name_of, time_word, unique, word
+from goscheduler.jobstores._keyvalue.server import Found, Key, encode_time, escape, new_token, unescape
 from goscheduler.jobstores._shared.records import Records, history_record, history_text, read_zone, zone_text
 from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, OutcomeKind, Source
 from goscheduler.times import UTC, from_micros, to_micros
@@ -55,12 +56,8 @@ if TYPE_CHECKING:
     from goscheduler.runs.model import Run
 
 
-#: Where jobs and runs stand, but for runs that are held.
-PLACES = frozenset({"due", "paused", "finished", "suspended", "ready", "owned", "aside"})
-
-
 class JobRow(NamedTuple):
-    """A job as it is kept."""
+    """A job as it is stored."""
 
     id: str
     executor: str
@@ -74,13 +71,13 @@ class JobRow(NamedTuple):
     paused_by: str | None
     finished: int | None
     born: str
-    """Tells the job from an earlier one of the same id."""
+    """A token that tells the job from an earlier one of the same id."""
     place: Key
     definition: str = ""
 
     @property
     def key(self) -> Key:
-        return ("jobs", word(self.id))
+        return ("jobs", escape(self.id))
 
     @property
     def text(self) -> str:
@@ -93,7 +90,7 @@ class JobRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """A run as it is kept."""
+    """A run as it is stored."""
 
     id: str
     job_id: str
@@ -103,12 +100,12 @@ class RunRow(NamedTuple):
     due: int
     owner: str | None
     fence: int
-    held: str | None
-    """The key that it waits for."""
-    freed: str | None
-    """The key that it waited for, if it has got another look and not been handed out since."""
+    blocked_on: str | None
+    """The key of the group that blocks it."""
+    unblocked_by: str | None
+    """The key of the group that has unblocked it, until a process claims it."""
     cancel: str | None
-    """Why it is to be ended."""
+    """The reason of its cancel request."""
     firing: bool
     revoked: bool
     """Whether its job was removed, so that nothing may follow it."""
@@ -116,11 +113,11 @@ class RunRow(NamedTuple):
     place: Key
     run: str = ""
     version: int | None = None
-    """Of the value that was read. The place stays the same when somebody says how a live run is to end."""
+    """Of the value that was read. A cancel request changes the value and leaves the place."""
 
     @property
     def key(self) -> Key:
-        return ("runs", word(self.id))
+        return ("runs", escape(self.id))
 
     @property
     def text(self) -> str:
@@ -128,29 +125,34 @@ class RunRow(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        """What it counts under while it is live: first its job, then its limits."""
-        return [f"j.{word(self.job_id)}", *(f"l.{word(name)}" for name in self.limits)]
+        """The groups in which it counts while it is live: its job, then its limits."""
+        return [f"j.{escape(self.job_id)}", *(f"l.{escape(name)}" for name in self.limits)]
+
+    @property
+    def member_of(self) -> list[str]:
+        """The groups that it is a member of now."""
+        return self.groups if self.owner is not None else self.groups[:1]
 
     @property
     def member(self) -> Key:
-        """How it stands in the group of its job."""
+        """Its entry in the group of its job."""
         kind = "L" if self.owner is not None else "W" if self.firing else "P"
-        return ("members", self.groups[0], f"{kind}.{word(self.id)}")
+        return ("members", self.groups[0], f"{kind}.{escape(self.id)}")
 
     @property
-    def waiting(self) -> Key:
-        """What tells everybody that there is a run that is held."""
-        return ("held", word(self.id))
+    def blocked_key(self) -> Key:
+        """Tells every process that it is blocked."""
+        return ("held", escape(self.id))
 
     @property
-    def trying(self) -> Key:
-        """What tells everybody that it has got another look."""
-        return ("freed", word(self.id))
+    def unblocked_key(self) -> Key:
+        """Tells every process that it was unblocked."""
+        return ("freed", escape(self.id))
 
     @property
-    def ending(self) -> Key:
-        """What tells its owner to end it."""
-        return ("ending", f"{word(self.owner or '')}.{word(self.id)}")
+    def cancel_key(self) -> Key:
+        """Tells its owner about a cancel request."""
+        return ("ending", f"{escape(self.owner or '')}.{escape(self.id)}")
 
     def moved(self, **changes: Any) -> RunRow:
         """Return the row with changes, in a new place."""
@@ -158,37 +160,37 @@ class RunRow(NamedTuple):
         return row._replace(place=_run_place(row))
 
 
-def lane_of(row: JobRow | RunRow) -> str:
-    """Return the lane that a job or a run waits in."""
-    return f"{word(row.executor)}.{row.priority}.{'' if row.task is None else word(row.task)}"
+def queue_of(row: JobRow | RunRow) -> str:
+    """Return the name of the queue of a job or a run."""
+    return f"{escape(row.executor)}.{row.priority}.{'' if row.task is None else escape(row.task)}"
 
 
 def group_of(key: str) -> str:
     """Return the group that a key of :func:`goscheduler.runs.plan.keys_of` stands for."""
     kind, _, name = key.partition(":")
-    return f"{kind[0]}.{word(name)}"
+    return f"{kind[0]}.{escape(name)}"
 
 
 def _job_place(row: JobRow) -> Key:
-    job = f"{word(row.id)}.{unique()}"
+    job = f"{escape(row.id)}.{new_token()}"
     if row.suspended is not None:
         return ("suspended", job)
     if row.next_run is not None:
-        return ("due", lane_of(row), f"{time_word(row.next_run)}.{job}")
-    return ("paused", job) if row.finished is None else ("finished", f"{time_word(row.finished)}.{job}")
+        return ("due", queue_of(row), f"{encode_time(row.next_run)}.{job}")
+    return ("paused", job) if row.finished is None else ("finished", f"{encode_time(row.finished)}.{job}")
 
 
 def _run_place(row: RunRow) -> Key:
-    run = word(row.id)
+    run = escape(row.id)
     if row.owner is not None:
-        return ("owned", f"{word(row.owner)}.{run}.{row.fence}")
-    if row.held is not None:
-        return ("members", group_of(row.held), f"H.{time_word(row.due)}.{run}.{unique()}")
-    return ("ready", lane_of(row), f"{time_word(row.due)}.{run}.{unique()}")
+        return ("owned", f"{escape(row.owner)}.{run}.{row.fence}")
+    if row.blocked_on is not None:
+        return ("members", group_of(row.blocked_on), f"H.{encode_time(row.due)}.{run}.{new_token()}")
+    return ("ready", queue_of(row), f"{encode_time(row.due)}.{run}.{new_token()}")
 
 
-class Rows:
-    """Writes and reads rows for one store."""
+class RowCodec:
+    """Writes and reads the rows of one store."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
@@ -198,8 +200,8 @@ class Rows:
         row = JobRow(
             job.id, job.executor, job.task, job.priority, moment(job.next_run_time),
             "Z" if job.next_run_time is None else zone_text(job.next_run_time), fence, job.suspended,
-            [limit.name for limit in job.limits], job.stats.paused_by, moment(job.stats.finished_at), born or unique(),
-            (), self.records.job_text(job),
+            [limit.name for limit in job.limits], job.stats.paused_by, moment(job.stats.finished_at),
+            born or new_token(), (), self.records.job_text(job),
         )  # fmt: skip
         return row.moved()
 
@@ -216,10 +218,17 @@ class Rows:
         except Exception as error:
             raise CodecError(f"its record cannot be read: {described(error)}") from error
 
-    def job(self, row: JobRow, life: Found | None = None) -> Job:
+    def readable_job_row(self, found: Found | None) -> JobRow | None:
+        """Return the row of a job; None if there is none that can be read."""
+        try:
+            return None if found is None else self.job_row(found)
+        except CodecError:
+            return None
+
+    def job(self, row: JobRow, stats: Found | None = None) -> Job:
         """Return the job of a row."""
         time = None if row.next_run is None else from_micros(row.next_run, read_zone(row.zone))
-        job = self.records.job(row.id, row.definition, time, self.life(row, life), row.suspended)
+        job = self.records.job(row.id, row.definition, time, self.stats(row, stats), row.suspended)
         if self.records.signs:
             written = row.executor, row.priority, row.limits
             return self.records.agreed(job, written, (job.executor, job.priority, [one.name for one in job.limits]))
@@ -227,11 +236,11 @@ class Rows:
 
     def unreadable_job(self, name: str, found: Found) -> Job:
         """Return a job that stands for a row that cannot be read; it is suspended."""
-        return self.records.job(name_of(name), found.value, None)
+        return self.records.job(unescape(name), found.value, None)
 
-    def life(self, row: JobRow, found: Found | None) -> JobStats:
-        """Return what a job has lived through."""
-        lived = NO_STATS if found is None else _read_life(found.value, row.born)
+    def stats(self, row: JobRow, found: Found | None) -> JobStats:
+        """Return the statistics of a job."""
+        lived = NO_STATS if found is None else _read_stats(found.value, row.born)
         if row.paused_by is None and row.finished is None:
             return lived
         return lived._replace(paused_by=row.paused_by, finished_at=_time(row.finished))
@@ -259,6 +268,13 @@ class Rows:
         except Exception as error:
             raise CodecError(f"A run cannot be read: {described(error)}") from error
 
+    def readable_run_row(self, found: Found | None) -> RunRow | None:
+        """Return the row of a run; None if there is none that can be read."""
+        try:
+            return None if found is None else self.run_row(found)
+        except CodecError:
+            return None
+
     def run(self, row: RunRow) -> Run:
         """Return the run of a row.
 
@@ -267,7 +283,7 @@ class Rows:
         return self.records.run(row.id, row.run, row.owner, row.fence, row.due)
 
     def letter_text(self, letter: DeadLetter) -> str:
-        """Return a dead letter as it is kept."""
+        """Return a dead letter as it is stored."""
         return json.dumps([
             letter.run.id, letter.run.fence, letter.reason, history_text(letter.record),
             self.records.run_text(letter.run),
@@ -288,15 +304,15 @@ class Rows:
             raise CodecError(f"A dead letter cannot be read: {described(error)}") from error
 
 
-def life_text(life: JobStats, born: str) -> str:
-    """Return what a job has lived through, as it is kept."""
-    outcome = None if life.last_outcome is None else life.last_outcome.value
-    times = moment(life.last_run), moment(life.last_success)
-    return json.dumps([born, life.run_count, *times, life.last_error, outcome])
+def stats_text(stats: JobStats, born: str) -> str:
+    """Return the statistics of a job as they are stored."""
+    outcome = None if stats.last_outcome is None else stats.last_outcome.value
+    times = moment(stats.last_run), moment(stats.last_success)
+    return json.dumps([born, stats.run_count, *times, stats.last_error, outcome])
 
 
-def _read_life(text: str, born: str) -> JobStats:
-    """Return a life; that of an earlier job of the same id, or one that cannot be read, counts as none."""
+def _read_stats(text: str, born: str) -> JobStats:
+    """Return statistics; none for those of an earlier job of the same id, or if they cannot be read."""
     try:
         whose, count, last_run, last_success, last_error, outcome = json.loads(text)
         kind = None if outcome is None else OutcomeKind(outcome)
@@ -306,7 +322,7 @@ def _read_life(text: str, born: str) -> JobStats:
 
 
 def moment(time: datetime | None) -> int | None:
-    """Return a moment as rows have it."""
+    """Return a time as rows have it."""
     return None if time is None else to_micros(time)
 
 

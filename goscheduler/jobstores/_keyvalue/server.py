@@ -1,13 +1,12 @@
-"""What the stores on etcd and ZooKeeper need of a server: ordered names, values, and steps that happen whole or not.
+"""What the stores on etcd and ZooKeeper need of a server: ordered names, values, and transactions.
 
-**Keys** are tuples of words: ``("due", lane, name)``. A folder is a key without its last word. Words are made of
-letters, digits and ``%_-`` only, with dots between several in one name; what users name is turned into a word by
-:func:`word`.
+**Keys** are tuples of names: ``("due", queue, name)``. A folder is a key without its last name. Names consist of
+letters, digits and ``%_-``, with dots between the parts of one name; :func:`escape` turns any text into such a part.
 
-**Steps.** All changes of one step are made together or not at all, and each of them says what it expects to find:
-what is created must not exist, and what is deleted, replaced or checked must. No step relies on a value that may have
-gone away and come back: every entry that stands for a state of something (see ``rows``) has a word in its name
-that is never used twice, and whoever changes the state deletes that entry.
+**Transactions.** All changes of one transaction are made, or none. Each change says what it expects: a key that is
+created must not exist; a key that is deleted, replaced or checked must. No transaction relies on a value that may have
+gone and come back: every entry that stands for a state (see ``rows``) has a token in its name that is used once, and a
+process that changes the state deletes that entry.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from goscheduler.errors import InvalidArgument
 
 Key = tuple[str, ...]
 
-#: Rung by whoever has written something that others should look at.
-BELL: Key = ("bell",)
+#: Written by a process that has written something other processes should read.
+NOTIFY_KEY: Key = ("bell",)
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LAST_TIME = 10**18 - 1
@@ -39,66 +38,66 @@ class Found(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Some of the names in a folder, in their order."""
+    """A range of the names in a folder."""
 
     folder: Key
     limit: int | None = None
     first: str = ""
-    """Names from this one on."""
+    """The names start here."""
     last: str | None = None
-    """Names before this one."""
+    """The names end before this one."""
 
     @classmethod
     def of_prefix(cls, folder: Key, prefix: str) -> Span:
-        """Return the names that begin with a word and a dot."""
+        """Return the span of names that begin with a prefix and a dot."""
         return cls(folder, None, f"{prefix}.", f"{prefix}/")
 
     def has(self, name: str) -> bool:
         return self.first <= name and (self.last is None or name < self.last)
 
 
-class Step:
-    """Changes that are made together or not at all."""
+class Transaction:
+    """Changes that the server makes together or not at all."""
 
     __slots__ = ("bytes", "checked", "created", "deleted", "put", "replaced")
 
     def __init__(self) -> None:
         self.created: dict[Key, str] = {}
         self.replaced: dict[Key, tuple[str, int | None]] = {}
-        """Key → its new value, and the version that it must have had, if that matters."""
+        """Key → its new value, and the version that the key must have, if any."""
         self.deleted: dict[Key, int | None] = {}
-        """Key → the version that it must have had, if that matters."""
+        """Key → the version that the key must have, if any."""
         self.checked: set[Key] = set()
         self.put: dict[Key, str] = {}
-        """Written whether it was there or not."""
+        """Written whether or not the key exists."""
         self.bytes = 0
 
     def create(self, key: Key, value: str = "") -> None:
-        """Write what must not exist."""
+        """Write a key that must not exist."""
         self.created[key] = value
         self.bytes += _weight(key, value)
 
     def replace(self, key: Key, value: str, version: int | None = None) -> None:
-        """Overwrite what must exist."""
+        """Overwrite a key that must exist."""
         self.replaced[key] = value, version
         self.bytes += _weight(key, value)
 
     def delete(self, key: Key, version: int | None = None) -> None:
-        """Remove what must exist."""
+        """Delete a key that must exist."""
         self.deleted[key] = version
         self.bytes += _weight(key, "")
 
     def check(self, key: Key) -> None:
-        """Demand that something exists."""
+        """Demand that a key exists."""
         self.checked.add(key)
         self.bytes += _weight(key, "")
 
-    def ring(self, who: str) -> None:
-        """Have others told that there is something new."""
-        self.put[BELL] = f"{who} {unique()}"
+    def notify(self, instance_id: str) -> None:
+        """Tell other processes that there is something new."""
+        self.put[NOTIFY_KEY] = f"{instance_id} {new_token()}"
 
-    def add(self, other: Step) -> None:
-        """Take over the changes of another step."""
+    def add(self, other: Transaction) -> None:
+        """Take over the changes of another transaction."""
         self.created.update(other.created)
         self.replaced.update(other.replaced)
         self.deleted.update(other.deleted)
@@ -106,8 +105,13 @@ class Step:
         self.put.update(other.put)
         self.bytes += other.bytes
 
-    def settle(self) -> None:
-        """Drop checks of what is changed by the same step: that says as much."""
+    @property
+    def values(self) -> dict[Key, str]:
+        """All values that are written."""
+        return {**self.created, **{key: value for key, (value, _) in self.replaced.items()}, **self.put}
+
+    def drop_implied_checks(self) -> None:
+        """Drop the checks of keys that the same transaction changes: a change implies the check."""
         self.checked -= self.replaced.keys() | self.deleted.keys() | self.created.keys()
 
     def __len__(self) -> int:
@@ -117,19 +121,19 @@ class Step:
 class KeyValue(Protocol):
     """A server. Every call has a deadline, and is made once.
 
-    One that is not answered raises :class:`~goscheduler.errors.StoreUnavailable`: what was asked may have happened.
+    A call without an answer raises :class:`~goscheduler.errors.StoreUnavailable`: the server may still have done it.
     """
 
-    most_changes: int
-    """How many changes one step may have."""
-    most_bytes: int
-    """How large one step may be."""
+    max_changes: int
+    """How many changes one transaction may have."""
+    max_bytes: int
+    """How large one transaction may be."""
 
     def open(self) -> None:
-        """Connect, and make what has to be there."""
+        """Connect, and create the keys that must exist."""
 
     def close(self) -> None:
-        """Let go of everything that :meth:`open` took."""
+        """Release everything that :meth:`open` took."""
 
     def abandon(self) -> None:
         """Forget connections that belong to the parent of this forked process."""
@@ -140,61 +144,61 @@ class KeyValue(Protocol):
     def names(self, spans: Sequence[Span]) -> list[list[str]]:
         """Return the names in some folders, each list in ascending order."""
 
-    def commit(self, step: Step) -> bool:
-        """Make all changes of a step; false, and nothing was changed, if something was not as expected."""
+    def commit(self, transaction: Transaction) -> bool:
+        """Make all changes; false, and nothing is changed, if a key is not as the transaction expects."""
 
     def ensure(self, key: Key) -> None:
-        """Create an empty value unless there is one."""
+        """Create a key with an empty value unless it exists."""
 
     def listen(self, heard: Callable[[str], None]) -> None:
-        """Call ``heard`` with what the bell was rung with, from now on until the server is closed."""
+        """Call ``heard`` with the value of each notification, from now on until the server is closed."""
 
 
 class Heartbeats(Protocol):
-    """Who is alive."""
+    """Knows which owners are alive."""
 
-    def beat(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Note that ``name`` lives for so many seconds from now on. False if it was ``known`` and is known no more."""
+    def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
+        """Renew the lease of an owner for so many seconds. False if it was ``known`` and is no longer."""
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return name → text of those whose time is not over."""
+        """Return name → text of the owners whose lease lasts."""
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget those whose time is over; return name → text of those that this call has forgotten."""
+        """Forget owners whose lease has ended; return name → text of those that this call has forgotten."""
 
     def stop(self, name: str) -> None:
-        """Forget one."""
+        """Forget an owner."""
 
 
-def word(name: str) -> str:
-    """Return a word for what somebody has named: of plain letters, with which no server does anything."""
-    if _PLAIN.fullmatch(name):
-        return name
-    return quote(name, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
+def escape(text: str) -> str:
+    """Return ``text`` as part of a name, percent-encoded so that no character is special to the server."""
+    if _PLAIN.fullmatch(text):
+        return text
+    return quote(text, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
 
 
-def name_of(word: str) -> str:
-    """Return the name that a word stands for."""
-    return unquote(word, errors="surrogatepass")
+def unescape(escaped: str) -> str:
+    """Return the text that :func:`escape` was given."""
+    return unquote(escaped, errors="surrogatepass")
 
 
-def unique() -> str:
-    """Return a word that was never used before."""
+def new_token() -> str:
+    """Return a token that was never used before."""
     return uuid4().hex[:16]
 
 
-def time_word(microseconds: int) -> str:
-    """Return a moment as a word; words are in the order of the moments."""
+def encode_time(microseconds: int) -> str:
+    """Return a time as part of a name; names sort by time."""
     return f"{min(max(microseconds, 0), _LAST_TIME):018d}"
 
 
-def reverse_time_word(microseconds: int) -> str:
-    """Return a moment as a word; words are in the opposite order of the moments."""
+def encode_time_descending(microseconds: int) -> str:
+    """Return a time as part of a name; names sort by time, the latest first."""
     return f"{_LAST_TIME - min(max(microseconds, 0), _LAST_TIME):018d}"
 
 
-def time_of(name: str) -> int:
-    """Return the moment whose word a name begins with."""
+def decode_time(name: str) -> int:
+    """Return the time with which a name begins."""
     return int(name[:18])
 
 

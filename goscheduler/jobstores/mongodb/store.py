@@ -50,7 +50,7 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
 from goscheduler.jobstores.mongodb.connecting import (
     check_name,
     collections_of,
@@ -83,14 +83,13 @@ if TYPE_CHECKING:
 __all__ = ["MongoDBJobStore"]
 
 
-class MongoDBJobStore(BaseJobStore):
+class MongoDBJobStore(SharedJobStore):
     """Keeps jobs, runs and history in collections of one database whose names begin with ``collection``.
 
     Give ``client``, which is then not closed, or ``url``, or what :class:`pymongo.MongoClient` takes. ``serializer``
     says how arguments are written. The time of the server counts, unless ``server_time`` is false.
     """
 
-    shared = True
     lock_backend = "mongodb"
 
     def __init__(

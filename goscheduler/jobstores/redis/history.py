@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.records import history_record
-from goscheduler.jobstores.redis.rows import Items, Rows, as_text, digits, unquoted
+from goscheduler.jobstores.redis.rows import Rows, as_text, digits, dumps, unquoted
 from goscheduler.jobstores.redis.scripts import Link
 from goscheduler.runs.model import DeadLetter, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -110,11 +110,11 @@ class History:
         if not places:
             return 0
         texts = self._link.client.hmget(self._link.key("records"), places)
-        items = Items()
+        items = []
         for place, text in zip(places, texts, strict=True):
             record = None if text is None else self._read(place, as_text(text))
-            items.add([place, record.job_id, digits(to_micros(record.finished_at))] if record else [place, "", ""])
-        return int(self._link.step("prune", now, *items.arguments()))
+            items.append([place, record.job_id, digits(to_micros(record.finished_at))] if record else [place, "", ""])
+        return int(self._link.step("prune", now, dumps(items)))
 
     def _older(self, name: str, cutoff: int, limit: int) -> list[Spot]:
         found = self._link.client.zrangebyscore(

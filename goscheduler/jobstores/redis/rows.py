@@ -6,15 +6,15 @@ Heads are arrays of strings, an empty one where there is nothing; ``lua/common.l
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
 from goscheduler.jobstores._shared.records import Records, history_text, read_zone, zone_text
-from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source, unchecked_tuple
+from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source
 from goscheduler.runs.records import DEFAULT_EXECUTOR, Record, record_of
 from goscheduler.runs.transitions import with_attempt
 from goscheduler.times import EPOCH, UTC, from_micros, to_micros
@@ -28,7 +28,6 @@ _YEAR_1 = 62_135_596_800_000_000
 _BROKEN = "its head is broken"
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
-_quote = json.encoder.encode_basestring_ascii
 #: Takes what the JSON of Lua takes.
 _read = json.JSONDecoder(strict=False).decode
 
@@ -53,37 +52,17 @@ class JobHead(NamedTuple):
     def read(cls, text: str) -> JobHead | None:
         """Return the head that is written so, or None if it is none."""
         try:
-            return cls.made_of(_read(text))
-        except (RecursionError, ValueError):
-            return None
-
-    @classmethod
-    def read_all(cls, texts: Sequence[str]) -> list[JobHead | None]:
-        """Return what :meth:`read` returns for each."""
-        try:
-            heads = _read(f"[{','.join(texts)}]")
-        except (RecursionError, ValueError):
-            heads = []
-        if len(heads) != len(texts):  # somebody else has written one of them
-            return [cls.read(text) for text in texts]
-        return [cls.made_of(head) for head in heads]
-
-    @classmethod
-    def made_of(cls, values: Any) -> JobHead | None:
-        """Return a head of these values, or None if they make none."""
-        try:
+            values = _read(text)
             "".join(values)
-            int(values[_FENCE]), int(values[_DUE] or 0)
-            return unchecked_tuple(cls, values) if type(values) is list and len(values) == _JOB_HEAD else None
-        except (IndexError, KeyError, TypeError, ValueError):
+            head = cls(*values)
+            int(head.fence), int(head.due or 0)
+        except (RecursionError, TypeError, ValueError):
             return None
+        return head
 
     @property
     def text(self) -> str:
-        return f"[{','.join(map(_quote, self))}]"
-
-
-_DUE, _FENCE, _JOB_HEAD = JobHead._fields.index("due"), JobHead._fields.index("fence"), len(JobHead._fields)
+        return _dumps(self)
 
 
 class RunHead(NamedTuple):
@@ -157,16 +136,15 @@ class Rows:
             self._last = head.next_run, head.zone, time
         return time
 
-    def run(self, run_id: str, head: str, text: str) -> tuple[Run, RunHead]:
-        """Return a run and its head.
+    def run(self, run_id: str, head: RunHead, text: str) -> Run:
+        """Return a run.
 
-        :raises CodecError: if one of them, or the job, cannot be read
+        :raises CodecError: if it, or its job, cannot be read
         """
-        read = RunHead.read(head)
-        run = self.records.run(run_id, text, read.owner or None, int(read.fence), int(read.due))
+        run = self.records.run(run_id, text, head.owner or None, int(head.fence), int(head.due))
         if run.job.suspended is not None:
             raise CodecError(f"Run {run_id} cannot be read: {run.job.suspended}")
-        return run, read
+        return run
 
     def pending(self, run: Run) -> list[str]:
         """Return what is written of a pending run."""
@@ -175,49 +153,51 @@ class Rows:
             firing(run), limits_text(run.job),
         ]  # fmt: skip
 
-    def started(self, run: Run, definition: str, items: Items) -> list[Any]:
-        """Return what is written of a run that comes from a firing; the rest its job has."""
-        return [run.id, items.number_of(self.records.run_text(run, definition)), str(to_micros(run.due_at))]
-
-    def settlement(self, settlement: Settlement, in_doubt: bool, items: Items) -> list[Any]:
-        """Return what is written of the end of a run; ``in_doubt`` if it may have been written before."""
+    def settlement(self, settlement: Settlement) -> list[Any]:
+        """Return what is written of the end of a run."""
         attempt, follow_up, dead = settlement
-        following = letter = None
+        following: Any = False
+        letter: Any = False
         if follow_up is not None:
             _, text, lane, due, _, is_firing, limits = self.pending(follow_up)
             following = [text, lane, due, is_firing, limits]
         if dead is not None:
             letter = [self.records.run_text(attempt.run), quoted(dead)]
-        return [record_row(record_of(attempt), items), following, letter, _life_change(attempt), int(in_doubt)]
+        return [record_row(record_of(attempt)), following, letter, _life_change(attempt)]
 
 
-class Items:
-    """What a step is given: items, and long texts that they speak of by number, which saves quoting these."""
-
-    def __init__(self) -> None:
-        self._items: list[Sequence[Any]] = []
-        self._texts: list[str] = []
-
-    def add(self, item: Sequence[Any]) -> None:
-        """Add an item."""
-        self._items.append(item)
-
-    def number_of(self, text: str) -> int:
-        """Take a text, and return its number."""
-        self._texts.append(text)
-        return len(self._texts)
-
-    def arguments(self) -> list[Any]:
-        """Return all of it as the script takes it."""
-        return [_dumps(self._items), *self._texts]
-
-
-def record_row(record: Record, items: Items) -> list[Any]:
+def record_row(record: Record) -> list[Any]:
     """Return a record as the script takes it."""
     finished = to_micros(record.finished_at)
     good = int(record.outcome is OutcomeKind.SUCCEEDED)
-    number = items.number_of(history_text(record))
-    return [record.run_id, str(record.fence), str(finished), digits(finished), good, number]
+    return [record.run_id, str(record.fence), str(finished), digits(finished), good, history_text(record)]
+
+
+def new_jobs_text(jobs: Iterable[tuple[Job, JobHead, str]]) -> str:
+    """Return jobs, with their heads and definitions, as lists that the commands of Redis take as they are."""
+    ids: list[str] = []
+    heads: list[str] = []
+    definitions: list[str] = []
+    lives: list[str] = []
+    suspended: list[str] = []
+    finished: list[str] = []
+    due: dict[str, list[str]] = {}
+    for job, head, definition in jobs:
+        ids.append(job.id)
+        heads += job.id, head.text
+        definitions += job.id, definition
+        if job.stats is not NO_STATS:
+            lives += job.id, life_text(job.stats)
+        if head.due:
+            due.setdefault(head.lane, []).extend((head.due, job.id))
+        if head.suspended:
+            suspended.append(job.id)
+        if head.finished:
+            finished += head.finished, job.id
+    return dumps({
+        "ids": ids, "heads": heads, "definitions": definitions, "lives": lives, "due": due, "suspended": suspended,
+        "finished": finished,
+    })  # fmt: skip
 
 
 def digits(microseconds: int) -> str:
@@ -293,12 +273,12 @@ def _life(text: str, head: JobHead) -> JobStats:
     )  # fmt: skip
 
 
-def _life_change(attempt: Attempt) -> list[str] | None:
+def _life_change(attempt: Attempt) -> list[str] | Literal[False]:
     """Return what an attempt changes: how many runs to add, and the other fields, empty where they stay."""
     count, last_run, last_success, last_error, last_outcome, _, _ = with_attempt(NO_STATS, attempt)
     if last_outcome is None:
-        return None
-    return [str(count), moment(last_run), moment(last_success), quoted(last_error), last_outcome.value]
+        return False
+    return [str(count), moment(last_run), moment(last_success), quoted(last_error), str.__str__(last_outcome)]
 
 
 def _time(text: str) -> datetime | None:

@@ -21,8 +21,8 @@ from goscheduler.jobstores.redis.rows import as_text
 from goscheduler.times import to_micros
 
 OLDEST_SERVER = (6, 2)
-#: Version 2 knows jobs with a lone run; what version 1 has written is read as it is.
-SCHEMA = 2
+#: Version 2 kept the only run of a job apart, which is rewritten at the first start. Version 1 wrote as this one does.
+SCHEMA = 3
 LONGEST_PREFIX = 200
 
 

@@ -1,8 +1,8 @@
 """A job store in Redis, which several processes may use at once.
 
 What must be atomic is one call of one script; ``common.lua`` lists all keys. Everything lies under one prefix in one
-slot, so that a cluster can be used too. A round costs one call; one that fires what it did not foresee costs two for
-any number of jobs, and the end of any number of runs costs one.
+slot, so that a cluster can be used too. A round that finds nothing due costs one call, one that fires costs two for any
+number of jobs, and the end of any number of runs costs one.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from uuid import uuid4
 from goscheduler._drivers.redis import close_client, made_safe, make_client
 from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
+from goscheduler.jobstores._shared.decisions import log_unreadable_run
+from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, Requeued
-from goscheduler.jobstores.redis.firing import Desk
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
+from goscheduler.jobstores.redis.claiming import Claiming
+from goscheduler.jobstores.redis.due_work import DueWorkReader
+from goscheduler.jobstores.redis.firing import Firing
 from goscheduler.jobstores.redis.history import History
 from goscheduler.jobstores.redis.listener import Listener
-from goscheduler.jobstores.redis.packing import new_jobs_text
 from goscheduler.jobstores.redis.rows import (
-    Items,
     JobHead,
     Rows,
     RunHead,
     as_text,
     dumps,
     life_text,
+    new_jobs_text,
     quoted,
     record_row,
     unquoted,
@@ -57,7 +60,7 @@ PAGE = 1000
 EDITS = 1000
 
 
-class RedisJobStore(BaseJobStore):
+class RedisJobStore(SharedJobStore):
     """Keeps jobs, runs and history under keys that begin with ``{prefix}:``.
 
     Give ``url``, or what :class:`redis.Redis` takes (``host``, ``port``, ``db``, ``password``, ...), or ``client``,
@@ -66,7 +69,6 @@ class RedisJobStore(BaseJobStore):
     machine, unless ``server_time`` is false.
     """
 
-    shared = True
     lock_backend = "redis"
 
     def __init__(
@@ -106,7 +108,9 @@ class RedisJobStore(BaseJobStore):
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
         self._rows = Rows(Records(scheduler, alias, self._serializer, self._link.keys))
-        self._desk = Desk(self._link, self._rows)
+        self._reader = DueWorkReader(self._link)
+        self._firing = Firing(self._reader, self._rows)
+        self._claiming = Claiming(self._reader, self._rows)
         self._settling = Settling(self._link, self._rows, self._logger)
         self._history = History(self._link, self._rows, self._logger)
         self._strays = Strays(self._link)
@@ -240,21 +244,21 @@ class RedisJobStore(BaseJobStore):
     # Firing
 
     def fire_due(self, request: FireRequest) -> Fired:
-        fired = self._desk.fire(request)
+        fired = self._firing.fire(request)
         self._poll.found(bool(fired.runs))
         return fired
 
     def claim_runs(self, request: FireRequest) -> Claimed:
-        claimed, ending = self._desk.claim(request)
-        return claimed._replace(to_cancel=self._to_end(request.owner)) if ending else claimed
+        claimed, to_cancel = self._claiming.claim(request)
+        return claimed._replace(to_cancel=self._to_cancel(request.owner)) if to_cancel else claimed
 
-    def _to_end(self, owner: str) -> list[tuple[Run, str]]:
+    def _to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         runs = (self._read_run(*each) for each in self._link.ask("ending", None, owner))
         return [(run, unquoted(head.cancel) or "") for run, head in filter(None, runs)]
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         refused = self._settling.settle(settlements)
-        self._desk.forget_what_was_seen()
+        self._reader.forget()
         return refused
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
@@ -265,7 +269,6 @@ class RedisJobStore(BaseJobStore):
         return int(self._link.step("discard", None, job_id or "", "0")) > 0
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
-        self._desk.settle_doubts()
         return self._runs_that_are("live", job_id)
 
     def pending_runs(self, job_id: str | None = None) -> list[Run]:
@@ -283,11 +286,12 @@ class RedisJobStore(BaseJobStore):
                     runs.append(read[0])
         return sorted(runs, key=lambda run: (to_micros(run.due_at), run.id))
 
-    def _read_run(self, run_id: str, head: str, text: str) -> Any:
+    def _read_run(self, run_id: str, head_text: str, text: str) -> tuple[Run, RunHead] | None:
         try:
-            return self._rows.run(run_id, head, text)
+            head = RunHead.read(head_text)
+            return self._rows.run(run_id, head, text), head
         except CodecError as error:
-            self._logger.error("Run %s is kept and cannot be run: %s", run_id, error)
+            log_unreadable_run(self._logger, run_id, error)
             return None
 
     def cancel_run(
@@ -298,13 +302,11 @@ class RedisJobStore(BaseJobStore):
             read = None if head is None else self._read_run(run_id, as_text(head), as_text(text))
             if read is None:
                 return None
-            run: Run = read[0]
-            if keep_existing_reason and run.owner is not None and read[1].cancel:
+            run, state = read
+            if keep_existing_reason and run.owner is not None and state.cancel:
                 return run
-            items = Items()
-            if run.owner is None:
-                items.add(record_row(record_of(end(run).attempt), items))
-            if self._write("call_off", run_id, head, quoted(reason), *items.arguments()) == "done":
+            record = record_row(record_of(end(run).attempt)) if run.owner is None else None
+            if self._write("call_off", run_id, head, quoted(reason), dumps(record)) == "done":
                 return run
         raise RuntimeError(f"Run {run_id} is changed by others all the time")
 
@@ -319,8 +321,7 @@ class RedisJobStore(BaseJobStore):
     # Owners
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
-        account = dumps([owner.host, owner.pid, to_micros(owner.started_at or now), owner.executors, owner.tasks])
-        alive = bool(self._link.step("renew", now, owner.id, micros_of(lease), account))
+        alive = bool(self._link.step("renew", now, owner.id, micros_of(lease), owner_info(owner, now)))
         self._link.look_who_answers()
         return alive
 
@@ -334,20 +335,20 @@ class RedisJobStore(BaseJobStore):
         answer = self._link.ask("owners", now)
         names, values = answer["owners"][::2], map(json.loads, answer["owners"][1::2])
         return [
-            _owner(name, account)
-            for name, (expires, account) in zip(names, values, strict=True)
+            read_owner(name, info)
+            for name, (expires, info) in zip(names, values, strict=True)
             if int(expires) > int(answer["now"])
         ]  # fmt: skip
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
         settlements = self._settling.recover(now, decide)
-        self._desk.forget_what_was_seen()
+        self._reader.forget()
         return settlements
 
     def requeue_orphans(self, limit: int) -> Requeued:
         put_back = self._strays.put_back(limit)
         if put_back.ids:
-            self._desk.forget_what_was_seen()
+            self._reader.forget()
         return put_back
 
     # History
@@ -375,7 +376,7 @@ class RedisJobStore(BaseJobStore):
 
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
         taken = self._history.take(run_id, follow_up)
-        self._desk.forget_what_was_seen()
+        self._reader.forget()
         return taken
 
     # Suspension
@@ -393,9 +394,6 @@ class RedisJobStore(BaseJobStore):
     def forget_job(self, job_id: str) -> None:
         self._link.step("discard", None, job_id, "1")
 
-    def after_fork_in_child(self) -> None:
-        """Nothing: the runs of earlier starts belong to their owners, and are given up when their leases lapse."""
-
     def subscribe(self, wake: Callable[[], None]) -> None:
         if self._listener is not None:
             self._listener.stop()
@@ -407,7 +405,7 @@ class RedisJobStore(BaseJobStore):
 
     def _write(self, step: str, *arguments: object) -> str:
         answer = self._link.say(step, None, *arguments)
-        self._desk.forget_what_was_seen()
+        self._reader.forget()
         return answer
 
     def __repr__(self) -> str:
@@ -428,8 +426,3 @@ def _require_free(taken: str) -> None:
 def _order(job: Job) -> tuple[bool, int, str]:
     time = job.next_run_time
     return time is None, 0 if time is None else to_micros(time), job.id
-
-
-def _owner(owner_id: str, account: str) -> Owner:
-    host, pid, started_at, executors, tasks = json.loads(account)
-    return Owner(owner_id, host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks))

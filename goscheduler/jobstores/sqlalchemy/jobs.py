@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
-from goscheduler.jobstores.base import BaseJobStore
+from goscheduler.jobstores.base import SharedJobStore
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, Dialect
 from goscheduler.jobstores.sqlalchemy.external_connection import joined
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 AT_ONCE = 5000
 
 
-class StoredJobs(BaseJobStore):
+class StoredJobs(SharedJobStore):
     """The part of the SQL store that has to do with jobs; runs are none of its business."""
 
     _tables: Tables

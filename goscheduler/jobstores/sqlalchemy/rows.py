@@ -17,7 +17,7 @@ from goscheduler.jobstores._shared.records import (
     zone_text,
 )
 from goscheduler.jobstores.sqlalchemy.bulk import Columns
-from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, OutcomeKind, Owner, Source
+from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, OutcomeKind, Source
 from goscheduler.runs.records import DEFAULT_EXECUTOR, record_of
 from goscheduler.times import EPOCH, UTC, from_micros, to_micros
 
@@ -332,14 +332,3 @@ def _life(
 
 def _time(microseconds: int | None) -> datetime | None:
     return None if microseconds is None else from_micros(microseconds, UTC)
-
-
-def owner_text(owner: Owner, now: datetime) -> str:
-    """Return all of an owner but its id and its lease, as text."""
-    return json.dumps([owner.host, owner.pid, to_micros(owner.started_at or now), owner.executors, owner.tasks])
-
-
-def read_owner(owner_id: str, text: str) -> Owner:
-    """Return the owner of which :func:`owner_text` made a text."""
-    host, pid, started_at, executors, tasks = json.loads(text)
-    return Owner(owner_id, host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks))

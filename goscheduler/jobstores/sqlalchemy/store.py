@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable
+from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
@@ -30,7 +31,7 @@ from goscheduler.jobstores.sqlalchemy.history import page, prune
 from goscheduler.jobstores.sqlalchemy.holds import Work
 from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
 from goscheduler.jobstores.sqlalchemy.migrations import bring_up_to_date
-from goscheduler.jobstores.sqlalchemy.rows import Rows, owner_text, read_owner, unquoted
+from goscheduler.jobstores.sqlalchemy.rows import Rows, unquoted
 from goscheduler.jobstores.sqlalchemy.settling import (
     Doubts,
     NotAsExpectedError,
@@ -69,7 +70,6 @@ class SQLAlchemyJobStore(StoredJobs):
     ``pickle_protocol`` are taken because APScheduler 3 has them, and have no effect.
     """
 
-    shared = True
     lock_backend = "sql"
 
     def __init__(
@@ -339,7 +339,7 @@ class SQLAlchemyJobStore(StoredJobs):
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
         owners = self._tables.owners
-        account = owner_text(owner, now)
+        account = owner_info(owner, now)
 
         def renew(work: Work) -> bool:
             values = {"expires": to_micros(self._now(work.connection, now) + lease), "account": account}
@@ -421,10 +421,6 @@ class SQLAlchemyJobStore(StoredJobs):
             drop_pending(work, runs.c.job_id == job_id)
 
         self._database.write(forget)
-
-    def after_fork_in_child(self) -> None:
-        """Let go of connections that belong to the parent of a fork. The runs of earlier starts have their owners."""
-        self._database.after_fork()
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         alias, warning = self._alias, self._logger.warning

@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.jobstores import zookeeper
-from goscheduler.jobstores._keyvalue.server import Span, Step, time_word
+from goscheduler.jobstores._keyvalue.server import Span, Transaction, encode_time
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.runs.model import Owner
@@ -170,13 +170,13 @@ def test_an_owner_that_does_not_renew_is_lost_by_the_time_of_the_server(store, k
 
 def test_others_are_woken_by_what_is_new_and_not_by_what_they_do_themselves(store, kind, url, opened, make_job):
     peer = opened(STORES[kind].from_url(url))
-    woken, rings = threading.Event(), note_rings(peer)
+    woken, notifications = threading.Event(), note_notifications(peer)
     peer.subscribe(woken.set)
     assert peer.poll_after() <= 1.0
     assert woken.wait(PATIENCE), "at first, in case that something was missed"
     woken.clear()
     peer.add_job(make_job("ours"))
-    while not rings.get(timeout=PATIENCE).startswith(peer._who):
+    while not notifications.get(timeout=PATIENCE).startswith(peer._instance_id):
         continue
     assert not woken.is_set()
     store.add_job(make_job("theirs"))
@@ -186,20 +186,20 @@ def test_others_are_woken_by_what_is_new_and_not_by_what_they_do_themselves(stor
     assert woken.wait(PATIENCE)
 
 
-def note_rings(store: Any) -> SimpleQueue[str]:
+def note_notifications(store: Any) -> SimpleQueue[str]:
     """Return a queue of what a store hears, each put there when the store has dealt with it."""
-    rings: SimpleQueue[str] = SimpleQueue()
+    notifications: SimpleQueue[str] = SimpleQueue()
     listen = store._server.listen
 
     def noting(heard: Callable[[str], None]) -> None:
-        def hear(rung: str) -> None:
-            heard(rung)
-            rings.put(rung)
+        def hear(notification: str) -> None:
+            heard(notification)
+            notifications.put(notification)
 
         listen(hear)
 
     store._server.listen = noting
-    return rings
+    return notifications
 
 
 # What others have written
@@ -226,7 +226,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
     store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
     store.add_job(make_job("a"))
     (run,) = requests.fire(store).runs
-    rings = note_rings(store)
+    notifications = note_notifications(store)
     store.subscribe(lambda: None)
     server.kill()
     eventually(lambda: _is_out(store))
@@ -236,7 +236,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
     assert not store.settle([succeeded(run)])
     peer = opened(STORES[kind].from_url(f"{server.url}/jobs"))
     peer.add_job(make_job("b"))
-    while not rings.get(timeout=PATIENCE).startswith(peer._who):
+    while not notifications.get(timeout=PATIENCE).startswith(peer._instance_id):
         continue
 
 
@@ -245,7 +245,7 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
 def test_who_subscribes_does_not_wait_for_ever_for_a_server_that_hangs(kind, private_server, opened, monkeypatch):
     server = private_server(kind)
     store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
-    monkeypatch.setattr(zookeeper, "ANSWER_WITHIN", 0.1)
+    monkeypatch.setattr(zookeeper, "ANSWER_SECONDS", 0.1)
     server.freeze()
     with pytest.raises(StoreUnavailable):
         store.subscribe(lambda: None)
@@ -264,7 +264,7 @@ def _is_out(store: Any) -> bool:
 def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_the_deadline(
     kind, private_server, opened, make_job, monkeypatch
 ):
-    monkeypatch.setattr(f"goscheduler.jobstores.{kind}.ANSWER_WITHIN", 0.5)
+    monkeypatch.setattr(f"goscheduler.jobstores.{kind}.ANSWER_SECONDS", 0.5)
     server = private_server(kind)
     store = opened(STORES[kind].from_url(f"{server.url}/jobs"))
     server.freeze()
@@ -274,7 +274,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_longer_than_the_deadlin
 
 
 def test_a_server_that_is_not_there_is_named_without_the_password(kind, scheduler, monkeypatch):
-    monkeypatch.setattr(f"goscheduler.jobstores.{kind}.CONNECT_WITHIN", 0.5)
+    monkeypatch.setattr(f"goscheduler.jobstores.{kind}.CONNECT_SECONDS", 0.5)
     store = STORES[kind].from_url(f"{kind}://somebody:canary@127.0.0.1:1/jobs")
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as caught:
         store.start(scheduler, "default")
@@ -288,9 +288,9 @@ def test_a_member_that_is_gone_is_left_for_one_that_answers(kind, private_server
     """One server under two addresses stands for two members; the first one is dead from the start, or dies later."""
     server, dead = private_server(kind), "127.0.0.1:1"
     place = server.url.partition("://")[2]
-    rings: SimpleQueue[None] = SimpleQueue()
+    notifications: SimpleQueue[None] = SimpleQueue()
     store = opened(EtcdJobStore.from_url(f"etcd://{dead},{place}/jobs"))
-    store.subscribe(lambda: rings.put(None))
+    store.subscribe(lambda: notifications.put(None))
     store.add_job(make_job("a"))
     wire = store._server.wire
     wire.address = f"http://{dead}"
@@ -299,10 +299,10 @@ def test_a_member_that_is_gone_is_left_for_one_that_answers(kind, private_server
     assert [job.id for job in store.get_all_jobs()] == ["a"]
     server.restart()  # which ends the watch
     peer = opened(EtcdJobStore.from_url(f"etcd://{place},{dead}/jobs"))
-    while not rings.empty():
-        rings.get()
+    while not notifications.empty():
+        notifications.get()
     peer.add_job(make_job("b"))
-    rings.get(timeout=PATIENCE)
+    notifications.get(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("kind", ["etcd"])
@@ -349,8 +349,8 @@ def test_nodes_of_a_user_of_zookeeper_are_closed_to_others(zookeeper, fresh, ope
     with pytest.raises(GoSchedulerError, match="check user and password") as caught:
         opened(ZooKeeperJobStore(url=f"zookeeper://one:canary@{address}/{space.name}"))
     assert "canary" not in str(caught.value)
-    store._server._client.delete(f"/{space.name}", recursive=True)
-    store._server._client.create(f"/{space.name}", acl=OPEN_ACL_UNSAFE)  # for who clears the space away
+    store._server.connection.client.delete(f"/{space.name}", recursive=True)
+    store._server.connection.client.create(f"/{space.name}", acl=OPEN_ACL_UNSAFE)  # for who clears the space away
 
 
 @pytest.fixture
@@ -364,7 +364,7 @@ class Sweeper:
 
     def __init__(self, store: ZooKeeperJobStore, times: float, whole: bool = False) -> None:
         self._server: Any = store._server
-        self._client = self._server._client
+        self._client = self._server.connection.client
         self._transaction = self._client.transaction
         self._whole = whole
         self.left = times
@@ -372,7 +372,7 @@ class Sweeper:
     def transaction(self) -> Any:
         if self.left > 0:
             self.left -= 1
-            root = self._server._places.root
+            root = self._server._paths.root
             kept = {"bell", "clock"}
             found = [f"/{name}" for name in self._client.get_children(root) if name not in kept]
             folders = [""] if self._whole else found
@@ -387,19 +387,19 @@ def test_a_node_of_zookeeper_that_is_swept_away_while_another_is_put_into_it_is_
 ):
     keeper.add_job(make_job("before", due=NOW))
     sweeper = Sweeper(keeper, 3, whole)
-    monkeypatch.setattr(keeper._server._client, "transaction", sweeper.transaction)
-    step = Step()
-    step.create(("jobs", "a"), "text")
-    step.create(("due", "default.5.", f"{time_word(1)}.a.b"))
-    assert keeper._server.commit(step)
+    monkeypatch.setattr(keeper._server.connection.client, "transaction", sweeper.transaction)
+    transaction = Transaction()
+    transaction.create(("jobs", "a"), "text")
+    transaction.create(("due", "default.5.", f"{encode_time(1)}.a.b"))
+    assert keeper._server.commit(transaction)
     assert sweeper.left == 0
     assert keeper._server.read([("jobs", "a")])[0].value == "text"
 
 
 def test_nodes_of_zookeeper_that_are_swept_away_all_the_time_are_an_outage(keeper, make_job, monkeypatch):
     sweeper = Sweeper(keeper, math.inf)
-    monkeypatch.setattr(keeper._server._client, "transaction", sweeper.transaction)
-    with pytest.raises(StoreUnavailable, match="all the time"):
+    monkeypatch.setattr(keeper._server.connection.client, "transaction", sweeper.transaction)
+    with pytest.raises(StoreUnavailable, match="again and again"):
         keeper.add_job(make_job("a", due=NOW))
     sweeper.left = 0
     keeper.add_job(make_job("a", due=NOW))
@@ -408,7 +408,7 @@ def test_nodes_of_zookeeper_that_are_swept_away_all_the_time_are_an_outage(keepe
 def test_a_node_of_zookeeper_that_refuses_to_hold_others_is_told_as_that(keeper, make_job):
     from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
-    client, root = keeper._server._client, keeper._server._places.root
+    client, root = keeper._server.connection.client, keeper._server._paths.root
     client.set_acls(root, [make_acl("world", "anyone", read=True, write=True, delete=True, admin=True)])
     with pytest.raises(GoSchedulerError, match="check user and password"):
         keeper.add_job(make_job("a", due=NOW))
@@ -430,14 +430,14 @@ def sent_by(keeper, monkeypatch) -> list[str]:
 
 def test_nodes_of_zookeeper_are_asked_for_along_with_what_is_put_into_them(keeper, make_job, monkeypatch):
     sent = sent_by(keeper, monkeypatch)
-    step = Step()
-    step.create(("due", "default.5.", f"{time_word(1)}.a.b"))
-    assert keeper._server.commit(step)
+    transaction = Transaction()
+    transaction.create(("due", "default.5.", f"{encode_time(1)}.a.b"))
+    assert keeper._server.commit(transaction)
     assert sent == ["Create"] * 4 + ["Transaction"], "due, the lane, the day and the quarter of an hour"
     sent.clear()
-    step = Step()
-    step.create(("due", "default.5.", f"{time_word(2)}.a.b"))
-    assert keeper._server.commit(step)
+    transaction = Transaction()
+    transaction.create(("due", "default.5.", f"{encode_time(2)}.a.b"))
+    assert keeper._server.commit(transaction)
     assert sent == ["Transaction"]
 
 
@@ -447,25 +447,26 @@ def test_zookeeper_is_asked_in_one_go_for_what_is_due_where_the_last_look_has_fo
     keeper.add_job(make_job("a", due=NOW + HOUR))
     requests.fire(keeper, now=NOW)
     waits: list[int] = []
-    answers = keeper._server._answers
-    monkeypatch.setattr(keeper._server, "_answers", lambda asked: (waits.append(len(asked)), answers(asked))[1])
+    answers = zookeeper.answers
+    count = lambda asked, within: (waits.append(len(asked)), answers(asked, within))[1]  # noqa: E731
+    monkeypatch.setattr(zookeeper, "answers", count)
     assert requests.fire(keeper, now=NOW).next_due == NOW + HOUR
     assert len(waits) == 1
 
 
 def test_an_empty_node_of_zookeeper_is_swept_away_unless_it_is_for_the_present(keeper, requests):
     server, now = keeper._server, to_micros(SYSTEM_CLOCK.now())
-    words = {time: time_word(time) for time in (1, now, now + 10**12)}
+    times = {time: encode_time(time) for time in (1, now, now + 10**12)}
     for folder in ("due", "ready"):
-        for word in words.values():
-            step = Step()
-            step.create((folder, "default.5.", f"{word}.a.b"))
-            assert server.commit(step)
-            step = Step()
-            step.delete((folder, "default.5.", f"{word}.a.b"))
-            assert server.commit(step)
+        for encoded in times.values():
+            transaction = Transaction()
+            transaction.create((folder, "default.5.", f"{encoded}.a.b"))
+            assert server.commit(transaction)
+            transaction = Transaction()
+            transaction.delete((folder, "default.5.", f"{encoded}.a.b"))
+            assert server.commit(transaction)
         for _ in range(2):  # first the lower nodes, then those above them
             assert server.names([Span((folder, "default.5."))]) == [[]]
-        top = server._places.folder((folder, "default.5."))
-        eventually(lambda top=top: server._client.get_children(top) == [words[now][:7]])
-        assert server._client.get_children(f"{top}/{words[now][:7]}") == [words[now][7:9]]
+        top = server._paths.folder((folder, "default.5."))
+        eventually(lambda top=top: server._client.get_children(top) == [times[now][:7]])
+        assert server._client.get_children(f"{top}/{times[now][:7]}") == [times[now][7:9]]

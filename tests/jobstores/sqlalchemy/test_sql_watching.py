@@ -273,9 +273,8 @@ def test_a_forked_child_watches_for_itself(started, scheduler, requests, make_jo
     reading, writing = os.pipe()
     if not (child := os.fork()):
         try:
-            ours.after_fork_in_child()
-            assert ours.poll_after() < math.inf
             ours.start(scheduler, "default")
+            assert ours.poll_after() < math.inf
             heard = threading.Event()
             ours.subscribe(heard.set)
             requests.fire(ours)

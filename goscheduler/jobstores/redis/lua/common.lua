@@ -14,10 +14,8 @@
 --   broken            hash   job id → a head that could not be read
 --   runs              hash   run id → the run as text
 --   run_heads         hash   run id → a run head, see below
---   lone              hash   job id → id of its run, of a job that has one run, which is live; most jobs that have any
---   of:<job id>       hash   of every other job that has runs: run id → L (live), W (pending, a fire time) or P (pending,
---                            anything else)
---   several           set    ids of these other jobs
+--   of:<job id>       hash   run id → L (live), W (pending, a fire time) or P (pending, anything else); a job without runs
+--                            has no such key
 --   ready             zset   lane → the earliest time in it
 --   ready:<lane>      zset   id of a pending run → when it can be claimed, or until when somebody decides about it
 --   held              set    keys under which runs are held
@@ -37,7 +35,6 @@
 --   successes         zset   job id → how many records of its successes are kept
 --   dead              hash   run id → [fence, end, run, record, reason]
 --   dead:times        zset   place → when it ended
---   edition           number that grows whenever there is something new: jobs that came or changed, pending runs
 --   meta              hash   the version of all this
 --
 -- A lane is [executor, priority, task] as text. Times are whole microseconds since 1970. Heads are arrays of strings,
@@ -51,8 +48,6 @@ local JOB, OWNER, R_FENCE, HELD, FREED, CANCEL, FIRING, REVOKED, R_LIMITS = 1, 4
 local RUN_HEAD = 11
 
 local UNREADABLE = 'unreadable'
--- How the head of a run ends, after its fence, that nobody has touched: of one that comes from a firing, of any other.
-local UNTOUCHED, UNTOUCHED_OTHER = '","","","","1","",""]', '","","","","0","",""]'
 local CHUNK = 4000
 
 local P = KEYS[1]
@@ -69,17 +64,13 @@ if not now then
   now = time[1] * 1000000 + time[2]
 end
 
-local function has_nul(value)
-  return string.find(value, '\0', 1, true)
-end
-
 -- Reading and writing many at once
 
 -- Write at the end of the step, together with what else goes there: first all that is removed, then all that is added. So
 -- whatever the order in a step, what was added stays. Not for what is looked at later in the same step, such as the heads
 -- of runs; and what is removed so must not be added at once.
-local REMOVALS_FIRST = {'HDEL', 'SREM', 'HSET', 'SADD', 'ZADD'}
-local gathered = {HDEL = {}, SREM = {}, HSET = {}, SADD = {}, ZADD = {}}
+local REMOVALS_FIRST = {'HDEL', 'SREM', 'ZREM', 'HSET', 'SADD', 'ZADD'}
+local gathered = {HDEL = {}, SREM = {}, ZREM = {}, HSET = {}, SADD = {}, ZADD = {}}
 local function gather(command, key, first, second)
   local list = gathered[command][key]
   if not list then
@@ -97,16 +88,8 @@ local function put_all(command, key, list)
   end
 end
 
--- A column without the rows that are crossed out.
-local function without(column, crossed)
-  if not next(crossed) then return column end
-  local left = {}
-  for row = 1, #column do
-    if not crossed[row] then left[#left + 1] = column[row] end
-  end
-  return left
-end
-
+-- Heads of runs that this step has written; they are stored at its end.
+local written_heads = {}
 local touched = {due = {}, ready = {}}
 local counted = {}
 local woken = false
@@ -127,6 +110,8 @@ local function count_successes()
 end
 
 local function finish()
+  for run_id, head in pairs(written_heads) do gather('HSET', 'run_heads', run_id, encode(head)) end
+  written_heads = {}
   for _, command in ipairs(REMOVALS_FIRST) do
     for key, list in pairs(gathered[command]) do put_all(command, key, list) end
     gathered[command] = {}
@@ -140,7 +125,6 @@ local function finish()
   end
   count_successes()
   if woken then
-    call('INCR', P .. 'edition')
     call('PUBLISH', ARGV[2], ARGV[3])
   end
   woken = false
@@ -156,45 +140,6 @@ local function values(key, fields)
   return found
 end
 
--- The columns of a table that comes as one text: its cells, row by row, each followed by NUL.
-local function columns(packed, width)
-  local found, from = {}, 1
-  for column = 1, width do found[column] = {} end
-  local row = 0
-  while from <= #packed do
-    row = row + 1
-    for column = 1, width do
-      local stop = string.find(packed, '\0', from, true)
-      found[column][row] = string.sub(packed, from, stop - 1)
-      from = stop + 1
-    end
-  end
-  return found
-end
-
--- Two columns as one list, as commands take pairs, without the rows that are crossed out.
-local function paired(first, second, crossed)
-  local list = {}
-  for row = 1, #first do
-    if not crossed[row] then
-      list[#list + 1] = first[row]
-      list[#list + 1] = second[row]
-    end
-  end
-  return list
-end
-
--- Items are one argument; the long texts that they speak of by number follow it.
-local texts_after = 0
-local function items_from(first)
-  texts_after = first
-  return decode(ARGV[first])
-end
-
-local function text_of(number)
-  return ARGV[texts_after + number]
-end
-
 local function read_head(head, size)
   if not head then return nil end
   local fine, value = pcall(decode, head)
@@ -203,6 +148,7 @@ local function read_head(head, size)
     if type(value[index]) ~= 'string' then return nil end
   end
   if not string.find(value[size == JOB_HEAD and FENCE or R_FENCE], '^%d+$') then return nil end
+  if #value[size == JOB_HEAD and FENCE or R_FENCE] > 18 or #value[DUE] > 19 then return nil end
   return (value[DUE] == '' or string.find(value[DUE], '^-?%d+$')) and value or nil
 end
 
@@ -211,7 +157,7 @@ local function job_head(job_id)
 end
 
 local function run_head(run_id)
-  return read_head(call('HGET', P .. 'run_heads', run_id), RUN_HEAD)
+  return written_heads[run_id] or read_head(call('HGET', P .. 'run_heads', run_id), RUN_HEAD)
 end
 
 local function names_of(limits)
@@ -261,57 +207,35 @@ end
 
 -- Runs
 
--- Run id and state, in turn, of all runs of a job.
-local function states_of(job_id)
-  local lone = call('HGET', P .. 'lone', job_id)
-  return lone and {lone, 'L'} or call('HGETALL', P .. 'of:' .. job_id)
-end
-
 -- How many runs of a job are live, and how many wait.
 local function standing(job_id)
-  local live, waiting, states = 0, 0, states_of(job_id)
-  for index = 2, #states, 2 do
-    if states[index] == 'L' then live = live + 1 elseif states[index] == 'W' then waiting = waiting + 1 end
+  local live, waiting = 0, 0
+  for _, state in ipairs(call('HVALS', P .. 'of:' .. job_id)) do
+    if state == 'L' then live = live + 1 elseif state == 'W' then waiting = waiting + 1 end
   end
   return live, waiting
 end
 
--- Index → {live, waiting} of the jobs that have runs. Most have none, which one look tells of many.
+-- The same of many jobs, as a function. Most jobs have no runs, which one command tells of all of them.
 local function standings(job_ids)
-  local found = {}
-  for index, lone in ipairs(values('lone', job_ids)) do
-    if lone then found[index] = {1, 0} end
+  local keys, found = {}, 0
+  for index, job_id in ipairs(job_ids) do keys[index] = P .. 'of:' .. job_id end
+  for first = 1, #keys, CHUNK do
+    found = found + call('EXISTS', unpack(keys, first, math.min(first + CHUNK - 1, #keys)))
   end
-  if #job_ids == 0 or call('EXISTS', P .. 'several') == 0 then return found end
-  for first = 1, #job_ids, CHUNK do
-    local part = call('SMISMEMBER', P .. 'several', unpack(job_ids, first, math.min(first + CHUNK - 1, #job_ids)))
-    for index, has_several in ipairs(part) do
-      if has_several == 1 then found[first + index - 1] = {standing(job_ids[first + index - 1])} end
-    end
-  end
-  return found
+  return found > 0 and standing or function() return 0, 0 end
 end
 
 local function note_state(job_id, run_id, state)
-  local lone = call('HGET', P .. 'lone', job_id)
-  if lone then
-    call('HDEL', P .. 'lone', job_id)
-    call('HSET', P .. 'of:' .. job_id, lone, 'L')
-  end
   call('HSET', P .. 'of:' .. job_id, run_id, state)
-  call('SADD', P .. 'several', job_id)
 end
 
 local function forget_state(job_id, run_id)
-  if call('HDEL', P .. 'of:' .. job_id, run_id) == 1 then
-    if call('EXISTS', P .. 'of:' .. job_id) == 0 then call('SREM', P .. 'several', job_id) end
-  elseif call('HGET', P .. 'lone', job_id) == run_id then
-    call('HDEL', P .. 'lone', job_id)
-  end
+  call('HDEL', P .. 'of:' .. job_id, run_id)
 end
 
 local function write_head(run_id, head)
-  call('HSET', P .. 'run_heads', run_id, encode(head))
+  written_heads[run_id] = head
 end
 
 local function wait_in_line(run_id, head)
@@ -354,7 +278,7 @@ local function let_try(key)
     local head = first[1] and run_head(first[1])
     if head then
       head[HELD], head[FREED] = '', key
-      call('HSET', P .. 'run_heads', first[1], encode(head))
+      write_head(first[1], head)
       call('ZADD', P .. 'ready:' .. lane, head[DUE], first[1])
       touched.ready[lane] = true
       woken = true
@@ -380,15 +304,14 @@ end
 
 local function erase(run_id, head)
   forget_state(head[JOB], run_id)
-  call('HDEL', P .. 'run_heads', run_id)
+  written_heads[run_id] = nil
+  gather('HDEL', 'run_heads', run_id)
   gather('HDEL', 'runs', run_id)
 end
 
 -- Drop a pending run; its turn, if it had one, goes to the next.
 local function drop(run_id, head)
-  forget_state(head[JOB], run_id)
-  call('HDEL', P .. 'run_heads', run_id)
-  call('HDEL', P .. 'runs', run_id)
+  erase(run_id, head)
   if head[HELD] == '' then
     call('ZREM', P .. 'ready:' .. head[LANE], run_id)
     touched.ready[head[LANE]] = true
@@ -401,7 +324,7 @@ end
 
 local function tell_to_end(run_id, head, reason)
   head[CANCEL] = reason
-  call('HSET', P .. 'run_heads', run_id, encode(head))
+  write_head(run_id, head)
   call('SADD', P .. 'ending:' .. head[OWNER], run_id)
   woken = true
 end
@@ -417,17 +340,11 @@ local function place_in_job(job_id, place, finished)
   return job_id .. '\0' .. finished .. '\0' .. string.sub(place, 1, -22)
 end
 
--- A record is [run id, fence, end, the same in 20 digits, whether it succeeded, number of its text].
+-- A record is [run id, fence, end, the same in 20 digits, whether it succeeded, text].
 local function remember(job_id, record)
   local place = place_of(record[1], record[2], record[4])
-  if record[7] then  -- called off in the very moment in which the same run was put back: the fence has not grown
-    while call('HEXISTS', P .. 'records', place) == 1 do
-      record[2] = record[2] .. '.'
-      place = place_of(record[1], record[2], record[4])
-    end
-  end
   gather('ZADD', record[5] == 1 and 'history:good' or 'history:other', record[3], place)
-  gather('HSET', 'records', place, text_of(record[6]))
+  gather('HSET', 'records', place, record[6])
   gather('ZADD', 'history:jobs', '0', place_in_job(job_id, place, record[4]))
   if record[5] == 1 then counted[job_id] = (counted[job_id] or 0) + 1 end
 end
@@ -459,20 +376,16 @@ local function lanes_for(kind, request)
   return found
 end
 
-local function edition()
-  return call('GET', P .. 'edition') or '0'
-end
-
 local function look(request)
-  local seen = {now = text(now), due = {}, ready = {}, edition = edition()}
+  local seen = {now = text(now), due = {}, ready = {}}
   for _, kind in ipairs({'due', 'ready'}) do
     for _, lane in ipairs(lanes_for(kind, request)) do
       local known = seen[kind][lane.executor]
       if not known or lane.time < tonumber(known) then seen[kind][lane.executor] = text(lane.time) end
     end
   end
-  seen.ending = call('EXISTS', P .. 'ending:' .. request.owner) == 1
-  seen.held = call('EXISTS', P .. 'held') == 1
+  seen.to_cancel = call('EXISTS', P .. 'ending:' .. request.owner) == 1
+  seen.blocked = call('EXISTS', P .. 'held') == 1
   return seen
 end
 

@@ -1,141 +1,60 @@
--- Firing and claiming. _redis.lua comes before it.
+-- Firing and claiming. common.lua comes before it.
 
 -- Firing: take_due request most reserved_for ageing. If there are others, what is due is hidden from them until it is
 -- planned, or for a while. It would be safe without, because whoever writes first wins; but the others would plan in vain.
--- The answer is JSON, then the definitions, each once, then id, head and number of its definition of each job, all with
--- NUL between them. Where nothing is due, these are the jobs that will be due next, unless the request says that they are
--- known: they can be fired without being taken.
-
-local MOST_AHEAD = 200
-
--- Tell whether a head names a lane and no limits, as most do, without reading it: both stand in it as quoted lists.
-local quoted_lanes = {}
-local function is_plain(head, lane)
-  local quoted = quoted_lanes[lane]
-  if not quoted then
-    quoted = ',' .. encode(lane) .. ',"'
-    quoted_lanes[lane] = quoted
-  end
-  local _, last = string.find(head, quoted, 1, true)
-  return last and not string.find(head, '"[\\"', last, true) and not has_nul(head)
-end
+-- The answer has [id, head, number of its definition, live runs, waiting runs] of each job, and each definition once.
 
 local function are_others()
   return call('HLEN', P .. 'owners') > 1
-end
-
-local function answer_with(facts, ids, heads)
-  local different, numbers, jobs = {''}, {}, {}
-  for index, definition in ipairs(values('jobs', ids)) do
-    definition = definition and not has_nul(definition) and definition or ''  -- what holds NUL cannot be read either
-    if not numbers[definition] then
-      numbers[definition] = text(#different - 1)
-      different[#different + 1] = definition
-    end
-    local place = #jobs
-    jobs[place + 1], jobs[place + 2], jobs[place + 3] = ids[index], heads[index], numbers[definition]
-  end
-  facts.definitions = #different - 1
-  different[1] = encode(facts)
-  return table.concat(different, '\0') .. '\0' .. table.concat(jobs, '\0')
-end
-
--- Return ids and heads of the plain jobs that will be due next, if nothing is due and they are not known, and note in the
--- facts for which due time that is. The request has the edition and the due time of what is known.
-local function foresee(request, facts)
-  local lanes, earliest = lanes_for('due', request), nil
-  for _, lane in ipairs(lanes) do
-    if not earliest or lane.time < earliest then earliest = lane.time end
-  end
-  local known = request.edition == edition() and request.foreseen == text(earliest or 0)
-  if not earliest or earliest <= now or known then return {}, {} end
-  facts.foreseen = text(earliest)
-  local waiting, ids, lanes_of, foreseen, heads = {}, {}, {}, {}, {}
-  for _, lane in ipairs(lanes) do
-    local due = call('ZRANGE', P .. 'due:' .. lane.key, 0, MOST_AHEAD - 1, 'WITHSCORES')
-    for index = 1, #due, 2 do waiting[#waiting + 1] = {tonumber(due[index + 1]), 0, due[index], lane.key} end
-  end
-  table.sort(waiting, before)
-  for index = 1, math.min(MOST_AHEAD, #waiting) do ids[index], lanes_of[index] = waiting[index][3], waiting[index][4] end
-  for index, head in ipairs(values('heads', ids)) do
-    if head and is_plain(head, lanes_of[index]) and not has_nul(ids[index]) then
-      foreseen[#foreseen + 1], heads[#heads + 1] = ids[index], head
-    end
-  end
-  return foreseen, heads
 end
 
 function steps.take_due()
   local request = decode(ARGV[5])
   local hidden_until = text(now + tonumber(ARGV[7]))
   local ids, lanes = pick('due', request, tonumber(ARGV[6]), tonumber(ARGV[8]))
-  local taken, heads, names, hides = {}, {}, {}, are_others()
-  for index, stored in ipairs(values('heads', ids)) do
-    local job_id, lane = ids[index], lanes[index]
-    local plain = stored and is_plain(stored, lane)
-    local head = not plain and read_head(stored, JOB_HEAD)
-    if (plain or (head and head[LANE] == lane and head[DUE] ~= '')) and not has_nul(job_id) then
-      if hides then
-        gather('ZADD', 'due:' .. lane, hidden_until, job_id)
-        touched.due[lane] = true
+  local heads, stored, definitions, numbers = values('heads', ids), values('jobs', ids), {}, {}
+  local taken, names, hides, runs_of = {}, {}, are_others(), standings(ids)
+  for index, job_id in ipairs(ids) do
+    local lane, head = lanes[index], read_head(heads[index], JOB_HEAD)
+    if head and head[LANE] == lane and head[DUE] ~= '' then
+      if hides then gather('ZADD', 'due:' .. lane, hidden_until, job_id) end
+      for _, name in ipairs(names_of(head[LIMITS])) do names[name] = true end
+      local definition = stored[index] or ''
+      if not numbers[definition] then
+        numbers[definition] = #definitions
+        definitions[#definitions + 1] = definition
       end
-      if head then
-        for _, name in ipairs(names_of(head[LIMITS])) do names[name] = true end
-      end
-      taken[#taken + 1], heads[#heads + 1] = job_id, stored
+      taken[#taken + 1] = {job_id, head, numbers[definition], runs_of(job_id)}
     else
       call('ZREM', P .. 'due:' .. lane, job_id)
-      touched.due[lane] = true
-      if not head then set_aside(job_id, stored) end
+      if not head then set_aside(job_id, heads[index]) end
     end
+    touched.due[lane] = true
   end
-  local standing_of = {}
-  for index, known in pairs(standings(taken)) do standing_of[taken[index]] = known end
   local limits = limits_known(names)
   finish()
-  local facts = {limits = limits, standings = standing_of, seen = look(request), ahead = #taken == 0}
-  if facts.ahead then taken, heads = foresee(request, facts) end
-  return answer_with(facts, taken, heads)
+  return encode({taken = taken, definitions = definitions, limits = limits, seen = look(request)})
 end
 
--- put_jobs_aside id ...: jobs that were taken and have no head, or none that can fire
-
-function steps.put_jobs_aside()
-  for index = 5, #ARGV do
-    local job_id = ARGV[index]
-    local stored = call('HGET', P .. 'heads', job_id)
-    local head = read_head(stored, JOB_HEAD)
-    if not head or head[DUE] == '' then
-      for _, lane in ipairs(call('ZRANGE', P .. 'due', 0, -1)) do
-        call('ZREM', P .. 'due:' .. lane, job_id)
-        touched.due[lane] = true
-      end
-      if stored and not head then set_aside(job_id, stored) end
-    end
-  end
-  return 'done'
-end
-
--- write_due request limits rates displaced groups table... items. Groups are explained below. An item is [job id, live
--- runs, what becomes of the job, next time, zone, fence, reason, runs that start, runs that wait, records, whether live runs
--- are told to end, what this is based on: stamp, fence and due time]; a run is [id, number of its text, due].
+-- write_due request limits rates reason items. An item is [job id; stamp, fence, due time and number of live runs that this
+-- is based on; what becomes of the job, next time, zone, fence, reason; runs that start] and, if there is any of it, [runs
+-- that wait, records, whether live runs get a cancel request]. Of each run there is, in turn, id, text without the definition
+-- of its job, due time.
 
 local function move_on(job_id, head, item)
-  local fate = item[3]
+  local fate = item[6]
   touched.due[head[LANE]] = true
-  if fate ~= 'moved' then call('ZREM', P .. 'due:' .. head[LANE], job_id) end
+  if fate ~= 'moved' then gather('ZREM', 'due:' .. head[LANE], job_id) end
   if fate == 'gone' then
-    call('HDEL', P .. 'heads', job_id)
-    call('HDEL', P .. 'jobs', job_id)
-    call('HDEL', P .. 'lives', job_id)
+    for _, key in ipairs({'heads', 'jobs', 'lives'}) do gather('HDEL', key, job_id) end
     if head[FINISHED] ~= '' then call('ZREM', P .. 'finished', job_id) end
     return
   end
   if fate == 'suspended' then
-    head[SUSPENDED], head[DUE] = item[7], ''
+    head[SUSPENDED], head[DUE] = item[10], ''
     call('SADD', P .. 'suspended', job_id)
   else
-    head[DUE], head[NEXT], head[ZONE], head[FENCE], head[FINISHED] = item[4], item[4], item[5], item[6], ''
+    head[DUE], head[NEXT], head[ZONE], head[FENCE], head[FINISHED] = item[7], item[7], item[8], item[9], ''
     if fate == 'finished' then
       head[FINISHED] = text(now)
       call('ZADD', P .. 'finished', head[FINISHED], job_id)
@@ -146,114 +65,54 @@ local function move_on(job_id, head, item)
   gather('HSET', 'heads', job_id, encode(head))
 end
 
-local function displace(job_id, reason)
-  local states = states_of(job_id)
+local function cancel_live_runs(job_id, reason)
+  local states = call('HGETALL', P .. 'of:' .. job_id)
   for index = 1, #states, 2 do
     local head = states[index + 1] == 'L' and run_head(states[index])
     if head and head[CANCEL] == '' then tell_to_end(states[index], head, reason) end
   end
 end
 
-local function fire(job_id, head, item, owner, reason)
-  if item[11] == 1 then displace(job_id, reason) end
-  for _, run in ipairs(item[8]) do
-    gather('HSET', 'runs', run[1], text_of(run[2]))
-    become_live(run[1], {job_id, head[LANE], run[3], owner, item[6], '', '', '', '1', '', head[LIMITS]})
+local function fire(job_id, head, item, definition, owner, reason)
+  local starting, waiting = item[11], item[12] or {}
+  if item[14] then cancel_live_runs(job_id, reason) end
+  for index = 1, #starting, 3 do
+    local run_id = starting[index]
+    gather('HSET', 'runs', run_id, starting[index + 1] .. definition)
+    become_live(run_id, {job_id, head[LANE], starting[index + 2], owner, item[9], '', '', '', '1', '', head[LIMITS]})
   end
-  for _, run in ipairs(item[9]) do
-    gather('HSET', 'runs', run[1], text_of(run[2]))
-    become_pending(run[1], {job_id, head[LANE], run[3], '', '0', '', '', '', '1', '', head[LIMITS]})
+  for index = 1, #waiting, 3 do
+    local run_id = waiting[index]
+    gather('HSET', 'runs', run_id, waiting[index + 1] .. definition)
+    become_pending(run_id, {job_id, head[LANE], waiting[index + 2], '', '0', '', '', '', '1', '', head[LIMITS]})
   end
-  for _, record in ipairs(item[10]) do remember(job_id, record) end
+  for _, record in ipairs(item[13] or {}) do remember(job_id, record) end
   move_on(job_id, head, item)
 end
 
--- A group is of jobs in one lane and without limits, of which one run each starts and nothing else happens. Its table has
--- the columns job, head that this is based on, run, due time, number of the definition; and, of jobs that go on, new head
--- and next time. Nothing in it is read; what is alike in all its runs comes once, beside it.
-local function fire_group(group, request, in_vain, refused)
-  local owner, foreseen = request.owner, request.from_foresight
-  local cells = columns(ARGV[group.table], group.goes_on and 7 or 5)
-  local jobs, based_on, runs, dues, numbers, new_heads, next_times = unpack(cells)
-  local heads, standing_of, crossed = values('heads', jobs), standings(jobs), {}
-  for row, job_id in ipairs(jobs) do
-    local changed = heads[row] ~= based_on[row]
-    local live, waiting = 0, 0
-    if standing_of[row] then live, waiting = unpack(standing_of[row]) end
-    local busy = live > 0 or (foreseen and (waiting > 0 or tonumber(dues[row]) > now))
-    if changed or in_vain or busy then
-      crossed[row] = true
-      refused[#refused + 1] = job_id
-      local head = not changed and read_head(heads[row], JOB_HEAD)
-      if head then give_back('due', job_id, head) end
-    end
-  end
-  local lane, zone, opening, closing = ',' .. encode(group.lane) .. ',"', ',' .. encode(group.zone), unpack(group.started)
-  local ending = '",' .. encode(owner) .. ',"' .. group.fence .. UNTOUCHED
-  local run_heads, texts, ours, lone = {}, {}, {}, {}
-  for row, run_id in ipairs(runs) do
-    if not crossed[row] then
-      local job_id, due, place = encode(jobs[row]), dues[row], #texts
-      local time = ',' .. due .. zone
-      run_heads[place + 1], run_heads[place + 2] = run_id, '[' .. job_id .. lane .. due .. ending
-      texts[place + 1] = run_id
-      texts[place + 2] = opening .. job_id .. time .. time .. closing .. group.definitions[tonumber(numbers[row])]
-      ours[#ours + 1] = run_id
-      if standing_of[row] then
-        note_state(jobs[row], run_id, 'L')
-      else
-        lone[#lone + 1] = jobs[row]
-        lone[#lone + 1] = run_id
-      end
-    end
-  end
-  put_all('SADD', 'owned:' .. owner, ours)
-  put_all('HSET', 'runs', texts)
-  put_all('HSET', 'run_heads', run_heads)
-  put_all('HSET', 'lone', lone)
-  if group.goes_on then
-    put_all('HSET', 'heads', paired(jobs, new_heads, crossed))
-    put_all('ZADD', 'due:' .. group.lane, paired(next_times, jobs, crossed))
-  else
-    local gone = without(jobs, crossed)
-    put_all('ZREM', 'due:' .. group.lane, gone)
-    for _, key in ipairs({'heads', 'jobs', 'lives'}) do put_all('HDEL', key, gone) end
-  end
-  touched.due[group.lane] = true
-  return #ours > 0
-end
-
 function steps.write_due()
-  local request, reason, groups = decode(ARGV[5]), ARGV[8], decode(ARGV[9])
-  local items = items_from(10 + #groups)
+  local request, reason, items = decode(ARGV[5]), ARGV[8], decode(ARGV[9])
   local compared = comparison(decode(ARGV[6]))
   local lapsed = call('ZSCORE', P .. 'given_up', request.owner)
-  local outdated = request.from_foresight and request.edition ~= edition()
-  local refused, started = {}, false
-  for index, group in ipairs(groups) do
-    group.table = 9 + index
-    started = fire_group(group, request, lapsed or outdated, refused) or started
-  end
-  local heads = values('heads', firsts(items))
+  local refused, started, ids = {}, false, firsts(items)
+  local heads, definitions, runs_of = values('heads', ids), values('jobs', ids), standings(ids)
   for index, item in ipairs(items) do
     local job_id, head = item[1], read_head(heads[index], JOB_HEAD)
-    local starts = #item[8] > 0
-    local base = item[12]
-    if not head or head[STAMP] ~= base[1] or head[FENCE] ~= base[2] or head[DUE] ~= base[3] then
+    local starts = #item[11] > 0
+    if not head or head[STAMP] ~= item[2] or head[FENCE] ~= item[3] or head[DUE] ~= item[4] then
       refused[#refused + 1] = job_id
-    elseif lapsed or (starts and (standing(job_id) > item[2] or not allows(compared, job_id, head[LIMITS]))) then
+    elseif lapsed or (starts and (runs_of(job_id) > item[5] or not allows(compared, job_id, head[LIMITS]))) then
       refused[#refused + 1] = job_id
       give_back('due', job_id, head)
     else
-      fire(job_id, head, item, request.owner, reason)
+      fire(job_id, head, item, definitions[index] or '', request.owner, reason)
       started = started or starts
     end
   end
   if started then call('SADD', P .. 'holders', request.owner) end
   write_rates(compared, decode(ARGV[7]))
   finish()
-  local facts = {refused = refused, seen = look(request)}
-  return answer_with(facts, foresee(request, facts))
+  return encode({refused = refused, seen = look(request)})
 end
 
 -- Claiming, in the same way: take_ready request most reserved_for ageing
@@ -276,12 +135,12 @@ function steps.take_ready()
       end
       for _, name in ipairs(names_of(head[R_LIMITS])) do names[name] = true end
       live[head[JOB]] = live[head[JOB]] or standing(head[JOB])
-      taken[#taken + 1] = {run_id, heads[index], texts[index] or '', live[head[JOB]]}
+      taken[#taken + 1] = {run_id, head, texts[index] or '', live[head[JOB]]}
     end
   end
   local limits = limits_known(names)
   finish()
-  return encode({taken = taken, limits = limits, seen = look(request)})
+  return encode({taken = taken, definitions = {}, limits = limits, seen = look(request)})
 end
 
 -- write_ready request limits rates items. An item is [run id, live runs of its job, what becomes of it, fence, key or time,
@@ -311,7 +170,7 @@ local function decide(run_id, head, item, owner)
 end
 
 function steps.write_ready()
-  local request, items = decode(ARGV[5]), items_from(8)
+  local request, items = decode(ARGV[5]), decode(ARGV[8])
   local compared = comparison(decode(ARGV[6]))
   local lapsed = call('ZSCORE', P .. 'given_up', request.owner)
   local read, heads, refused, started = values('run_heads', firsts(items)), {}, {}, false
@@ -344,28 +203,4 @@ function steps.write_ready()
   write_rates(compared, decode(ARGV[7]))
   finish()
   return encode({refused = refused, seen = look(request)})
-end
-
--- void kind items: what was decided about these, [id, fence], is not to be written any more, should it still come
-
-function steps.void()
-  local kind, items = ARGV[5], items_from(6)
-  local of_jobs = kind == 'due'
-  local name, fence_at = of_jobs and 'heads' or 'run_heads', of_jobs and FENCE or R_FENCE
-  local heads = values(name, firsts(items))
-  for index, item in ipairs(items) do
-    local head = read_head(heads[index], of_jobs and JOB_HEAD or RUN_HEAD)
-    if head and head[fence_at] == item[2] and head[DUE] ~= '' and (of_jobs or head[OWNER] .. head[HELD] == '') then
-      head[fence_at] = text((tonumber(item[2]) or 0) + 1)
-      call('HSET', P .. name, item[1], encode(head))
-      give_back(kind, item[1], head)
-    end
-  end
-  woken = true
-  finish()
-  return 'done'
-end
-
-function steps.look()
-  return encode(look(decode(ARGV[5])))
 end

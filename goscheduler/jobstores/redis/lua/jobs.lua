@@ -105,7 +105,7 @@ function steps.prune_jobs()
   for index = 5, #ARGV, 2 do
     local job_id = ARGV[index]
     local same = call('HGET', P .. 'heads', job_id) == ARGV[index + 1]
-    if same and #states_of(job_id) == 0 and remove_job(job_id) > 0 then
+    if same and call('EXISTS', P .. 'of:' .. job_id) == 0 and remove_job(job_id) > 0 then
       removed[#removed + 1] = job_id
     end
   end

@@ -1,8 +1,7 @@
 -- The ends of runs, owners, history and dead letters. _redis.lua comes before it.
 
--- settle owners owner groups table... items. Groups are explained below. An item is [record, follow-up, dead letter, change
--- of the job's life, whether it may have been written before]. A follow-up is [text, lane, due, whether it is a fire time,
--- limits], a dead letter [run, reason].
+-- settle owners items. An item is [record, follow-up, dead letter, change of the job's life]. A follow-up is [text, lane, due,
+-- whether it is a fire time, limits], a dead letter [run, reason]. The answer has the places of the items that were refused.
 
 local function follow(run_id, job_id, fence, next)
   gather('HSET', 'runs', run_id, next[1])
@@ -12,7 +11,7 @@ end
 local function bury(record, dead)
   local old = call('HGET', P .. 'dead', record[1])
   if old then call('ZREM', P .. 'dead:times', place_of(record[1], unpack(decode(old), 1, 2))) end
-  call('HSET', P .. 'dead', record[1], encode({record[2], record[4], dead[1], text_of(record[6]), dead[2]}))
+  call('HSET', P .. 'dead', record[1], encode({record[2], record[4], dead[1], record[6], dead[2]}))
   call('ZADD', P .. 'dead:times', record[3], place_of(record[1], record[2], record[4]))
 end
 
@@ -35,50 +34,8 @@ local function forget_owner(owner)
   call('DEL', P .. 'owned:' .. owner, P .. 'ending:' .. owner)
 end
 
--- A group is of ends of runs of one owner and one fence, that have succeeded, at one time. Its table has the columns run,
--- job, start, record; only the heads of the runs are looked at. What somebody has touched is told, to come again as items.
-local function end_group(owner, group, packed, touched_runs)
-  local runs, jobs, starts, records = unpack(columns(packed, 4))
-  local ending = ',' .. encode(owner) .. ',"' .. group.fence
-  local untouched, untouched_other, size = ending .. UNTOUCHED, ending .. UNTOUCHED_OTHER, #ending + #UNTOUCHED
-  local behind, lone = place_of('', group.fence, group.digits), values('lone', jobs)
-  local crossed, good, places, in_jobs, left = {}, {}, {}, {}, {}
-  for row, head in ipairs(values('run_heads', runs)) do
-    local run_id, job_id = runs[row], jobs[row]
-    local tail = head and string.sub(head, -size)
-    if tail == untouched or tail == untouched_other then
-      local place, at = run_id .. behind, #places
-      good[at + 1], good[at + 2] = group.ended, place
-      places[at + 1], places[at + 2] = place, records[row]
-      in_jobs[at + 1], in_jobs[at + 2] = '0', place_in_job(job_id, place, group.digits)
-      if lone[row] == run_id then left[#left + 1] = job_id else forget_state(job_id, run_id) end
-    else
-      crossed[row] = true
-      touched_runs[#touched_runs + 1] = run_id
-    end
-  end
-  local ended = without(runs, crossed)
-  put_all('HDEL', 'lone', left)
-  put_all('SREM', 'owned:' .. owner, ended)
-  put_all('HDEL', 'run_heads', ended)
-  put_all('HDEL', 'runs', ended)
-  put_all('ZADD', 'history:good', good)
-  put_all('HSET', 'records', places)
-  put_all('ZADD', 'history:jobs', in_jobs)
-  local known, are_held = values('heads', jobs), call('EXISTS', P .. 'held') == 1
-  for row, job_id in ipairs(jobs) do
-    if not crossed[row] then
-      counted[job_id] = (counted[job_id] or 0) + 1
-      if known[row] then live_on(job_id, {'1', starts[row], group.ended, '', 'succeeded'}) end
-      if are_held then let_try('job:' .. job_id) end
-    end
-  end
-end
-
 function steps.settle()
-  local touched_runs, groups = {}, decode(ARGV[7])
-  for index, group in ipairs(groups) do end_group(ARGV[6], group, ARGV[7 + index], touched_runs) end
-  local items, ids, heads, jobs, refused = items_from(8 + #groups), {}, {}, {}, {}
+  local items, ids, heads, jobs, refused = decode(ARGV[6]), {}, {}, {}, {}
   for index, item in ipairs(items) do ids[index] = item[1][1] end
   for index, head in ipairs(values('run_heads', ids)) do
     heads[index] = read_head(head, RUN_HEAD) or false
@@ -91,8 +48,7 @@ function steps.settle()
     if head and head[OWNER] ~= '' and head[R_FENCE] == record[2] then
       ended[record[1]] = true
       settle(head, item, known[index])
-    elseif item[5] ~= 1
-      or call('HGET', P .. 'records', place_of(record[1], record[2], record[4])) ~= text_of(record[6]) then
+    else
       refused[#refused + 1] = index - 1
     end
   end
@@ -100,7 +56,7 @@ function steps.settle()
   for _, owner in ipairs(decode(ARGV[5])) do
     if call('EXISTS', P .. 'owned:' .. owner) == 0 then forget_owner(owner) end
   end
-  return encode({refused = refused, touched = touched_runs})
+  return #refused > 0 and encode(refused) or '[]'
 end
 
 -- Single runs: add_run id job text lane due fence firing limits must_exist
@@ -114,8 +70,7 @@ function steps.add_run()
   return 'done'
 end
 
--- call_off id head reason items: the end of a pending run, of which the item is the record; or a word to the owner of a
--- live one
+-- call_off id head reason record: the end of a pending run, or a word to the owner of a live one
 
 function steps.call_off()
   local run_id = ARGV[5]
@@ -126,8 +81,10 @@ function steps.call_off()
     tell_to_end(run_id, head, ARGV[7])
   else
     drop(run_id, head)
-    local record = items_from(8)[1]
-    record[7] = true
+    local record = decode(ARGV[8])
+    while call('HEXISTS', P .. 'records', place_of(record[1], record[2], record[4])) == 1 do
+      record[2] = record[2] .. '.'  -- it was put back at this very moment: its fence has not grown since
+    end
     remember(head[JOB], record)
   end
   finish()
@@ -142,7 +99,7 @@ function steps.withdraw_cancel_requests()
     local run_id, head = ARGV[index], run_head(ARGV[index])
     if head and head[OWNER] == ARGV[5] and head[CANCEL] == ARGV[index + 1] then
       head[CANCEL] = ''
-      call('HSET', P .. 'run_heads', run_id, encode(head))
+      write_head(run_id, head)
       call('SREM', P .. 'ending:' .. head[OWNER], run_id)
       taken[#taken + 1] = run_id
     end
@@ -169,9 +126,7 @@ end
 
 local function ids_of(job_id)
   if job_id == '' then return call('HKEYS', P .. 'run_heads') end
-  local ids, states = {}, states_of(job_id)
-  for index = 1, #states, 2 do ids[#ids + 1] = states[index] end
-  return ids
+  return call('HKEYS', P .. 'of:' .. job_id)
 end
 
 function steps.discard()
@@ -183,7 +138,7 @@ function steps.discard()
       gone = gone + 1
     elseif head and ARGV[6] == '1' then
       head[REVOKED] = '1'
-      call('HSET', P .. 'run_heads', run_id, encode(head))
+      write_head(run_id, head)
     end
   end
   finish()
@@ -228,10 +183,9 @@ function steps.adopt()
       local fine, value = pcall(decode, account)
       if fine and tonumber(value[1]) > now then return 'in use' end
     end
-    for _, stored_head in ipairs(call('HVALS', P .. 'run_heads')) do
-      local head = read_head(stored_head, RUN_HEAD)
-      if head then call('SADD', P .. 'several', head[JOB]) end
-    end
+    local lone = call('HGETALL', P .. 'lone')  -- version 2 kept the run of a job that has one live run apart
+    for index = 1, #lone, 2 do call('HSET', P .. 'of:' .. lone[index], lone[index + 1], 'L') end
+    call('DEL', P .. 'lone', P .. 'several', P .. 'edition')
   end
   call('HSET', P .. 'meta', 'schema', ours)
   return 'done'
@@ -309,7 +263,7 @@ end
 
 function steps.prune()
   local gone = 0
-  for _, item in ipairs(items_from(5)) do
+  for _, item in ipairs(decode(ARGV[5])) do
     local place, job_id = item[1], item[2]
     local good = call('ZREM', P .. 'history:good', place)
     gone = gone + good + call('ZREM', P .. 'history:other', place)

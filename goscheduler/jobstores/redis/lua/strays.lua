@@ -32,7 +32,7 @@ end
 function steps.put_back_jobs()
   return put_back_some('heads', function(job_id, stored)
     local head = read_head(stored, JOB_HEAD)
-    if not head or has_nul(job_id) or not is_job_astray(job_id, head) then return false end
+    if not head or not is_job_astray(job_id, head) then return false end
     enlist(job_id, head)
     return true
   end)

@@ -1,6 +1,6 @@
 """Run every benchmark and print one table.
 
-``python tests/bench/run.py [--quick] [name ...]``; the names are those of the ``bench_*.py`` files without the prefix.
+``python benchmarks/run.py [--quick] [name ...]``; the names are those of the ``bench_*.py`` files without the prefix.
 A bar that does not hold is printed plainly and does not change the exit code: a busy machine is not a broken build.
 """
 
@@ -28,6 +28,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "tick": {"rounds": 1, "ticks": 5},
     "single_add": {"rounds": 1, "jobs": 200},
     "several": {"rounds": 1, "jobs": 5_000},
+    "peers": {"rounds": 1, "jobs": 2_000, "few": 200},
     "large": {"rounds": 1, "many": 50_000, "due": 2_000},
     "million": {"rounds": 1, "jobs": 50_000, "few": 5_000, "due": 2_000},
 }
@@ -41,14 +42,15 @@ def main() -> None:
         print(f"{name} ...", flush=True)
         rows += importlib.import_module(f"bench_{name}").main(**(QUICK[name] if options.quick else {}))
     print("\nMedian (least–greatest) of the rounds; the best round of each for cron and lateness; a single one for the")
-    print("million. Ratio: how many times better than APScheduler 3, or how much more than with few jobs.\n")
+    print("million. Ratio: how many times better than APScheduler 3 or the peer, or how much more than with few jobs.")
+    print(f"Load {os.getloadavg()[0]:.1f} at the end.\n")
     print_table(rows)
     broken = sum(row.holds is False for row in rows)
     print(f"\n{'Every bar holds.' if not broken else f'{broken} bar(s) do not hold.'}")
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Speed, side by side with APScheduler 3.")
+    parser = argparse.ArgumentParser(description="Speed, side by side with APScheduler 3 and task queues.")
     parser.add_argument("names", nargs="*", choices=[[], *QUICK], help="which benchmarks; all by default")
     parser.add_argument("--quick", action="store_true", help="short and rough")
     return parser.parse_args()

@@ -3,7 +3,7 @@
 One thread does everything: it finds what is due, runs the no-op functions and writes what has to be written. Ours also
 writes a record of every run. Servers have the settings of production: what is committed is on the disk.
 
-``python tests/bench/bench_tick.py [memory|sqlite|postgresql|redis ...]``
+``python benchmarks/bench_tick.py [memory|sqlite|postgresql|redis ...]``
 """
 
 from __future__ import annotations

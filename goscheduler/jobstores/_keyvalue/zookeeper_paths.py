@@ -1,7 +1,7 @@
-"""Where the keys of a store stand in ZooKeeper.
+"""Which ZooKeeper node holds which key of a store.
 
-ZooKeeper lists all children of a node or none, so no node has many: what is kept by time stands two levels deep, under
-the day and the quarter of an hour, and what is kept by name, under the first digit of a digest of it.
+ZooKeeper lists all children of a node or none, so no node may have many. Entries by time are two levels deep, under
+the day and the quarter of an hour; entries by name are under the first digit of a digest of the name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from datetime import datetime
 
-from goscheduler.jobstores._keyvalue.server import Key, Span, reverse_time_word, time_word
+from goscheduler.jobstores._keyvalue.server import Key, Span, encode_time, encode_time_descending
 from goscheduler.times import to_micros
 
 #: Folders by how their names are spread over nodes; all others are one node each.
@@ -21,14 +21,14 @@ BY_FIRST_WORD = frozenset({"owned"})
 UPPER, LOWER = 7, 9
 
 
-class Places:
+class NodePaths:
     """The nodes of one store."""
 
     def __init__(self, root: str) -> None:
         self.root = root
 
     def path(self, key: Key) -> str:
-        """Return where a key stands."""
+        """Return the node of a key."""
         kind, name = key[0], key[-1]
         if kind == "members":
             return f"{self.path(('groups', key[1]))}/{name}"
@@ -56,6 +56,6 @@ def may_hold(bucket: str, span: Span) -> bool:
 
 
 def is_of_now(bucket: str, now: datetime) -> bool:
-    """Tell whether a node for times is that of this moment: more will be put into it soon."""
-    words = time_word(to_micros(now)), reverse_time_word(to_micros(now))
-    return any(word.startswith(bucket) for word in words)
+    """Tell whether a node for times is that of the present, and will hold more soon."""
+    present = encode_time(to_micros(now)), encode_time_descending(to_micros(now))
+    return any(encoded.startswith(bucket) for encoded in present)

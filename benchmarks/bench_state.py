@@ -3,7 +3,7 @@
 Ours reads ``schedule_state``, with the times of runs and the last error; APScheduler 3 has ``get_job``. A change is
 ``pause_job`` or ``resume_job``, in turns.
 
-``python tests/bench/bench_state.py [memory|sqlite|postgresql|redis ...]``
+``python benchmarks/bench_state.py [memory|sqlite|postgresql|redis ...]``
 """
 
 from __future__ import annotations

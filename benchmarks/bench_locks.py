@@ -2,7 +2,7 @@
 
 Servers have the settings of production: what is committed is on the disk.
 
-``python tests/bench/bench_locks.py [memory|sqlite|postgresql|mariadb|redis|mongodb|etcd|zookeeper ...]``
+``python benchmarks/bench_locks.py [memory|sqlite|postgresql|mariadb|redis|mongodb|etcd|zookeeper ...]``
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Both contenders use the same server with the settings of production, and each job is as safe as that makes it when
 ``add_job`` returns. Only on MongoDB that is up to the client: both wait until the majority has the job on the disk.
 
-``python tests/bench/bench_single_add.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
+``python benchmarks/bench_single_add.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
 """
 
 from __future__ import annotations

@@ -52,9 +52,14 @@ class Row(NamedTuple):
 
 
 def compare(bench: str, ours: Sample, theirs: Sample, *, at_least: float, lower_is_better: bool = False) -> Row:
-    """Return the row for a bar of the kind "``at_least`` times as good as APScheduler 3", judged by medians."""
+    """Return the row for a bar of the kind "``at_least`` times as good as the other", judged by medians."""
     gain = theirs.median / ours.median if lower_is_better else ours.median / theirs.median
     return Row(bench, str(ours), str(theirs), f"{gain:.2f}×", f"≥ {at_least:g}×", gain >= at_least)
+
+
+def without_bar(row: Row) -> Row:
+    """Return a row that shows the ratio and promises nothing."""
+    return row._replace(bar="–", holds=None)
 
 
 def within(bench: str, ours: Sample, *, limit: float, theirs: str = "–") -> Row:
@@ -87,8 +92,8 @@ def in_fresh_process(module: str, function: str, *arguments: object) -> Any:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """Print ``bench | ours | APScheduler | ratio | bar | holds?``."""
-    header = ("bench", "goscheduler", "APScheduler 3.11.3", "ratio", "bar", "holds?")
+    """Print ``bench | ours | the other | ratio | bar | holds?``."""
+    header = ("bench", "goscheduler", "APScheduler 3.11.3, peer", "ratio", "bar", "holds?")
     verdict = {True: "yes", False: "NO", None: ""}
     lines = [header, *((*row[:5], verdict[row.holds]) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]

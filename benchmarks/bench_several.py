@@ -3,7 +3,7 @@
 More processes than processors cannot be quicker than one that keeps these busy. The bar is that they are not slower
 for being in each other's way, and that each of them gets work.
 
-``python tests/bench/bench_several.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
+``python benchmarks/bench_several.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ This process adds jobs to a store and fires none. Another one is idle when a job
 return of ``add_job`` here to the first line of the job there, and of the other process, while nothing happens, how much
 of a core it takes and how many statements or calls it sends.
 
-``python tests/bench/bench_pickup.py [sqlite|mariadb|etcd|zookeeper|postgresql|redis|mongodb ...]``, all by default.
+``python benchmarks/bench_pickup.py [sqlite|mariadb|etcd|zookeeper|postgresql|redis|mongodb ...]``, all by default.
 """
 
 from __future__ import annotations

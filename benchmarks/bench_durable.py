@@ -5,7 +5,7 @@ servers, with the settings of production: what is committed is on the disk. Only
 ours waits until the majority has it on the disk, APScheduler 3 by default for neither, so that it is measured in both
 ways. The raw limit is the same statements, with the same batches of rows, without a scheduler.
 
-``python tests/bench/bench_durable.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
+``python benchmarks/bench_durable.py [sqlite|postgresql|mariadb|redis|mongodb ...]``, all by default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,19 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from contenders import WORKERS, ExecutedCounter, noop
-from measure import CONTENDERS, HERE, OURS, THEIRS, Row, Sample, compare, in_fresh_process, print_table, take_turns
+from measure import (
+    CONTENDERS,
+    HERE,
+    OURS,
+    THEIRS,
+    Row,
+    Sample,
+    compare,
+    in_fresh_process,
+    print_table,
+    take_turns,
+    without_bar,
+)
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 FAR_AWAY = datetime(2100, 1, 1, tzinfo=timezone.utc)
@@ -231,7 +243,7 @@ def _rows(kind: str, bar: float, url: str, rounds: int, jobs: int, few: int) -> 
     as_safe = sample("safe_fire_rate", *CONTENDERS) if kind == "mongodb" else ()
     return [
         compare(f"{kind}: fire due one-shot jobs", fired, fired_by_them, at_least=bar),
-        *([_without_bar(compare(f"{kind}: the same, both as safe", *as_safe, at_least=bar))] if as_safe else []),
+        *([without_bar(compare(f"{kind}: the same, both as safe", *as_safe, at_least=bar))] if as_safe else []),
         Row(f"{kind}: beside raw statements", str(fired), f"raw {raw}", f"{share:.0%}", f"≥ {RAW_SHARE:.0%}", holds),
         _bulk_row(kind, added, added_by_them),
     ]
@@ -239,11 +251,7 @@ def _rows(kind: str, bar: float, url: str, rounds: int, jobs: int, few: int) -> 
 
 def _bulk_row(kind: str, ours: Sample, theirs: Sample) -> Row:
     row = compare(f"{kind}: add_jobs", ours, theirs, at_least=BULK_BAR)
-    return _without_bar(row) if kind in STORES else row
-
-
-def _without_bar(row: Row) -> Row:
-    return row._replace(bar="–", holds=None)
+    return without_bar(row) if kind in STORES else row
 
 
 @contextmanager
@@ -253,7 +261,7 @@ def place(kind: str) -> Iterator[str]:
         if kind == "sqlite":
             yield f"sqlite:///{folder}/NAME.db"
             return
-        sys.path.insert(0, str(HERE.parent / "servers"))
+        sys.path.insert(0, str(HERE.parent / "tests" / "servers"))
         shared_servers = importlib.import_module("shared_servers")
         Path(folder).chmod(0o755)
         server = shared_servers.KINDS[kind](Path(folder, kind), durable=True)
