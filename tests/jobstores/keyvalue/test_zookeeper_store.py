@@ -12,6 +12,13 @@ from goscheduler.testing.contract import StoreContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 
+#: For how many seconds a session is kept. Nothing dies here, but a busy machine may let this process stand still.
+SESSION = 60
+
+
+def store_at(url):
+    return ZooKeeperJobStore(url=url, server_time=False, timeout=SESSION)
+
 
 class TestContract(StoreContract):
     long_history = 300  # test_kv_store.py has more, on a server in memory
@@ -22,7 +29,7 @@ class TestContract(StoreContract):
         self.url = f"{space.url}/{space.name}"
 
     def make_store(self):
-        return ZooKeeperJobStore(url=self.url, server_time=False)
+        return store_at(self.url)
 
     def make_peer(self, store):
         return self.make_store()
@@ -34,10 +41,10 @@ class Machine(StoreMachine):
 
     def make_store(self):
         self.url = next(self.places)
-        return ZooKeeperJobStore(url=self.url, server_time=False)
+        return store_at(self.url)
 
     def make_peer(self, store):
-        return ZooKeeperJobStore(url=self.url, server_time=False)
+        return store_at(self.url)
 
 
 class TestAgainstTheModel(against_the_model(Machine, examples=4, steps=30)):
