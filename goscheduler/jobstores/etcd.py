@@ -198,18 +198,14 @@ class _Leases:
         alive = self.alive(now) if hosts else {}
         given_up = {}
         for name in hosts.keys() - alive.keys():
-            transaction = Transaction()
-            transaction.delete(("hosts", name))
-            if self._server.commit(transaction):
+            if self._server.commit(Transaction().delete(("hosts", name))):
                 given_up[name] = hosts[name].value
         return given_up
 
     def stop(self, name: str) -> None:
         """Give a lease back."""
         lease = self._leases.pop(name, None)
-        transaction = Transaction()
-        transaction.delete(("hosts", name))
-        self._server.commit(transaction)
+        self._server.commit(Transaction().delete(("hosts", name)))
         if lease is not None:
             self._server.revoke(lease)
 

@@ -269,9 +269,7 @@ class _ZooKeeper:
         return False, ""
 
     def ensure(self, key: Key) -> None:
-        transaction = Transaction()
-        transaction.create(key)
-        self.commit(transaction)  # which is refused if the key exists
+        self.commit(Transaction().create(key))  # which is refused if the key exists
 
     def set(self, key: Key, value: str) -> int:
         """Overwrite a value, and return the server's time of that in milliseconds."""
@@ -300,9 +298,7 @@ class _ServerClock:
         with suppress(NoNodeError):
             self._server.set(("owners", name), value)
             return True
-        transaction = Transaction()
-        transaction.create(("owners", name), value)
-        return not known and self._server.commit(transaction)
+        return not known and self._server.commit(Transaction().create(("owners", name), value))
 
     def alive(self, now: datetime) -> dict[str, str]:
         """Return those whose lease has not ended."""
@@ -312,9 +308,7 @@ class _ServerClock:
         """Forget those whose lease has ended, if they have not renewed it meanwhile."""
         given_up = {}
         for name, text, version, left in self._all():
-            transaction = Transaction()
-            transaction.delete(("owners", name), version)
-            if left <= 0 and self._server.commit(transaction):
+            if left <= 0 and self._server.commit(Transaction().delete(("owners", name), version)):
                 given_up[name] = text
         return given_up
 
@@ -331,9 +325,7 @@ class _ServerClock:
 
     def stop(self, name: str) -> None:
         """Forget one."""
-        transaction = Transaction()
-        transaction.delete(("owners", name))
-        self._server.commit(transaction)
+        self._server.commit(Transaction().delete(("owners", name)))
 
 
 def _found(value: bytes, status: Any) -> Found:

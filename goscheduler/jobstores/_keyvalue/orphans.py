@@ -96,15 +96,15 @@ class OrphanScan:
         """Return a live run to its owner. Unblock a blocked run, because nothing else might ever unblock it."""
         moved = row.moved(blocked_on=None)
         change, groups = Change(), Groups(self._server)
-        change.transaction.create(moved.place)
-        change.transaction.replace(row.key, moved.text, version)
+        change.create(moved.place)
+        change.replace(row.key, moved.text, version)
         if row.blocked_on is not None and self._server.read([row.blocked_key])[0] is not None:
-            change.transaction.delete(row.blocked_key)
+            change.delete(row.blocked_key)
         groups.load(row.member_of)
         for name in row.member_of:
             member = row.member[2]
             if member not in groups[name].live | groups[name].waiting:
-                change.transaction.create(("members", name, member))
+                change.create(("members", name, member))
                 groups[name].add(member)
                 change.bumped.add(name)
         return write_all(self._server, groups, [change])

@@ -83,6 +83,11 @@ class JobRow(NamedTuple):
     def text(self) -> str:
         return f"{json.dumps(self[:-1])}\n{self.definition}"
 
+    @property
+    def entries(self) -> list[Key]:
+        """The keys that tell its state."""
+        return [self.place]
+
     def moved(self, **changes: Any) -> JobRow:
         """Return the row with changes, in a new place."""
         row = self._replace(**changes)
@@ -153,6 +158,16 @@ class RunRow(NamedTuple):
     def cancel_key(self) -> Key:
         """Tells its owner about a cancel request."""
         return ("ending", f"{escape(self.owner or '')}.{escape(self.id)}")
+
+    @property
+    def entries(self) -> list[Key]:
+        """The keys that tell its state, but for its memberships: its place, and that others have to act on it."""
+        conditions = (
+            (self.blocked_on is not None, self.blocked_key),
+            (self.unblocked_by is not None, self.unblocked_key),
+            (self.owner is not None and self.cancel is not None, self.cancel_key),
+        )
+        return [self.place, *(key for holds, key in conditions if holds)]
 
     def moved(self, **changes: Any) -> RunRow:
         """Return the row with changes, in a new place."""
