@@ -7,8 +7,8 @@ again counts its versions from the beginning. So every removal also writes to ``
 replaces a node only in the version of that node, too: it never takes a new node for the one that it has read.
 
 The node is not ephemeral, and there is no queue of nodes as in the usual recipe: an ephemeral node ends with the
-session of its client, whose length has nothing to do with that of the lock. It may end long before the lock, while the holder
-goes on, and it does not end while the client lives, however long ago the lock should have ended.
+session of its client, whose length has nothing to do with that of the lock. It may end long before the lock, while the
+holder goes on, and it does not end while the client lives, however long ago the lock should have ended.
 """
 
 from __future__ import annotations
