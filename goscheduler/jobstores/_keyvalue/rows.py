@@ -74,6 +74,8 @@ class JobRow(NamedTuple):
     """A token that tells the job from an earlier one of the same id."""
     place: Key
     definition: str = ""
+    version: int | None = None
+    """Of the value that was read, if it was and has not been moved since."""
 
     @property
     def key(self) -> Key:
@@ -81,7 +83,7 @@ class JobRow(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{json.dumps(self[:-1])}\n{self.definition}"
+        return f"{json.dumps(self[:-2])}\n{self.definition}"
 
     @property
     def entries(self) -> list[Key]:
@@ -91,7 +93,7 @@ class JobRow(NamedTuple):
     def moved(self, **changes: Any) -> JobRow:
         """Return the row with changes, in a new place."""
         row = self._replace(**changes)
-        return row._replace(place=_job_place(row))
+        return row._replace(place=_job_place(row), version=None)
 
 
 class RunRow(NamedTuple):
@@ -172,7 +174,7 @@ class RunRow(NamedTuple):
     def moved(self, **changes: Any) -> RunRow:
         """Return the row with changes, in a new place."""
         row = self._replace(**changes)
-        return row._replace(place=_run_place(row))
+        return row._replace(place=_run_place(row), version=None)
 
 
 def queue_of(row: JobRow | RunRow) -> str:
@@ -228,7 +230,7 @@ class RowCodec:
         header, _, definition = found.value.partition("\n")
         try:
             *fields, place = json.loads(header)
-            row = JobRow._make([*fields, tuple(place), definition])
+            row = JobRow._make([*fields, tuple(place), definition, found.version])
             return row if isinstance(row.id, str) and row.place else _refuse("it is no job")
         except Exception as error:
             raise CodecError(f"its record cannot be read: {described(error)}") from error

@@ -56,13 +56,13 @@ class Change(Transaction):
         for key in after:
             if key not in before:
                 self.create(key)
-        self.replace(row.key, new.text, row.version if isinstance(row, RunRow) else None)
+        self.replace(row.key, new.text, row.version)
 
     def remove(self, row: JobRow | RunRow) -> None:
         """Delete a row and its entries."""
         for key in row.entries:
             self.delete(key)
-        self.delete(row.key, row.version if isinstance(row, RunRow) else None)
+        self.delete(row.key, row.version)
 
     def add_run(self, row: RunRow, groups: Groups) -> None:
         """Write a new run, and make it a member of its groups."""
