@@ -176,7 +176,6 @@ class _Leases:
         self._leases: dict[str, int] = {}
 
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Renew the lease of an owner, or take one."""
         lease = self._leases.get(name)
         if lease is not None:
             return self._server.keep_alive(lease)
@@ -189,11 +188,9 @@ class _Leases:
         return True
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return the owners whose lease lasts."""
         return {name: found.value for name, found in read_all(self._server, ("owners",))}
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget the hosts of owners whose lease has ended, and return them."""
         hosts = dict(read_all(self._server, ("hosts",)))
         alive = self.alive(now) if hosts else {}
         given_up = {}
@@ -203,7 +200,6 @@ class _Leases:
         return given_up
 
     def stop(self, name: str) -> None:
-        """Give a lease back."""
         lease = self._leases.pop(name, None)
         self._server.commit(Transaction().delete(("hosts", name)))
         if lease is not None:

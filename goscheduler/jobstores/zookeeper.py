@@ -287,13 +287,12 @@ class _ZooKeeper:
 
 
 class _ServerClock:
-    """Owners whose nodes the server has seen changed not longer ago than their leases last."""
+    """Leases by the clock of the server: an owner lives if its node was changed within the length of its lease."""
 
     def __init__(self, server: _ZooKeeper) -> None:
         self._server = server
 
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Change the node of an owner, or make it."""
         value = f"{int(seconds * 1000)} {text}"
         with suppress(NoNodeError):
             self._server.set(("owners", name), value)
@@ -301,11 +300,9 @@ class _ServerClock:
         return not known and self._server.commit(Transaction().create(("owners", name), value))
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return those whose lease has not ended."""
         return {name: text for name, text, _, left in self._all() if left > 0}
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget those whose lease has ended, if they have not renewed it meanwhile."""
         given_up = {}
         for name, text, version, left in self._all():
             if left <= 0 and self._server.commit(Transaction().delete(("owners", name), version)):
@@ -313,7 +310,7 @@ class _ServerClock:
         return given_up
 
     def _all(self) -> Iterator[tuple[str, str, int, int]]:
-        """Yield name, text, version, and how many milliseconds are left."""
+        """Yield name, text and version of each owner, and how many milliseconds its lease still lasts."""
         names = self._server.names([Span(("owners",))])[0]
         found = self._server.get([self._server.path(("owners", name)) for name in names])
         time = self._server.set(_CLOCK, str(random.random())) if names else 0
@@ -324,7 +321,6 @@ class _ServerClock:
                 yield name, text, got[1].version, left
 
     def stop(self, name: str) -> None:
-        """Forget one."""
         self._server.commit(Transaction().delete(("owners", name)))
 
 

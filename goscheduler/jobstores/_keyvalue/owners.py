@@ -24,7 +24,6 @@ class TimedHeartbeats:
         self._server = server
 
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Renew the lease of an owner for so many seconds; false if it was known and is no longer."""
         value = f"{to_micros(now) + int(seconds * 1e6)} {text}"
         if self._server.commit(Transaction().replace(("owners", name), value)):
             return True
@@ -33,12 +32,10 @@ class TimedHeartbeats:
         return self._server.commit(Transaction().create(("owners", name), value))
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return name → text of the owners whose lease lasts."""
         found = {name: each.value.partition(" ") for name, each in read_all(self._server, ("owners",))}
         return {name: text for name, (until, _, text) in found.items() if _number(until) > to_micros(now)}
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget owners whose lease has ended; return name → text of those that this call has forgotten."""
         given_up = {}
         for name, each in read_all(self._server, ("owners",)):
             until, _, text = each.value.partition(" ")
@@ -49,7 +46,6 @@ class TimedHeartbeats:
         return given_up
 
     def stop(self, name: str) -> None:
-        """Forget an owner."""
         self._server.commit(Transaction().delete(("owners", name)))
 
 
