@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +16,7 @@ from goscheduler.jobstores.sqlalchemy.due_work import AT_ONCE, QueueKey, Seen, c
 from goscheduler.jobstores.sqlalchemy.holds import Work, being_claimed, load_limits, save_ledger, take_rows
 from goscheduler.jobstores.sqlalchemy.rows import DueJob, DueRun, Rows, WaitingRun, quoted
 from goscheduler.runs.model import unchecked_tuple
-from goscheduler.runs.plan import PRIORITY_STEP_US, ConcurrencyState, rank_of
+from goscheduler.runs.plan import PRIORITY_STEP_US, ConcurrencyState
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
@@ -86,14 +86,6 @@ class Decisions:
         })  # fmt: skip
         job.next_run_time = following
 
-    def is_plain(self) -> bool:
-        """Tell whether every job starts runs, and moves on or is gone, and nothing else happens."""
-        return (
-            0 < len(self.begun) == len(self.started)
-            and not (self.records or self.suspended or self.displaced)
-            and all(change["due"] is not None for change in self.moved)
-        )
-
     @property
     def definition(self) -> str | None:
         """What defines each of the jobs, if they differ in nothing but their ids."""
@@ -106,11 +98,6 @@ class Decisions:
     def fired(self) -> Fired:
         """Return what a store answers."""
         return Fired(self.started, self.records, self.finished, self.suspended)
-
-    def fired_of(self, job_ids: Collection[str]) -> Fired:
-        """Return what a store answers that has written this about these jobs only; it is plain."""
-        started = [run for run in self.started if run.job.id in job_ids]
-        return Fired(started, finished=[job for job in self.finished if job.id in job_ids])
 
 
 class Firing:
@@ -242,14 +229,6 @@ def _fetched(work: Work, query: Any, locking: bool) -> Iterable[Sequence[Any]]:
         return work.dialect.fetch(work.connection, query.with_for_update(skip_locked=True))
     # Put together into one text, a query that does not lock has crashed MariaDB 10.11.
     return work.connection.execute(query).all()
-
-
-def together(foreseen: Fired, rest: Fired) -> Fired:
-    """Return what was fired in two steps, of which the first has only started runs, as if it had been one."""
-    runs = [*foreseen.runs, *rest.runs]
-    if foreseen.runs and rest.runs:
-        runs.sort(key=lambda run: rank_of(run.job, to_micros(run.due_at)))
-    return rest._replace(runs=runs, finished=[*foreseen.finished, *rest.finished])
 
 
 def rank(row: Sequence[Any]) -> tuple[int, int]:

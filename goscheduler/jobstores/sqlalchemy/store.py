@@ -15,6 +15,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable
 from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
@@ -23,10 +24,9 @@ from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.claiming import SOON, Claiming
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.prefetch import ForeseenFirings
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.statements import end_untouched
 from goscheduler.jobstores.sqlalchemy.due_work import Looking, QueueKey, Seen, earliest, to_cancel
-from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel, together
+from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel
 from goscheduler.jobstores.sqlalchemy.history import page, prune
 from goscheduler.jobstores.sqlalchemy.holds import Work
 from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
@@ -100,7 +100,6 @@ class SQLAlchemyJobStore(StoredJobs):
         self._held = self._left = False
         """Whether runs were held until others have ended; whether others had hold of what was to be started last."""
         self._doubts = Doubts()
-        self._foreseen: ForeseenFirings | None = None
         self._poll = Poll()
 
     @classmethod
@@ -126,8 +125,6 @@ class SQLAlchemyJobStore(StoredJobs):
                 raise StoreUnavailable(f"the connection to the database was lost: {error.orig}") from error
             raise
         self._rows = rows
-        if self._dialect.sends_messages(self._database.engine):
-            self._foreseen = ForeseenFirings(self._database, self._tables, rows, self._looking, self._doubts)
 
     def shutdown(self) -> None:
         self._database.close()
@@ -136,34 +133,21 @@ class SQLAlchemyJobStore(StoredJobs):
         return self._database.is_outage(error) or super().is_outage(error)
 
     def fire_due(self, request: FireRequest) -> Fired:
-        self._looking.begin(request.now)
+        began = SYSTEM_CLOCK.monotonic()
         found, self._left = self._found_again(), False
-        fired, seen, request = self._fire_due(request)
-        if self._foreseen is not None:
-            self._foreseen.look_ahead(request, seen)
+        seen = first = self._look(request)
+        fired = Fired()
+        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
+            fired = self._start_runs(Firing, request, seen)
+            request = request.after(fired.runs)
+            seen = self._look(request)
         self._poll.found(bool(fired.runs))
         self._seen, self._held = (request, seen), seen.held
         return fired._replace(
             runs=[*found, *fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
-            more=bool(seen.crowded(seen.job_lanes, request.room)), now=request.now + self._looking.ahead,
+            more=bool(seen.crowded(seen.job_lanes, request.room)),
+            now=first.now - timedelta(seconds=first.asked_at - began) if self._server_time else request.now,
         )  # fmt: skip
-
-    def _fire_due(self, request: FireRequest) -> tuple[Fired, Seen, FireRequest]:
-        """Return also what there is to do after that, and the request with the room that is left."""
-        expected = self._looking.expect(request)
-        fired, seen = Fired(), expected
-        if expected is None and self._foreseen is not None:
-            fired, seen = self._foreseen.fire(request)
-            request = request.after(fired.runs)
-        seen = seen or self._look(request)
-        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
-            rest: Fired = self._start_runs(Firing, request, seen)
-            if expected is not None and not (rest.runs or rest.records or rest.suspended):
-                return self._fire_due(request)  # things are not as expected
-            fired = together(fired, rest)
-            request = request.after(rest.runs)
-            seen = self._looking.after(seen, request.room, rest.runs) or self._look(request)
-        return fired, seen, request
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         seen = self._seen_just_now(request)
@@ -228,7 +212,7 @@ class SQLAlchemyJobStore(StoredJobs):
 
     def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
         """Write plain ends in one message, where that can be; false if nothing was written."""
-        if self._foreseen is None or self._held or not is_plain(settlements):
+        if not self._dialect.sends_messages(self._database.engine) or self._held or not is_plain(settlements):
             return False
 
         def end(message: Any) -> None:
@@ -236,7 +220,7 @@ class SQLAlchemyJobStore(StoredJobs):
             end_untouched(work, settlements)
             note_ends(work, settlements)
 
-        return self._database.send(end, waits=False) is not None
+        return self._database.send(end, waits=False)
 
     def _settle(self, settlements: Sequence[Settlement]) -> Settled:
         def end(work: Work, step: Callable[..., Settled] = settle) -> Settled:

@@ -210,13 +210,13 @@ class Transactions:
             self.dialect.begin(message, self._tables)
             step(Work(message, self._tables, self.dialect, self._rows))
 
-        if not self.dialect.sends_messages(self.engine) or self.send(put) is None:
+        if not self.dialect.sends_messages(self.engine) or not self.send(put):
             self.write(step)
 
-    def send(self, write: Callable[[Message], None], waits: bool = True) -> Message | None:
-        """Return a message with its answers, having written what ``write`` put into it.
+    def send(self, write: Callable[[Message], None], waits: bool = True) -> bool:
+        """Write what ``write`` puts into a message.
 
-        None if nothing was written: others were in the way, or one of the statements has refused it.
+        False if nothing was written: others were in the way, or one of the statements has refused it.
 
         :raises UnknownOutcome: if it cannot be told whether it was written
         """
@@ -232,11 +232,9 @@ class Transactions:
                 failure = (IntegrityError if is_taken else DBAPIError)(None, None, error)
                 in_the_way = self.dialect.may_try_again(failure) or self.dialect.is_held(failure)
                 if error.sqlstate == REFUSAL or in_the_way:
-                    return None
-                if message.reads_on:  # it may have failed after it was written
-                    raise _unknown(error) from error
+                    return False
                 raise failure from error
-            return message
+            return True
 
     @contextmanager
     def _connected(

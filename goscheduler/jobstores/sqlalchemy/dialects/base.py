@@ -114,9 +114,6 @@ class Dialect:
         turn = tables.meta.c.name == TURN
         connection.execute(update(tables.meta).where(turn).values(value=tables.meta.c.value + 1))
 
-    def claimed_from(self, connection: Connection, jobs: Table, job_ids: Collection[str]) -> None:
-        """Have a firing fail that was planned without a look at the runs of these jobs, whose rows are locked."""
-
     def may_try_again(self, error: DBAPIError) -> bool:
         """Tell whether a transaction failed only because another one was in its way."""
         return False

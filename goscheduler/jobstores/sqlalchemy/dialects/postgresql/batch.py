@@ -7,22 +7,17 @@ is frozen or cut off in the middle of sending has done nothing, and leaves no lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from goscheduler.clock import SYSTEM_CLOCK
-
 #: Each statement sees what was written before it began, whatever the server does by default.
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 COMMIT = "COMMIT"
-BEGIN_READING = f"{BEGIN} READ ONLY"
 
 #: The error by which a statement says that nothing of the message is to be written.
 REFUSAL = "22012"
-
-Answer = Sequence[Sequence[Any]]
 
 
 def unless(condition: str) -> str:
@@ -43,36 +38,15 @@ class Message:
         self._driver: Any = connection.connection.driver_connection
         self._cursor = connection.dialect.loaded_dbapi.ClientCursor(self._driver)
         self._texts: list[str] = [BEGIN]
-        self.reads_on = False
-        """Whether something is read when all is written."""
-        self.sent_at = 0.0
-        self.answers: list[Answer] = []
-        """The rows that each of the statements gives, by its number, when all of them have been written."""
 
-    def add(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> int:
-        """Add a statement to what is sent, and return its number."""
+    def exec_driver_sql(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """Add a statement to what is sent."""
         self._texts.append(self._cursor.mogrify(statement, parameters))
-        return len(self._texts) - 1
-
-    exec_driver_sql = add
-
-    def read_on(self) -> None:
-        """Have the rest only read, when all before it is written.
-
-        A long answer waits until it is taken, and whoever is frozen takes nothing: no lock is held by then.
-        """
-        self._texts += [COMMIT, BEGIN_READING]
-        self.reads_on = True
 
     def send(self) -> None:
         """Have it written."""
-        self.sent_at = SYSTEM_CLOCK.monotonic()
         with self._cursor as cursor:
             cursor.execute(";\n".join([*self._texts, COMMIT]))
-            answers = [_rows(cursor)]
-            while cursor.nextset():
-                answers.append(_rows(cursor))
-        self.answers = answers
 
     def take_back(self, error: Exception) -> bool:
         """Get the connection in order after an error; false if it is broken, and the end of the message not known."""
@@ -88,8 +62,3 @@ class Message:
         except self.dialect.loaded_dbapi.Error:
             return False
         return not self._driver.closed
-
-
-def _rows(cursor: Any) -> Answer:
-    rows: Answer = cursor.fetchall() if cursor.description else ()
-    return rows

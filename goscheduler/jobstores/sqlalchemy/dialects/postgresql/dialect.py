@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import BigInteger, Table, event, func, literal_column, text, update
+from sqlalchemy import BigInteger, Table, event, func, literal_column, text
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
@@ -42,8 +42,6 @@ from goscheduler.jobstores.sqlalchemy.tables import Tables
 _OPTIONS = "goscheduler"
 #: For how long the end of a run waits for a row: longer than a healthy process needs, and hardly longer.
 LOCK_WAIT = "20ms"
-#: What the name of a column begins with that is compared with what is there, beside the one that is written.
-OLD = "old_"
 
 
 class PostgreSQL(Dialect):
@@ -125,10 +123,6 @@ class PostgreSQL(Dialect):
             steps = [f"set_config('{name}', '{value}', true)" for name, value in limits.items()]
             connection.exec_driver_sql(f"SELECT {', '.join(steps)}")
 
-    def claimed_from(self, connection: Connection, jobs: Table, job_ids: Collection[str]) -> None:
-        # A message that waits for the row looks at it again, and not at runs that were added since it began to look.
-        connection.execute(update(jobs).where(self.among(jobs.c.id, job_ids)).values(fence=jobs.c.fence + 1))
-
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
         tell(connection, _channel(tables), "" if us_too else self._me)
 
@@ -208,8 +202,7 @@ def _form(
 ) -> tuple[str, Mapping[str, str]]:
     """Return what to select from, and how each value is written; kept, because it takes longer than to send it."""
     names = quoted(dialect, varying)
-    columns = [name.removeprefix(OLD) for name in (*varying, *same)]
-    casts = [name.partition(" COLLATE")[0] for name in types_of(dialect, table, columns)]
+    casts = [name.partition(" COLLATE")[0] for name in types_of(dialect, table, (*varying, *same))]
     places = [*(f"given.{name}" for name in names), *["%s"] * len(same)]
     values = [f"CAST({place} AS {type_name})" for place, type_name in zip(places, casts, strict=True)]
     texts = ", ".join(["%s" if is_one else "json_array_elements_text(CAST(%s AS JSON))"] * len(names))
