@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, String, Table, bindparam, cast, exists, func, literal_column, or_, select
+from sqlalchemy import Select, Table, bindparam, exists, func, literal_column, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.clock import SYSTEM_CLOCK
@@ -27,8 +27,6 @@ KEPT = 64
 #: How many columns of the answer come before those about lanes.
 _FACTS = 4
 _TO_END, _LET_TRY = 1, 3
-#: What stands in a packed answer for a column that is null.
-NOTHING = "-"
 
 QueueKey = tuple[str, int]
 
@@ -82,19 +80,6 @@ class Question:
             self._compiled = self.query.compile(dialect=dialect)
         expanded = self._compiled.construct_expanded_state({"owner": owner})
         return expanded.statement, expanded.positional_parameters if dialect.positional else expanded.parameters
-
-
-    def packed(self) -> Question:
-        """Return the same question, except what time it is, with an answer of one text that :func:`unpacked` reads."""
-        columns = [func.coalesce(column, NOTHING) for column in list(self.query.selected_columns)[1:]]
-        query = select(cast(func.concat_ws(" ", *columns), String))  # some servers would make bytes of it
-        return Question(query, self.executors, self.jobs, self.runs)
-
-
-def unpacked(text: str) -> Sequence[Any]:
-    """Return what a packed question was answered; nobody has asked what time it is."""
-    return [None, *(None if word == NOTHING else int(word) for word in text.split(" "))]
-
 
 class Answer(NamedTuple):
     """What a question was answered."""

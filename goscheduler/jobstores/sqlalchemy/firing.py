@@ -11,7 +11,7 @@ from sqlalchemy import and_, case, func, select, update
 
 from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
-from goscheduler.jobstores.sqlalchemy.bulk import Columns
+from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.due_work import AT_ONCE, QueueKey, Seen, claimable, known_task
 from goscheduler.jobstores.sqlalchemy.holds import Work, being_claimed, load_limits, save_ledger, take_rows
 from goscheduler.jobstores.sqlalchemy.rows import DueJob, DueRun, Rows, WaitingRun, quoted
@@ -43,7 +43,8 @@ class Decisions:
         self.started: list[Run] = []
         self.begun: list[Run] = []
         """Those that are started, and those that stay pending."""
-        self._definitions: set[str] = set()
+        self.definitions: list[str] = []
+        """What defines the job of each of these, as it stands in the job's row."""
         self.records: list[Attempt] = []
         self.gone: list[str] = []
         self.finished: list[Job] = []
@@ -62,11 +63,11 @@ class Decisions:
         if plan.suspended is not None:
             self.suspended.append(Suspended(job, plan.suspended))
             return
-        self._definitions.add(row.definition)
         self._advance(job, plan, fence)
         self.started += plan.start
         self.begun += plan.start
         self.begun += plan.wait
+        self.definitions += [row.definition] * (len(plan.start) + len(plan.wait))
         self.records += plan.records
         if plan.cancel_live:
             self.displaced.append(job.id)
@@ -85,15 +86,6 @@ class Decisions:
             "finished": to_micros(self.now) if following is None else None,
         })  # fmt: skip
         job.next_run_time = following
-
-    @property
-    def definition(self) -> str | None:
-        """What defines each of the jobs, if they differ in nothing but their ids."""
-        return next(iter(self._definitions)) if len(self._definitions) == 1 else None
-
-    def run_columns(self) -> Columns:
-        """Return the runs that are to be added, as :meth:`Rows.fired_columns` gives them."""
-        return self._rows.fired_columns(self.begun)
 
     def fired(self) -> Fired:
         """Return what a store answers."""
@@ -170,7 +162,7 @@ class Firing:
         decided = self._decisions
         if decided.displaced:
             self._displace(decided.displaced)
-        dialect.insert_fired(connection, tables, decided.run_columns(), decided.definition)
+        dialect.insert_rows(connection, tables.runs, columns_of(map(rows.run_row, decided.begun, decided.definitions)))
         if decided.gone:
             dialect.delete_rows(connection, tables.jobs.c.id, decided.gone)
         dialect.update_rows(connection, tables.jobs, decided.moved)

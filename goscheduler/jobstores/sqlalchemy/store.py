@@ -24,7 +24,7 @@ from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.claiming import SOON, Claiming
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.statements import end_untouched
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.settling import fits_batch, settle_in_batch
 from goscheduler.jobstores.sqlalchemy.due_work import Looking, QueueKey, Seen, earliest, to_cancel
 from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel
 from goscheduler.jobstores.sqlalchemy.history import page, prune
@@ -32,22 +32,9 @@ from goscheduler.jobstores.sqlalchemy.holds import Work
 from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
 from goscheduler.jobstores.sqlalchemy.migrations import bring_up_to_date
 from goscheduler.jobstores.sqlalchemy.rows import Rows, unquoted
-from goscheduler.jobstores.sqlalchemy.settling import (
-    Doubts,
-    NotAsExpectedError,
-    Settled,
-    drop_pending,
-    end_key,
-    is_anything_lost,
-    is_plain,
-    note_ends,
-    recover,
-    retire,
-    settle,
-    settle_untouched,
-)
+from goscheduler.jobstores.sqlalchemy.settling import Settled, drop_pending, is_anything_lost, recover, retire, settle
 from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
-from goscheduler.jobstores.sqlalchemy.transactions import RowsHeldError, Transactions, UnknownOutcome
+from goscheduler.jobstores.sqlalchemy.transactions import Transactions
 from goscheduler.jobstores.types import PartlySettled
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -99,7 +86,6 @@ class SQLAlchemyJobStore(StoredJobs):
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
         self._held = self._left = False
         """Whether runs were held until others have ended; whether others had hold of what was to be started last."""
-        self._doubts = Doubts()
         self._poll = Poll()
 
     @classmethod
@@ -134,7 +120,7 @@ class SQLAlchemyJobStore(StoredJobs):
 
     def fire_due(self, request: FireRequest) -> Fired:
         began = SYSTEM_CLOCK.monotonic()
-        found, self._left = self._found_again(), False
+        self._left = False
         seen = first = self._look(request)
         fired = Fired()
         if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
@@ -144,7 +130,7 @@ class SQLAlchemyJobStore(StoredJobs):
         self._poll.found(bool(fired.runs))
         self._seen, self._held = (request, seen), seen.held
         return fired._replace(
-            runs=[*found, *fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
+            runs=[*fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
             more=bool(seen.crowded(seen.job_lanes, request.room)),
             now=first.now - timedelta(seconds=first.asked_at - began) if self._server_time else request.now,
         )  # fmt: skip
@@ -174,65 +160,29 @@ class SQLAlchemyJobStore(StoredJobs):
         return seen[1] if seen is not None and same else self._look(request)
 
     def _start_runs(self, kind: type[Firing] | type[Claiming], request: FireRequest, seen: Seen) -> Any:
-        """Write runs that are ours, and remember those of which it is not known whether they were written."""
-        started: list[Run] = []
-
         def start(work: Work) -> Any:
             step = kind(work, request, seen)
             result, self._left = step.start(), step.left
-            started[:] = result.runs
             return result
 
-        try:
-            return self._database.write(start)
-        except UnknownOutcome:
-            self._doubts.runs += started
-            raise
-
-    def _found_again(self) -> list[Run]:
-        """Return the runs of an earlier call that were written, although we were not told so."""
-        if not self._doubts.runs:
-            return []
-        with self._database.reading() as connection:
-            found = self._doubts.started(connection, self._tables, self._dialect)
-        self._doubts.runs = []
-        return found
+        return self._database.write(start)
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        try:
-            settled = Settled() if self._settle_at_once(settlements) else self._settle(settlements)
-        except UnknownOutcome:
-            self._doubts.ends.update(map(end_key, settlements))
-            raise
-        if self._doubts.ends:
-            self._doubts.ends -= {*map(end_key, settlements)} - {*map(end_key, settled.left)}
-        if settled.left:
-            raise PartlySettled(settled.refused, settled.left)
-        return settled.refused
+        def end_at_once(work: Work) -> None:
+            settle_in_batch(work, settlements)
 
-    def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
-        """Write plain ends in one message, where that can be; false if nothing was written."""
-        if not self._dialect.sends_messages(self._database.engine) or self._held or not is_plain(settlements):
-            return False
-
-        def end(message: Any) -> None:
-            work = Work(message, self._tables, self._dialect, self._rows)
-            end_untouched(work, settlements)
-            note_ends(work, settlements)
-
-        return self._database.send(end, waits=False)
-
-    def _settle(self, settlements: Sequence[Settlement]) -> Settled:
-        def end(work: Work, step: Callable[..., Settled] = settle) -> Settled:
-            settled = step(work, settlements, self._doubts)
+        def end(work: Work) -> Settled:
+            settled = settle(work, settlements)
             if settled.more:
                 self._dialect.notify(work.connection, self._tables)
             return settled
 
-        try:
-            return self._database.write(lambda work: end(work, settle_untouched), waits=False)
-        except (NotAsExpectedError, RowsHeldError):
-            return self._database.write(end)
+        if not self._held and fits_batch(settlements) and self._database.write_batch(end_at_once):
+            return ()
+        settled = self._database.write(end)
+        if settled.left:
+            raise PartlySettled(settled.refused, settled.left)
+        return settled.refused or ()
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
         def add(work: Work) -> None:

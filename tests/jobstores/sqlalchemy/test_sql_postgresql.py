@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import Message, unless
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import StatementBatch, abort_unless
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.dialect import PostgreSQL
 from goscheduler.jobstores.sqlalchemy.transactions import UnknownOutcome
 from goscheduler.runs.limits import Limit
@@ -66,7 +66,7 @@ class Steps(list):
 
     def __init__(self, store, monkeypatch):
         super().__init__()
-        for name in ("send", "write", "reading"):
+        for name in ("write_batch", "write", "reading"):
             monkeypatch.setattr(store._database, name, self._noted(name, getattr(store._database, name)))
 
     def _noted(self, name, step):
@@ -102,7 +102,7 @@ class TestOneJob:
             assert (run.scheduled_at, fired.next_due) == (now, now + MINUTE)
             assert stores[1].live_runs() == [run]
             assert not stores[0].settle([succeeded(run)])
-            assert steps == ["reading", "write", "reading", "send"]
+            assert steps == ["reading", "write", "reading", "write_batch"]
             steps.clear()
         assert stores[1].lookup_job("a").run_count == 3
         assert len(stores[1].history(HistoryQuery())) == 3
@@ -321,60 +321,58 @@ def test_a_server_that_is_stricter_by_default_makes_no_difference(postgresql, fr
     with psycopg.connect(space.url.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(f"ALTER DATABASE {space.name} SET default_transaction_isolation = 'serializable'")
     store = opened(SQLAlchemyJobStore(space.url, server_time=False))
-    texts = []
-    original = Message.send
+    sent = []
+    original = StatementBatch.send
 
-    def send(message):
-        message.exec_driver_sql(unless("current_setting('transaction_isolation') = 'read committed'"))
-        original(message)
-        texts.append(message)
+    def send(batch):
+        batch.exec_driver_sql(abort_unless("current_setting('transaction_isolation') = 'read committed'"))
+        original(batch)
+        sent.append(batch)
 
     store.add_job(make_job("a"))
     (run,) = requests.fire(store).runs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Message, "send", send)
+        patch.setattr(StatementBatch, "send", send)
         assert not store.settle([succeeded(run)])
-    assert len(texts) == 1, "it was not refused"
+    assert len(sent) == 1, "the server did not abort it"
 
 
-def test_only_psycopg_is_given_messages():
-    assert PostgreSQL().sends_messages(create_engine("postgresql+psycopg://"))
+def test_only_psycopg_is_given_batches():
+    assert PostgreSQL().takes_batches(create_engine("postgresql+psycopg://"))
 
     class Other:
         class dialect:
             driver = "pg8000"
 
-    assert not PostgreSQL().sends_messages(Other)
+    assert not PostgreSQL().takes_batches(Other)
 
 
 @contextmanager
-def broken_message(*, written):
-    """Let the connection of the next message break, before or after it is written."""
-    original = Message.send
+def broken_batch(*, written):
+    """Let the connection of the next batch break, before or after it is written."""
+    original = StatementBatch.send
     with pytest.MonkeyPatch.context() as patch:
 
-        def send(message):
+        def send(batch):
             patch.undo()
             if written:
-                original(message)
-            message._driver.close()
+                original(batch)
+            batch._driver.close()
             raise psycopg.OperationalError("the connection broke")
 
-        patch.setattr(Message, "send", send)
+        patch.setattr(StatementBatch, "send", send)
         yield
 
 
 @pytest.mark.parametrize("written", [True, False])
-class TestUnknownOutcomes:
-    def test_an_end_is_written_once_and_not_refused(self, stores, make_job, requests, written):
-        stores[0].add_job(make_job("a"))
-        (run,) = requests.fire(stores[0]).runs
-        with broken_message(written=written), pytest.raises(UnknownOutcome):
-            stores[0].settle([succeeded(run)])
-        assert not stores[0].settle([succeeded(run)])
-        assert len(stores[0].history(HistoryQuery())) == 1
-        assert stores[0].lookup_job("a").run_count == 1
-        assert list(stores[0].settle([succeeded(run)])), "a third time it is refused"
+def test_an_end_whose_answer_was_lost_is_in_the_history_once(stores, make_job, requests, written):
+    stores[0].add_job(make_job("a"))
+    (run,) = requests.fire(stores[0]).runs
+    with broken_batch(written=written), pytest.raises(UnknownOutcome):
+        stores[0].settle([succeeded(run)])
+    assert len(stores[0].settle([succeeded(run)])) == (1 if written else 0), "what was written before is refused"
+    assert len(stores[0].history(HistoryQuery())) == 1
+    assert stores[0].lookup_job("a").run_count == 1
 
 
 @pytest.mark.usefixtures("seen_before")
@@ -431,7 +429,7 @@ class TestEnds:
         assert not stores[0].settle([succeeded(run)])
         assert [each.id for each in requests.claim(stores[1]).runs] == ["asked"]
 
-    def test_a_message_that_was_refused_leaves_the_connection_in_order(self, stores, make_job, requests, run):
+    def test_a_batch_that_was_aborted_leaves_the_connection_in_order(self, stores, make_job, requests, run):
         stores[0].settle([succeeded(run._replace(fence=1))])
         assert not stores[0].settle([succeeded(run)])
         assert requests.fire(stores[0], now=NOW + MINUTE).runs
