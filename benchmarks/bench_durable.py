@@ -176,7 +176,8 @@ class RawStatements:
         self._job = (
             "default", None, 5, 1, 1, "Z", 0, None, self._definition, "", 0, None, None, None, None, None, None,
         )  # fmt: skip
-        self._run = ("default", None, 5, 1, None, "me", 1, 1, 0, "", ',1,"Z",1,"Z",1,"schedule",0,0]')
+        head = f'[2,"{"x" * 32}",1,"Z",1,"Z",1,"schedule",0,0]'
+        self._run = ("default", None, 5, 1, None, "me", 1, 1, 0, "", head + self._definition)
         self._record = {
             "fence": 1, "job_id": "x" * 32, "outcome": "succeeded", "error_type": None, "tags": "", "record": " " * 400,
         }  # fmt: skip
@@ -202,7 +203,7 @@ class RawStatements:
             query = query.with_for_update(skip_locked=True)
         found = [DueJob(*row).id for row in work.dialect.fetch(work.connection, query)]
         begun = columns_of([RunRow(job_id, job_id, *self._run) for job_id in ids])
-        work.dialect.insert_fired(work.connection, self._tables, begun, self._definition)
+        work.dialect.insert_rows(work.connection, self._tables.runs, begun)
         work.connection.execute(delete(jobs).where(work.dialect.among(jobs.c.id, found)))
 
     def settle(self, work: Any, ids: list[str]) -> None:

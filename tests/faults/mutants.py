@@ -268,15 +268,15 @@ def fence_not_raised() -> None:
 def end_without_fence() -> None:
     from types import SimpleNamespace
 
-    from goscheduler.jobstores import sqlalchemy
     from goscheduler.jobstores.sqlalchemy import settling as sql_settling
+    from goscheduler.jobstores.sqlalchemy import store as sql_store
 
     shown: dict[str, int] = {}
 
     def remembering(settle: Callable[..., Any]) -> Callable[..., Any]:
-        def settled(work: Any, settlements: Any, doubts: Any) -> Any:
+        def settled(work: Any, settlements: Any) -> Any:
             shown.update((each.attempt.run.id, each.attempt.run.fence) for each in settlements)
-            return settle(work, settlements, doubts)
+            return settle(work, settlements)
 
         return settled
 
@@ -293,9 +293,9 @@ def end_without_fence() -> None:
     wrap(sql_settling, "_taken", agreeing)
     original = sql_settling.settle
     wrap(sql_settling, "settle", remembering)
-    for name, value in list(vars(sqlalchemy).items()):
+    for name, value in list(vars(sql_store).items()):
         if value is original:
-            setattr(sqlalchemy, name, sql_settling.settle)
+            setattr(sql_store, name, sql_settling.settle)
 
 
 @mutant("an outcome that cannot be written now is dropped", "redis", "reset", "reset", "reset")

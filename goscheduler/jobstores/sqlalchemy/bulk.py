@@ -7,8 +7,7 @@ busy thread it then waits its turn a thousand times.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Table
@@ -31,13 +30,16 @@ class Row(Protocol):
 
     def __iter__(self) -> Iterator[Any]: ...
 
-    def __getitem__(self, index: int, /) -> Any: ...
 
-
-def columns_of(rows: Sequence[Row]) -> Columns:
-    """Return rows by column."""
-    # Not by a zip of all rows: it takes an iterator for each of thousands.
-    return {name: list(map(itemgetter(index), rows)) for index, name in enumerate(rows[0]._fields)} if rows else {}
+def columns_of(rows: Iterable[Row]) -> Columns:
+    """Return rows by column. They are taken one at a time: thousands keep the garbage collector busy."""
+    columns: dict[str, list[Any]] = {}
+    for row in rows:
+        if not columns:
+            columns = {name: [] for name in row._fields}
+        for values, value in zip(columns.values(), row, strict=True):
+            values.append(value)
+    return columns
 
 
 def rows_of(columns: Columns) -> list[dict[str, Any]]:
@@ -45,37 +47,26 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def in_order(columns: Columns) -> Columns:
-    """Return rows in the order of their first two columns."""
-    first, second, *_ = columns.values()
-    keys = second if first.count(first[0]) == len(first) else list(zip(first, second, strict=True))
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    if order == list(range(len(keys))):
-        return columns
-    reordered = itemgetter(*order)
-    return {name: reordered(values) for name, values in columns.items()}
-
-
 class Batch:
     """Rows as they are sent: what is the same in all of them, and the rest."""
 
     __slots__ = ("same", "varying")
 
-    def __init__(self, columns: Columns, apart: Names = ()) -> None:
+    def __init__(self, columns: Columns) -> None:
         self.same: dict[str, Any] = {}
         """Columns that have one value in all rows."""
         self.varying: dict[str, Sequence[Any]] = {}
-        """The others, and in any case the first and those that are to be kept ``apart``."""
+        """The others, and in any case the first."""
         for name, values in columns.items():
-            if self.varying and name not in apart and values.count(values[0]) == len(values):
+            if self.varying and values.count(values[0]) == len(values):
                 self.same[name] = values[0]
             else:
                 self.varying[name] = values
 
     @classmethod
-    def to_insert(cls, columns: Columns, apart: Names = ()) -> Batch:
+    def to_insert(cls, columns: Columns) -> Batch:
         """Return rows without the columns that are empty in all of them."""
-        batch = cls(columns, apart)
+        batch = cls(columns)
         batch.same = {name: value for name, value in batch.same.items() if value is not None}
         return batch
 
@@ -114,39 +105,18 @@ def insertion(connection: Connection, table: Table, given: Given) -> str:
     return f"INSERT INTO {named(connection, table)} ({names}) SELECT {values} FROM {given.source}"
 
 
-#: The columns of a run that :func:`with_definitions` needs row by row.
-OF_A_FIRING = ("job_id", "run")
-
-
-def with_definitions(
-    connection: Connection, jobs: Table, given: Given, joined: str = "{run} || {definition}"
-) -> Given:
-    """Return runs with what defines their jobs put behind their texts; it need not go to us and back again.
-
-    ``joined`` is how a whole text is made of it, of what is given, and of the id of the job.
-    """
-    # Not by a join: a database that knows little of its tables may read all jobs for it.
-    found = f"FROM {named(connection, jobs)} AS job WHERE job.id = {given.values['job_id']}"
-    return with_definition(given, f"(SELECT job.definition {found})", joined)
-
-
-def with_definition(given: Given, definition: str, joined: str) -> Given:
-    """Return runs with a definition, as it stands in a statement, put behind their texts."""
-    return given._replace(values={**given.values, "run": joined.format_map({**given.values, "definition": definition})})
-
-
-def assignments(connection: Connection, given: Given, added: Names, kept: Names, old: str) -> str:
-    """Return what an update sets; ``old`` stands before the name of a column of the row that is there."""
-    sets = []
+def assignments(connection: Connection, given: Given, added: Names, kept: Names) -> str:
+    """Return what an update sets in the row ``there``."""
+    changes = []
     for name, value in given.values.items():
-        there = f"{old}{quoted(connection.dialect, [name])[0]}"
+        (column,) = quoted(connection.dialect, [name])
         if name in added:
-            value = f"{there} + {value}"
+            value = f"there.{column} + {value}"
         elif name in kept:
-            value = f"COALESCE({value}, {there})"
+            value = f"COALESCE({value}, there.{column})"
         if name != "id":
-            sets.append(f"{quoted(connection.dialect, [name])[0]} = {value}")
-    return ", ".join(sets)
+            changes.append(f"{column} = {value}")
+    return ", ".join(changes)
 
 
 def named(connection: Connection, table: Table) -> str:

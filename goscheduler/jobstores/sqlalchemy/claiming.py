@@ -157,8 +157,6 @@ class Claiming:
         dialect.update_rows(connection, tables.runs, [
             {"id": run.id, "owner": run.owner, "fence": run.fence, "ready": None, "freed": None} for run in self._new
         ])  # fmt: skip
-        if self._new:
-            dialect.claimed_from(connection, tables.jobs, sorted({run.job.id for run in self._new}))
         for run_id, reason in self._unreadable:
             put_aside(self._work, run_id, reason)
         save_ledger(self._work, limits.ledger)

@@ -1,43 +1,32 @@
 """What a round of the SQL store asks before it does anything: one query, and for most rounds the only one.
 
-Where there was more to do than could be done at once, it is believed for a moment that there still is.
-
 Jobs and runs of one executor and one priority make a lane, in which an index knows the earliest. Which priorities occur
 is asked in the same query as what is due: only when others occur than the last time, it is asked once more.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Select, String, Table, bindparam, cast, exists, func, literal_column, or_, select
+from sqlalchemy import Select, Table, bindparam, exists, func, literal_column, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import Message
 from goscheduler.jobstores.sqlalchemy.tables import Tables
-from goscheduler.times import EPOCH, UTC, from_micros, to_micros
-
-if TYPE_CHECKING:
-    from goscheduler.runs.model import Run
+from goscheduler.times import UTC, from_micros, to_micros
 
 #: How many jobs fire in one transaction, for each executor: while they run and end, the next ones are fired.
 AT_ONCE = 1000
-#: For how many seconds it is believed that there is more to do, when there was more than could be done.
-BELIEVED = 0.25
 #: How many different questions are kept ready to be asked again.
 KEPT = 64
 #: How many columns of the answer come before those about lanes.
 _FACTS = 4
 _TO_END, _LET_TRY = 1, 3
-#: What stands in a packed answer for a column that is null.
-NOTHING = "-"
 
 QueueKey = tuple[str, int]
 
@@ -46,6 +35,8 @@ class Seen(NamedTuple):
     """What there is to do."""
 
     now: datetime
+    asked_at: float
+    """When the question was sent, by the monotonic clock of this machine."""
     job_lanes: Mapping[QueueKey, int]
     """Executor and priority → when the first job of these is due."""
     run_lanes: Mapping[QueueKey, int]
@@ -83,29 +74,12 @@ class Question:
     runs: Sequence[QueueKey]
     _compiled: Any = None
 
-    def add_to(self, message: Message, owner: str) -> int:
-        """Ask it along with other statements; return its number among them."""
-        return message.add(*self.as_statement(message.connection.dialect, owner))
-
     def as_statement(self, dialect: Any, owner: str) -> tuple[str, Any]:
         """Return it as the driver takes it, with the parameters."""
         if self._compiled is None:
             self._compiled = self.query.compile(dialect=dialect)
         expanded = self._compiled.construct_expanded_state({"owner": owner})
         return expanded.statement, expanded.positional_parameters if dialect.positional else expanded.parameters
-
-
-    def packed(self) -> Question:
-        """Return the same question, except what time it is, with an answer of one text that :func:`unpacked` reads."""
-        columns = [func.coalesce(column, NOTHING) for column in list(self.query.selected_columns)[1:]]
-        query = select(cast(func.concat_ws(" ", *columns), String))  # some servers would make bytes of it
-        return Question(query, self.executors, self.jobs, self.runs)
-
-
-def unpacked(text: str) -> Sequence[Any]:
-    """Return what a packed question was answered; nobody has asked what time it is."""
-    return [None, *(None if word == NOTHING else int(word) for word in text.split(" "))]
-
 
 class Answer(NamedTuple):
     """What a question was answered."""
@@ -132,54 +106,18 @@ class Looking:
         self._now = dialect.now if server_time else None
         self._lanes: dict[str, dict[str, range]] = {"jobs": {}, "runs": {}}
         self._questions: dict[Any, Question] = {}
-        self._seen: Seen | None = None
-        self._looked_at = 0.0
-        self._more = False
-        self._our_time = (EPOCH, 0.0)
-        self.ahead = timedelta()
-        """By how much the clock of the database is ahead of ours, if it is the one that counts."""
         self.answer: Answer | None = None
         """The last one, by which it was decided how long there is nothing to do."""
-
-    def begin(self, now: datetime) -> None:
-        """Take in what time it is by our clock."""
-        self._our_time = now, SYSTEM_CLOCK.monotonic()
-
-    def compare(self, now: Any, asked_at: float) -> None:
-        """Take in what the database said when it was asked, at a monotonic time, what time it is."""
-        if self._now is not None:
-            ours, at = self._our_time
-            self.ahead = from_micros(int(now), UTC) - ours - timedelta(seconds=asked_at - at)
-
-    def expect(self, request: FireRequest) -> Seen | None:
-        """Return what there is to do, where a look a moment ago has seen more than was done; else None."""
-        seen, passed = self._seen, SYSTEM_CLOCK.monotonic() - self._looked_at
-        more, self._more = self._more, False
-        if seen is None or not more or passed > BELIEVED:
-            return None
-        now = seen.now + timedelta(seconds=passed) if self._now is not None else request.now
-        expected = seen._replace(now=now, to_cancel=False)
-        due = expected.due(expected.job_lanes)
-        return expected if any(request.room.get(executor, 0) > 0 for executor, _ in due) else None
-
-    def after(self, seen: Seen, room: Mapping[str, int], runs: Sequence[Run]) -> Seen | None:
-        """Return what there still is to do, ``room`` being left after ``runs``; None if that has to be looked for."""
-        started = Counter([run.job.executor for run in runs])
-        due = {executor for executor, _ in seen.due(seen.job_lanes)}
-        self._more = bool(runs) and all(room[executor] <= 0 or started[executor] >= AT_ONCE for executor in due)
-        return seen if self._more else None
 
     def look(self, connection: Connection, request: FireRequest) -> Seen:
         """Return what there is to do for the executors that the request names."""
         while True:
-            question = self.question(request)
+            question = self._question(request)
             asked_at = SYSTEM_CLOCK.monotonic()
             row = connection.execute(question.query, {"owner": request.owner}).one()
-            self.compare(row[0], asked_at)
-            seen = self.understood(question, row, request)
-            if seen is not None:
+            if self._knew_all_lanes(question, row):
                 self.answer = Answer(question, request.owner, row)
-                return seen
+                return _seen(question, row, request, asked_at)
 
     def forget_ends(self) -> None:
         """Note that the wishes which were seen last have been answered: the next one is news, whatever it is about."""
@@ -187,11 +125,7 @@ class Looking:
             row = self.answer.row
             self.answer = self.answer._replace(row=[*row[:_TO_END], 0, *row[_TO_END + 1 :]])
 
-    def now(self, request: FireRequest) -> str:
-        """Return the present moment in microseconds, as SQL."""
-        return str(to_micros(request.now)) if self._now is None else str(self._now)
-
-    def question(self, request: FireRequest) -> Question:
+    def _question(self, request: FireRequest) -> Question:
         """Return what is to be asked."""
         executors, tasks = tuple(sorted(request.room)), tuple(request.tasks)
         lanes = [tuple(_lanes_of(self._lanes[kind], executors)) for kind in ("jobs", "runs")]
@@ -202,21 +136,6 @@ class Looking:
                 self._questions.clear()
             question = self._questions[key] = self._ask(executors, tasks, *lanes)
         return question
-
-    def understood(self, question: Question, row: Sequence[Any], request: FireRequest) -> Seen | None:
-        """Return what an answer says; None if it has to be asked once more."""
-        if not self._knew_all_lanes(question, row):
-            return None
-        self._looked_at, self._more = SYSTEM_CLOCK.monotonic(), False
-        times = row[_FACTS + 4 * len(question.executors) :]
-        job_times, run_times = times[: len(question.jobs)], times[len(question.jobs) :]
-        self._seen = Seen(
-            request.now if row[0] is None else from_micros(int(row[0]), UTC),
-            {lane: time for lane, time in zip(question.jobs, job_times, strict=True) if time is not None},
-            {lane: time for lane, time in zip(question.runs, run_times, strict=True) if time is not None},
-            *map(bool, row[1:_FACTS]),
-        )
-        return self._seen
 
     def _knew_all_lanes(self, question: Question, row: Sequence[Any]) -> bool:
         """Take in which priorities occur; false if the question has left out some."""
@@ -252,6 +171,19 @@ class Looking:
         columns += [_earliest(runs, runs.c.ready, lane, known_task(runs, tasks), *pending) for lane in run_lanes]
         query = select(*[column.label(f"c{number}") for number, column in enumerate(columns)])
         return Question(query, executors, job_lanes, run_lanes)
+
+
+def _seen(question: Question, row: Sequence[Any], request: FireRequest, asked_at: float) -> Seen:
+    """Return what an answer says."""
+    times = row[_FACTS + 4 * len(question.executors) :]
+    job_times, run_times = times[: len(question.jobs)], times[len(question.jobs) :]
+    return Seen(
+        request.now if row[0] is None else from_micros(int(row[0]), UTC),
+        asked_at,
+        {lane: time for lane, time in zip(question.jobs, job_times, strict=True) if time is not None},
+        {lane: time for lane, time in zip(question.runs, run_times, strict=True) if time is not None},
+        *map(bool, row[1:_FACTS]),
+    )
 
 
 def known_task(table: Table, tasks: Sequence[str]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,12 +11,12 @@ from sqlalchemy import and_, case, func, select, update
 
 from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
-from goscheduler.jobstores.sqlalchemy.bulk import Columns
+from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.due_work import AT_ONCE, QueueKey, Seen, claimable, known_task
 from goscheduler.jobstores.sqlalchemy.holds import Work, being_claimed, load_limits, save_ledger, take_rows
 from goscheduler.jobstores.sqlalchemy.rows import DueJob, DueRun, Rows, WaitingRun, quoted
 from goscheduler.runs.model import unchecked_tuple
-from goscheduler.runs.plan import PRIORITY_STEP_US, ConcurrencyState, rank_of
+from goscheduler.runs.plan import PRIORITY_STEP_US, ConcurrencyState
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Decisions:
         self.started: list[Run] = []
         self.begun: list[Run] = []
         """Those that are started, and those that stay pending."""
-        self._definitions: set[str] = set()
+        self.definitions: list[str] = []
+        """What defines the job of each of these, as it stands in the job's row."""
         self.records: list[Attempt] = []
         self.gone: list[str] = []
         self.finished: list[Job] = []
@@ -62,11 +63,11 @@ class Decisions:
         if plan.suspended is not None:
             self.suspended.append(Suspended(job, plan.suspended))
             return
-        self._definitions.add(row.definition)
         self._advance(job, plan, fence)
         self.started += plan.start
         self.begun += plan.start
         self.begun += plan.wait
+        self.definitions += [row.definition] * (len(plan.start) + len(plan.wait))
         self.records += plan.records
         if plan.cancel_live:
             self.displaced.append(job.id)
@@ -86,31 +87,9 @@ class Decisions:
         })  # fmt: skip
         job.next_run_time = following
 
-    def is_plain(self) -> bool:
-        """Tell whether every job starts runs, and moves on or is gone, and nothing else happens."""
-        return (
-            0 < len(self.begun) == len(self.started)
-            and not (self.records or self.suspended or self.displaced)
-            and all(change["due"] is not None for change in self.moved)
-        )
-
-    @property
-    def definition(self) -> str | None:
-        """What defines each of the jobs, if they differ in nothing but their ids."""
-        return next(iter(self._definitions)) if len(self._definitions) == 1 else None
-
-    def run_columns(self) -> Columns:
-        """Return the runs that are to be added, as :meth:`Rows.fired_columns` gives them."""
-        return self._rows.fired_columns(self.begun)
-
     def fired(self) -> Fired:
         """Return what a store answers."""
         return Fired(self.started, self.records, self.finished, self.suspended)
-
-    def fired_of(self, job_ids: Collection[str]) -> Fired:
-        """Return what a store answers that has written this about these jobs only; it is plain."""
-        started = [run for run in self.started if run.job.id in job_ids]
-        return Fired(started, finished=[job for job in self.finished if job.id in job_ids])
 
 
 class Firing:
@@ -183,7 +162,7 @@ class Firing:
         decided = self._decisions
         if decided.displaced:
             self._displace(decided.displaced)
-        dialect.insert_fired(connection, tables, decided.run_columns(), decided.definition)
+        dialect.insert_rows(connection, tables.runs, columns_of(map(rows.run_row, decided.begun, decided.definitions)))
         if decided.gone:
             dialect.delete_rows(connection, tables.jobs.c.id, decided.gone)
         dialect.update_rows(connection, tables.jobs, decided.moved)
@@ -242,14 +221,6 @@ def _fetched(work: Work, query: Any, locking: bool) -> Iterable[Sequence[Any]]:
         return work.dialect.fetch(work.connection, query.with_for_update(skip_locked=True))
     # Put together into one text, a query that does not lock has crashed MariaDB 10.11.
     return work.connection.execute(query).all()
-
-
-def together(foreseen: Fired, rest: Fired) -> Fired:
-    """Return what was fired in two steps, of which the first has only started runs, as if it had been one."""
-    runs = [*foreseen.runs, *rest.runs]
-    if foreseen.runs and rest.runs:
-        runs.sort(key=lambda run: rank_of(run.job, to_micros(run.due_at)))
-    return rest._replace(runs=runs, finished=[*foreseen.finished, *rest.finished])
 
 
 def rank(row: Sequence[Any]) -> tuple[int, int]:

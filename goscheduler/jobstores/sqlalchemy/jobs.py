@@ -110,10 +110,8 @@ class StoredJobs(SharedJobStore):
             self._dialect.notify(work.connection, self._tables)
 
         try:
-            if len(portions) == 1:
-                self._database.post(add)
-            else:
-                self._database.write(add, seconds=CALL_SECONDS * (1 + len(jobs) // AT_ONCE))
+            if len(portions) > 1 or not self._database.write_batch(add):
+                self._database.write(add, seconds=CALL_SECONDS * len(portions))
         except IntegrityError:
             raise ConflictingIdError(self._taken([job.id for job in jobs])) from None
 

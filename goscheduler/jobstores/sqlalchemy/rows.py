@@ -8,12 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.jobstores._shared.records import (
-    RUN_SCHEMA,
     Records,
     history_record,
     history_text,
     read_zone,
-    run_head,
     zone_text,
 )
 from goscheduler.jobstores.sqlalchemy.bulk import Columns
@@ -167,41 +165,16 @@ class Rows:
         meant = job.options.executor or DEFAULT_EXECUTOR, job.priority, limits_text(job)
         return self.records.agreed(job, written, meant)
 
-    def run_row(self, run: Run) -> RunRow:
-        """Return a run as a row."""
+    def run_row(self, run: Run, job_text: str | None = None) -> RunRow:
+        """Return a run as a row, with the text of its job where the caller has it."""
         job = run.job
         due = to_micros(run.due_at)
         options = job.options
         return RunRow(
             run.id, job.id, options.executor or DEFAULT_EXECUTOR, job.task, options.priority, due,
             due if run.owner is None else None, run.owner, run.fence, 1 if run.source is Source.SCHEDULE else 0, 0,
-            limits_text(job), self.records.run_text(run),
+            limits_text(job), self.records.run_text(run, job_text),
         )  # fmt: skip
-
-    def fired_columns(self, runs: Sequence[Run]) -> Columns:
-        """Return runs that a firing has just made, by column; of the text of each only what follows the job's id.
-
-        What defines the job is still to be put behind it.
-        """
-        # By column: thousands of rows would keep the garbage collector busy.
-        jobs = [run.job for run in runs]
-        options = [job.options for job in jobs]
-        due, tails = _due_and_tails(runs)
-        return {
-            "id": [run.id for run in runs],
-            "job_id": [job.id for job in jobs],
-            "executor": [each.executor or DEFAULT_EXECUTOR for each in options],
-            "task": [job.task for job in jobs],
-            "priority": [each.priority for each in options],
-            "due": due,
-            "ready": [time if run.owner is None else None for run, time in zip(runs, due, strict=True)],
-            "owner": [run.owner for run in runs],
-            "fence": [run.fence for run in runs],
-            "firing": [1] * len(runs),
-            "revoked": [0] * len(runs),
-            "limits": [limits_text(job) for job in jobs],
-            "run": tails,
-        } if runs else {}  # fmt: skip
 
     def run(self, row: Any) -> Run:
         """Return the run of a row."""
@@ -242,39 +215,6 @@ class Rows:
     def record(self, row: Any) -> Record:
         """Return the record of a row."""
         return history_record(row.record)
-
-
-def _due_and_tails(runs: Sequence[Run]) -> tuple[list[int], list[str]]:
-    """Return the due times of runs that a firing has just made, and what follows the id of the job in their texts."""
-    times: list[int] = []
-    tails: list[str] = []
-    due, tail = 0, ""
-    due_at: datetime | None = None
-    at, coalesced = due_at, 0
-    for run in runs:
-        # Many are due at the same time, and have one and the same object for it.
-        if run.due_at is not due_at or run.scheduled_at is not at or run.coalesced != coalesced:
-            at, due_at, coalesced = run.scheduled_at, run.due_at, run.coalesced
-            due = to_micros(due_at)
-            tail = run_head(run, due)[len(_head(run.job.id)) :]
-        times.append(due)
-        tails.append(tail)
-    return times, tails
-
-
-def with_heads(columns: Columns) -> Columns:
-    """Return runs that a firing has made with whole texts, but for what defines their jobs."""
-    heads = [_head(job_id) + tail for job_id, tail in zip(columns["job_id"], columns["run"], strict=True)]
-    return {**columns, "run": heads}
-
-
-def _head(job_id: str) -> str:
-    return f"{HEAD}{_quote(job_id)}"
-
-
-#: How the text of a run begins. The id of its job follows, as JSON.
-HEAD = f"[{RUN_SCHEMA},"
-_quote = json.encoder.encode_basestring_ascii
 
 
 def quoted(words: str | None) -> str | None:

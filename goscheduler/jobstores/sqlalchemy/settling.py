@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from sqlalchemy.engine import Connection
 from goscheduler.codec import CodecError
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.claiming import free_held, is_held, put_aside
-from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.holds import Work, lock, take_rows
 from goscheduler.jobstores.sqlalchemy.rows import moment, quoted
 from goscheduler.jobstores.sqlalchemy.tables import Tables
@@ -23,46 +22,6 @@ from goscheduler.runs.plan import keys_of
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import with_attempt
 from goscheduler.times import to_micros
-
-#: The ends of runs that were started in so many steps at most are written together without a look.
-MOST_FENCES = 4
-
-
-class Doubts:
-    """What was being written when a connection broke, until it is known whether it was."""
-
-    def __init__(self) -> None:
-        self.runs: list[Run] = []
-        """Runs that may be ours."""
-        self.ends: set[tuple[str, int]] = set()
-        """Run id and fence of ends that may have been written."""
-
-    def started(self, connection: Connection, tables: Tables, dialect: Dialect) -> list[Run]:
-        """Return those of the runs that are ours indeed."""
-        runs = tables.runs
-        these = dialect.among(runs.c.id, [run.id for run in self.runs])
-        there = {tuple(row) for row in connection.execute(select(runs.c.id, runs.c.owner, runs.c.fence).where(these))}
-        return [run for run in self.runs if (run.id, run.owner, run.fence) in there]
-
-    def written(self, work: Work, settlements: Sequence[Settlement]) -> set[str]:
-        """Return the ids of those of the runs whose end was written by us, though we were not told."""
-        doubtful = [settlement.attempt.run for settlement in settlements if end_key(settlement) in self.ends]
-        if not doubtful:
-            return set()
-        history = work.tables.history
-        query = select(history.c.run_id, history.c.fence)
-        found = work.connection.execute(query.where(work.dialect.among(history.c.run_id, [run.id for run in doubtful])))
-        there = {tuple(row) for row in found}
-        return {run.id for run in doubtful if (run.id, run.fence) in there}
-
-
-def end_key(settlement: Settlement) -> tuple[str, int]:
-    """Return what tells the end of a run from all others: its id and fence."""
-    return settlement.attempt.run.id, settlement.attempt.run.fence
-
-
-class NotAsExpectedError(Exception):
-    """Some runs are not as they were when they were started: each has to be looked at."""
 
 
 class Settled(NamedTuple):
@@ -75,39 +34,7 @@ class Settled(NamedTuple):
     """Whether there is something new to claim."""
 
 
-def settle_untouched(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> Settled:
-    """Write how runs ended that nobody has touched meanwhile.
-
-    :raises NotAsExpectedError: if somebody has, and nothing may be written then
-    """
-    runs = work.tables.runs
-    fences = by_fence(settlements)
-    if len(fences) > MOST_FENCES:
-        raise NotAsExpectedError
-    untouched = (runs.c.owner.is_not(None), runs.c.revoked == 0, runs.c.cancel.is_(None))
-    for fence, ids in fences.items():
-        ended = work.dialect.delete_rows(work.connection, runs.c.id, ids, runs.c.fence == fence, *untouched)
-        if ended != len(ids):
-            raise NotAsExpectedError
-    return Settled(more=write_ends(work, settlements))
-
-
-def is_plain(settlements: Sequence[Settlement]) -> bool:
-    """Tell whether these runs were started in a few steps, and their ends only have to be noted."""
-    nothing_follows = all(settlement.dead is None and settlement.follow_up is None for settlement in settlements)
-    return nothing_follows and 1 <= len(by_fence(settlements)) <= MOST_FENCES
-
-
-def by_fence(settlements: Sequence[Settlement]) -> dict[int, list[str]]:
-    """Return fence → the ids of the runs."""
-    fences: dict[int, list[str]] = {}
-    for settlement in settlements:
-        run = settlement.attempt.run
-        fences.setdefault(run.fence, []).append(run.id)
-    return fences
-
-
-def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> Settled:
+def settle(work: Work, settlements: Sequence[Settlement]) -> Settled:
     """Write how runs ended, and wait for no row that another process holds."""
     rows, held = _taken(work, [settlement.attempt.run.id for settlement in settlements])
     held_jobs = _held_jobs(work, settlements)
@@ -125,9 +52,6 @@ def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> Set
             left.append(settlement)
         else:
             accepted.append(_allowed(settlement, row))
-    if refused and doubts.ends:
-        written = doubts.written(work, refused)
-        refused = [settlement for settlement in refused if settlement.attempt.run.id not in written]
     return Settled(refused, left, bool(accepted) and _end(work, accepted))
 
 
@@ -227,26 +151,29 @@ def drop_pending(work: Work, *which: Any) -> Sequence[Any]:
 
 
 def _taken(work: Work, run_ids: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
-    """Lock the rows of runs. Return run id → row of those that an owner has, and the ids that other processes hold."""
+    """Lock the rows of runs. Return run id → row of the live ones, and the ids that other processes have locked."""
     runs = work.tables.runs
-    held = _held(work, runs.c.id, run_ids)
-    query = select(runs.c.id, runs.c.fence, runs.c.revoked, runs.c.cancel)
-    query = query.where(work.dialect.among(runs.c.id, run_ids), runs.c.owner.is_not(None))
-    return {row.id: row for row in work.connection.execute(query)}, held
+    query = select(runs.c.id, runs.c.fence, runs.c.revoked, runs.c.cancel, runs.c.owner)
+    query = query.where(work.dialect.among(runs.c.id, run_ids))
+    if work.dialect.skips_locked:
+        query = query.with_for_update(skip_locked=True)
+    rows = {row.id: row for row in work.connection.execute(query)}
+    live = {run_id: row for run_id, row in rows.items() if row.owner is not None}
+    return live, _existing(work, runs.c.id, set(run_ids) - rows.keys())
 
 
 def _held_jobs(work: Work, settlements: Sequence[Settlement]) -> set[str]:
     """Lock the rows of jobs whose attempts are counted, and return the ids of those that other processes hold."""
     counted = {settlement.attempt.run.job.id for settlement in settlements if _is_counted(settlement)}
-    return _held(work, work.tables.jobs.c.id, sorted(counted))
-
-
-def _held(work: Work, column: Any, ids: Sequence[str]) -> set[str]:
-    """Lock rows, and return the ids of those that are there and that another process has locked."""
-    if not work.dialect.skips_locked or not ids:
+    if not work.dialect.skips_locked or not counted:
         return set()
-    missing = set(ids) - lock(work, column, ids)
-    if not missing:
+    column = work.tables.jobs.c.id
+    return _existing(work, column, counted - lock(work, column, sorted(counted)))
+
+
+def _existing(work: Work, column: Any, missing: Collection[str]) -> set[str]:
+    """Return the ids of rows that are there, although a query that skips locked rows did not find them."""
+    if not work.dialect.skips_locked or not missing:
         return set()
     return set(work.connection.execute(select(column).where(work.dialect.among(column, sorted(missing)))).scalars())
 

@@ -15,6 +15,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable
 from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
@@ -23,31 +24,17 @@ from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.claiming import SOON, Claiming
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.prefetch import ForeseenFirings
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.statements import end_untouched
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.settling import fits_batch, settle_in_batch
 from goscheduler.jobstores.sqlalchemy.due_work import Looking, QueueKey, Seen, earliest, to_cancel
-from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel, together
+from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel
 from goscheduler.jobstores.sqlalchemy.history import page, prune
 from goscheduler.jobstores.sqlalchemy.holds import Work
 from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
 from goscheduler.jobstores.sqlalchemy.migrations import bring_up_to_date
 from goscheduler.jobstores.sqlalchemy.rows import Rows, unquoted
-from goscheduler.jobstores.sqlalchemy.settling import (
-    Doubts,
-    NotAsExpectedError,
-    Settled,
-    drop_pending,
-    end_key,
-    is_anything_lost,
-    is_plain,
-    note_ends,
-    recover,
-    retire,
-    settle,
-    settle_untouched,
-)
+from goscheduler.jobstores.sqlalchemy.settling import Settled, drop_pending, is_anything_lost, recover, retire, settle
 from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
-from goscheduler.jobstores.sqlalchemy.transactions import RowsHeldError, Transactions, UnknownOutcome
+from goscheduler.jobstores.sqlalchemy.transactions import Transactions
 from goscheduler.jobstores.types import PartlySettled
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -99,8 +86,6 @@ class SQLAlchemyJobStore(StoredJobs):
         """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
         self._held = self._left = False
         """Whether runs were held until others have ended; whether others had hold of what was to be started last."""
-        self._doubts = Doubts()
-        self._foreseen: ForeseenFirings | None = None
         self._poll = Poll()
 
     @classmethod
@@ -126,8 +111,6 @@ class SQLAlchemyJobStore(StoredJobs):
                 raise StoreUnavailable(f"the connection to the database was lost: {error.orig}") from error
             raise
         self._rows = rows
-        if self._dialect.sends_messages(self._database.engine):
-            self._foreseen = ForeseenFirings(self._database, self._tables, rows, self._looking, self._doubts)
 
     def shutdown(self) -> None:
         self._database.close()
@@ -136,34 +119,21 @@ class SQLAlchemyJobStore(StoredJobs):
         return self._database.is_outage(error) or super().is_outage(error)
 
     def fire_due(self, request: FireRequest) -> Fired:
-        self._looking.begin(request.now)
-        found, self._left = self._found_again(), False
-        fired, seen, request = self._fire_due(request)
-        if self._foreseen is not None:
-            self._foreseen.look_ahead(request, seen)
+        began = SYSTEM_CLOCK.monotonic()
+        self._left = False
+        seen = first = self._look(request)
+        fired = Fired()
+        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
+            fired = self._start_runs(Firing, request, seen)
+            request = request.after(fired.runs)
+            seen = self._look(request)
         self._poll.found(bool(fired.runs))
         self._seen, self._held = (request, seen), seen.held
         return fired._replace(
-            runs=[*found, *fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
-            more=bool(seen.crowded(seen.job_lanes, request.room)), now=request.now + self._looking.ahead,
+            runs=[*fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
+            more=bool(seen.crowded(seen.job_lanes, request.room)),
+            now=first.now - timedelta(seconds=first.asked_at - began) if self._server_time else request.now,
         )  # fmt: skip
-
-    def _fire_due(self, request: FireRequest) -> tuple[Fired, Seen, FireRequest]:
-        """Return also what there is to do after that, and the request with the room that is left."""
-        expected = self._looking.expect(request)
-        fired, seen = Fired(), expected
-        if expected is None and self._foreseen is not None:
-            fired, seen = self._foreseen.fire(request)
-            request = request.after(fired.runs)
-        seen = seen or self._look(request)
-        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
-            rest: Fired = self._start_runs(Firing, request, seen)
-            if expected is not None and not (rest.runs or rest.records or rest.suspended):
-                return self._fire_due(request)  # things are not as expected
-            fired = together(fired, rest)
-            request = request.after(rest.runs)
-            seen = self._looking.after(seen, request.room, rest.runs) or self._look(request)
-        return fired, seen, request
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         seen = self._seen_just_now(request)
@@ -190,65 +160,29 @@ class SQLAlchemyJobStore(StoredJobs):
         return seen[1] if seen is not None and same else self._look(request)
 
     def _start_runs(self, kind: type[Firing] | type[Claiming], request: FireRequest, seen: Seen) -> Any:
-        """Write runs that are ours, and remember those of which it is not known whether they were written."""
-        started: list[Run] = []
-
         def start(work: Work) -> Any:
             step = kind(work, request, seen)
             result, self._left = step.start(), step.left
-            started[:] = result.runs
             return result
 
-        try:
-            return self._database.write(start)
-        except UnknownOutcome:
-            self._doubts.runs += started
-            raise
-
-    def _found_again(self) -> list[Run]:
-        """Return the runs of an earlier call that were written, although we were not told so."""
-        if not self._doubts.runs:
-            return []
-        with self._database.reading() as connection:
-            found = self._doubts.started(connection, self._tables, self._dialect)
-        self._doubts.runs = []
-        return found
+        return self._database.write(start)
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        try:
-            settled = Settled() if self._settle_at_once(settlements) else self._settle(settlements)
-        except UnknownOutcome:
-            self._doubts.ends.update(map(end_key, settlements))
-            raise
-        if self._doubts.ends:
-            self._doubts.ends -= {*map(end_key, settlements)} - {*map(end_key, settled.left)}
-        if settled.left:
-            raise PartlySettled(settled.refused, settled.left)
-        return settled.refused
+        def end_at_once(work: Work) -> None:
+            settle_in_batch(work, settlements)
 
-    def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
-        """Write plain ends in one message, where that can be; false if nothing was written."""
-        if self._foreseen is None or self._held or not is_plain(settlements):
-            return False
-
-        def end(message: Any) -> None:
-            work = Work(message, self._tables, self._dialect, self._rows)
-            end_untouched(work, settlements)
-            note_ends(work, settlements)
-
-        return self._database.send(end, waits=False) is not None
-
-    def _settle(self, settlements: Sequence[Settlement]) -> Settled:
-        def end(work: Work, step: Callable[..., Settled] = settle) -> Settled:
-            settled = step(work, settlements, self._doubts)
+        def end(work: Work) -> Settled:
+            settled = settle(work, settlements)
             if settled.more:
                 self._dialect.notify(work.connection, self._tables)
             return settled
 
-        try:
-            return self._database.write(lambda work: end(work, settle_untouched), waits=False)
-        except (NotAsExpectedError, RowsHeldError):
-            return self._database.write(end)
+        if not self._held and fits_batch(settlements) and self._database.write_batch(end_at_once):
+            return ()
+        settled = self._database.write(end)
+        if settled.left:
+            raise PartlySettled(settled.refused, settled.left)
+        return settled.refused or ()
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
         def add(work: Work) -> None:

@@ -24,7 +24,7 @@ from goscheduler._urls import masked
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable, nearest
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, Dialect
 from goscheduler.jobstores.sqlalchemy.dialects.by_url import dialect_of
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import REFUSAL, Message
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import NOT_WRITTEN, StatementBatch
 from goscheduler.jobstores.sqlalchemy.holds import MissingLimitsError, Work, add_limits
 from goscheduler.jobstores.sqlalchemy.rows import Rows
 from goscheduler.jobstores.sqlalchemy.tables import Tables
@@ -40,10 +40,6 @@ T = TypeVar("T")
 
 class UnknownOutcome(StoreUnavailable):
     """The connection broke while a transaction was being written: it may have been, or not."""
-
-
-class RowsHeldError(Exception):
-    """A transaction that does not wait came upon a row that another process has locked; nothing was written."""
 
 
 class Transactions:
@@ -153,24 +149,21 @@ class Transactions:
             self.engine.dispose()  # connections that have other limits
 
     def write(
-        self, step: Callable[[Work], T], seconds: float = CALL_SECONDS, first: bool = False, waits: bool = True
+        self, step: Callable[[Work], T], seconds: float = CALL_SECONDS, first: bool = False
     ) -> T:
         """Return what ``step`` returns, having written what it wrote; it may be called more than once.
 
         What is short and cannot wait goes ``first``, where one at a time writes.
 
         :raises UnknownOutcome: if it cannot be told whether it was written
-        :raises RowsHeldError: if it does not ``wait``, and another process holds one of its rows
         """
         tries_left = TRIES
         while True:
             try:
-                return self._write_once(step, seconds, first, waits)
+                return self._write_once(step, seconds, first)
             except MissingLimitsError as missing:
                 self._add_limits(missing.names)
             except DBAPIError as error:
-                if not waits and self.dialect.is_held(error):
-                    raise RowsHeldError from error
                 tries_left -= 1
                 if not tries_left or not self.dialect.may_try_again(error):
                     raise
@@ -181,62 +174,49 @@ class Transactions:
             self.write(lambda work: add_limits(work, names))
             return
         # By statements of their own: no lock, which who adds the same would wait for, is held while the server waits.
-        assert self._rows is not None, "the store was not started"
         with self._connected(writes=True, seconds=CALL_SECONDS) as connection:
             committing = connection.execution_options(isolation_level="AUTOCOMMIT")
-            add_limits(Work(committing, self._tables, self.dialect, self._rows), names)
+            add_limits(self._context(committing), names)
 
-    def _write_once(self, step: Callable[[Work], T], seconds: float, first: bool, waits: bool) -> T:
-        assert self._rows is not None, "the store was not started"
-        with self._connected(writes=True, seconds=seconds, first=first, waits=waits) as connection:
+    def _write_once(self, step: Callable[[Work], T], seconds: float, first: bool) -> T:
+        with self._connected(writes=True, seconds=seconds, first=first) as connection:
             transaction = connection.begin()
             try:
                 self.dialect.begin(connection, self._tables)
-                result = step(Work(connection, self._tables, self.dialect, self._rows))
+                result = step(self._context(connection))
             except BaseException:
                 transaction.rollback()
                 raise
             self._commit(transaction)
             return result
 
-    def post(self, step: Callable[[Work], None]) -> None:
-        """Write what ``step`` writes without a look at the answers: in one message, where the database takes such.
+    def write_batch(self, step: Callable[[Work], None]) -> bool:
+        """Write what ``step`` writes without reading anything, in one round trip.
 
-        :raises UnknownOutcome: if it cannot be told whether it was written
+        False if nothing was written: the database takes no batches, a row was locked, or a statement aborted the batch.
+
+        :raises UnknownOutcome: if the connection broke before the answer
         """
-
-        def put(message: Any) -> None:
-            assert self._rows is not None, "the store was not started"
-            self.dialect.begin(message, self._tables)
-            step(Work(message, self._tables, self.dialect, self._rows))
-
-        if not self.dialect.sends_messages(self.engine) or self.send(put) is None:
-            self.write(step)
-
-    def send(self, write: Callable[[Message], None], waits: bool = True) -> Message | None:
-        """Return a message with its answers, having written what ``write`` put into it.
-
-        None if nothing was written: others were in the way, or one of the statements has refused it.
-
-        :raises UnknownOutcome: if it cannot be told whether it was written
-        """
-        with self._connected(True, CALL_SECONDS, waits=waits, isolation_level="AUTOCOMMIT") as connection:
-            message = Message(connection)
-            write(message)
+        if not self.dialect.takes_batches(self.engine):
+            return False
+        with self._connected(True, CALL_SECONDS, isolation_level="AUTOCOMMIT") as connection:
+            batch: Any = StatementBatch(connection)
+            self.dialect.begin(batch, self._tables)
+            step(self._context(batch))
             try:
-                message.send()
+                batch.send()
             except connection.dialect.loaded_dbapi.Error as error:
-                if not message.take_back(error):
+                if not batch.recover(error):
                     raise _unknown(error) from error
+                if error.sqlstate in NOT_WRITTEN:
+                    return False
                 is_taken = isinstance(error, connection.dialect.loaded_dbapi.IntegrityError)
-                failure = (IntegrityError if is_taken else DBAPIError)(None, None, error)
-                in_the_way = self.dialect.may_try_again(failure) or self.dialect.is_held(failure)
-                if error.sqlstate == REFUSAL or in_the_way:
-                    return None
-                if message.reads_on:  # it may have failed after it was written
-                    raise _unknown(error) from error
-                raise failure from error
-            return message
+                raise (IntegrityError if is_taken else DBAPIError)(None, None, error) from error
+            return True
+
+    def _context(self, connection: Connection) -> Work:
+        assert self._rows is not None, "the store was not started"
+        return Work(connection, self._tables, self.dialect, self._rows)
 
     @contextmanager
     def _connected(

@@ -8,13 +8,12 @@ and seen itself, wakes anybody.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection, Engine
 
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
-from goscheduler.jobstores.sqlalchemy.due_work import unpacked
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.sqlalchemy.due_work import Answer, Looking
@@ -41,17 +40,9 @@ class View:
     def look(self, seen: Answer) -> Answer:
         """Return what is answered now to the question that had the answer ``seen``."""
         if not self._is_about(seen):
-            self._statement = self._put(seen)
-        self._last = seen._replace(row=self._answered(self._row(*self._statement)))
+            self._statement = seen.question.as_statement(self._dialect, seen.owner)
+        self._last = seen._replace(row=self._row(*self._statement))
         return self._last
-
-    def _put(self, seen: Answer) -> tuple[str, Any]:
-        """Return the question as the driver takes it."""
-        return seen.question.as_statement(self._dialect, seen.owner)
-
-    def _answered(self, row: Sequence[Any]) -> Sequence[Any]:
-        """Return the answer to it."""
-        return row
 
     def _is_about(self, seen: Answer) -> bool:
         """Tell whether the same was asked here last."""
@@ -60,18 +51,6 @@ class View:
     def _row(self, statement: str, parameters: Any = ()) -> Any:
         self._cursor.execute(statement, parameters)
         return self._cursor.fetchone()
-
-
-class PackedView(View):
-    """The same of a server whose driver is written in Python, and takes long for every parameter and every column."""
-
-    def _put(self, seen: Answer) -> tuple[str, Any]:
-        statement, parameters = seen.question.packed().as_statement(self._dialect, seen.owner)
-        fill_in = getattr(self._cursor, "mogrify", None)  # by the driver, which knows how this connection quotes
-        return (statement, parameters) if fill_in is None else (fill_in(statement, parameters), None)
-
-    def _answered(self, row: Sequence[Any]) -> Sequence[Any]:
-        return unpacked(row[0])
 
 
 class FileView(View):

@@ -11,10 +11,9 @@ from sqlalchemy import String, create_engine, event, inspect, select, text
 from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy import migrations as sql_migrations
-from goscheduler.jobstores.sqlalchemy.bulk import Batch, columns_of, in_order, rows_of
+from goscheduler.jobstores.sqlalchemy.bulk import Batch, columns_of, rows_of
 from goscheduler.jobstores.sqlalchemy.dialects.mysql import (
     LONGEST,
-    _by_one_column,
     _literal,
     _literal_rows,
     _literals,
@@ -318,24 +317,6 @@ def test_rows_come_back_from_columns_as_they_were():
     assert rows_of({}) == []
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "order"),
-    [
-        ([1, 1, 1], ["a", "b", "c"], [0, 1, 2]),
-        ([1, 1, 1], ["c", "a", "b"], [1, 2, 0]),
-        ([2, 1, 2], ["a", "z", "a"], [1, 0, 2]),
-        ([2, 1, 2], ["b", "z", "a"], [1, 2, 0]),
-        ([1], ["a"], [0]),
-    ],
-)
-def test_rows_are_put_into_the_order_of_their_first_two_columns(first, second, order):
-    rest = list(range(len(first)))
-    found = in_order({"first": first, "second": second, "rest": rest})
-    assert {name: list(values) for name, values in found.items()} == {
-        "first": [first[index] for index in order], "second": [second[index] for index in order], "rest": order,
-    }  # fmt: skip
-
-
 ZONES = ["UTC", "Europe/Berlin", "America/New_York"]
 
 
@@ -378,14 +359,6 @@ def test_no_statement_that_adds_jobs_is_longer_than_a_server_takes(started, make
     store.add_jobs([make_job(f"{number:05}{character * 250}") for number in range(5000)])
     assert max(map(len, statements)) < LONGEST + 2000
     assert store.count_waiting() == 5000
-
-
-def test_rows_are_listed_by_one_column_only_if_there_are_several_and_they_differ_in_nothing_else():
-    same = {"b": ["x", "x"], "c": [1, 1]}
-    assert _by_one_column(Batch.to_insert({"a": ["1", "2"], **same})) is not None
-    assert _by_one_column(Batch.to_insert({"a": ["1", "2"], **same, "d": [1, 2]})) is None
-    assert _by_one_column(Batch.to_insert({"a": ["1"], "b": ["x"]})) is None
-    assert _by_one_column(Batch.to_insert({"a": ["1" * LONGEST, "2"], **same})) is None
 
 
 @pytest.mark.parametrize("character", ["\0", "\1", "\2"])

@@ -25,6 +25,7 @@ from goscheduler.errors import (
     StoreUnavailable,
     UnknownOption,
 )
+from goscheduler.events import EVENT_JOB_EXECUTED, EVENT_LEASE_LOST
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy import migrations as sql_migrations
 from goscheduler.jobstores.sqlalchemy.bulk import Batch
@@ -33,11 +34,13 @@ from goscheduler.jobstores.sqlalchemy.migrations import SchemaError, bring_up_to
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.jobstores.sqlalchemy.transactions import UnknownOutcome
 from goscheduler.plugins import create_plugin
+from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import asked_for
 from goscheduler.serializers import JSONSerializer, PickleSerializer
+from goscheduler.testing import EventRecorder
 from goscheduler.testing.clock import ManualClock
-from goscheduler.testing.contract import NOW, Requests, nothing, succeeded
+from goscheduler.testing.contract import NOW, SECOND, Requests, nothing, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
 
 SECRET = "a secret of some length"
@@ -359,28 +362,38 @@ def breaking_commit(store, monkeypatch, *, written):
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_a_firing_whose_outcome_is_unknown_is_neither_lost_nor_doubled(started, make_job, monkeypatch, written):
-    store, requests = started(), Requests()
-    store.add_job(make_job("a"))
-    breaking_commit(store, monkeypatch, written=written)
-    with pytest.raises(UnknownOutcome):
-        requests.fire(store)
-    assert [run.job.id for run in requests.fire(store).runs] == ["a"]
-    assert len(store.live_runs()) == 1
-    assert not requests.fire(store).runs
+def test_a_firing_whose_answer_was_lost_is_run_once(url, monkeypatch, written):
+    store = SQLAlchemyJobStore(url, server_time=False)
+    with ManualScheduler(clock=ManualClock(NOW), jobstores={"default": store}) as scheduler:
+        scheduler.add_job(nothing, "date", run_date=NOW + SECOND, id="a")
+        recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
+        breaking_commit(store, monkeypatch, written=written)
+        scheduler.advance(3)
+        assert len(recorder.events) == 1
+        scheduler.advance(60)
+        assert len(recorder.events) == 1
+        assert store.live_runs() == store.pending_runs() == []
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_an_end_whose_outcome_is_unknown_is_written_once_and_not_refused(started, make_job, monkeypatch, written):
-    store, requests = started(), Requests()
-    store.add_job(make_job("a"))
-    (run,) = requests.fire(store).runs
-    breaking_commit(store, monkeypatch, written=written)
-    with pytest.raises(UnknownOutcome):
-        store.settle([succeeded(run)])
-    assert not store.settle([succeeded(run)])
-    assert len(store.history(HistoryQuery())) == 1
-    assert list(store.settle([succeeded(run)])), "a third time it is refused"
+def test_an_end_whose_answer_was_lost_is_recorded_once_and_is_no_lost_lease(url, monkeypatch, written):
+    store = SQLAlchemyJobStore(url, server_time=False)
+    with ManualScheduler(clock=ManualClock(NOW), jobstores={"default": store}) as scheduler:
+        recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED | EVENT_LEASE_LOST)
+        scheduler.add_job(nothing, "date", run_date=NOW + SECOND, id="a")
+        settle = store.settle
+
+        def settle_breaking(settlements):
+            monkeypatch.setattr(store, "settle", settle)
+            breaking_commit(store, monkeypatch, written=written)
+            return settle(settlements)
+
+        monkeypatch.setattr(store, "settle", settle_breaking)
+        scheduler.advance(1)
+        scheduler.advance(2)
+        assert [event.code for event in recorder.events] == [EVENT_JOB_EXECUTED]
+        assert [record.outcome for record in scheduler.runs("a")] == [OutcomeKind.SUCCEEDED]
+        assert store.live_runs() == []
 
 
 # Deadlines and news

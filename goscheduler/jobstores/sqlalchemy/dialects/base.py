@@ -28,7 +28,6 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from goscheduler.jobstores.sqlalchemy.bulk import Changes, Columns, Names, rows_of
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
-from goscheduler.jobstores.sqlalchemy.rows import with_heads
 from goscheduler.jobstores.sqlalchemy.tables import TURN, Tables
 
 if TYPE_CHECKING:
@@ -93,8 +92,8 @@ class Dialect:
         """Return what is unsafe about the settings of the database."""
         return []
 
-    def sends_messages(self, engine: Engine) -> bool:
-        """Tell whether several statements can be sent as one message."""
+    def takes_batches(self, engine: Engine) -> bool:
+        """Tell whether several statements can be sent in one round trip."""
         return False
 
     def begin_reading(self, connection: Connection) -> None:
@@ -107,22 +106,12 @@ class Dialect:
         yield
 
     def begin(self, connection: Connection, tables: Tables) -> None:
-        """Begin to write. Where rows that others have locked cannot be skipped, it keeps off all others who do.
-
-        A connection whose option ``waits`` is false does not wait for such rows when it removes and updates rows.
-        """
+        """Begin to write. Where rows that others have locked cannot be skipped, it keeps off all others who do."""
         turn = tables.meta.c.name == TURN
         connection.execute(update(tables.meta).where(turn).values(value=tables.meta.c.value + 1))
 
-    def claimed_from(self, connection: Connection, jobs: Table, job_ids: Collection[str]) -> None:
-        """Have a firing fail that was planned without a look at the runs of these jobs, whose rows are locked."""
-
     def may_try_again(self, error: DBAPIError) -> bool:
         """Tell whether a transaction failed only because another one was in its way."""
-        return False
-
-    def is_held(self, error: DBAPIError) -> bool:
-        """Tell whether a statement failed because another process has locked one of its rows."""
         return False
 
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
@@ -146,20 +135,6 @@ class Dialect:
         """Add rows. With ``once``, a row that is there already is left alone."""
         if columns:
             connection.execute(insert(table), rows_of(columns))
-
-    def insert_fired(
-        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
-    ) -> None:
-        """Add runs of jobs that are still there, as :meth:`Rows.fired_columns` gives them; their texts are completed
-        by the ids of the jobs and by what defines these, which is given if it is the same for all."""
-        if columns:
-            jobs, runs = tables.jobs, tables.runs
-            found = select(jobs.c.definition).where(jobs.c.id == bindparam("of_job")).scalar_subquery()
-            whole = bindparam("head", type_=runs.c.run.type).concat(found)
-            connection.execute(
-                insert(runs).values(run=whole),
-                [{**row, "of_job": row["job_id"], "head": row.pop("run")} for row in rows_of(with_heads(columns))],
-            )
 
     def delete_rows(self, connection: Connection, key: Column[Any], keys: Collection[str], *which: Any) -> int:
         """Remove the rows that have these keys and for which conditions hold; return how many there were."""

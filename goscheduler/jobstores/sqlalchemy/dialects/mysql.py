@@ -33,19 +33,14 @@ from goscheduler.jobstores.sqlalchemy.bulk import (
     Given,
     Names,
     assignments,
-    in_order,
-    insertion,
     named,
     quoted,
     types_of,
-    with_definition,
-    with_definitions,
 )
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, CONNECT_SECONDS, Dialect
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
-from goscheduler.jobstores.sqlalchemy.rows import HEAD, with_heads
 from goscheduler.jobstores.sqlalchemy.tables import Tables
-from goscheduler.jobstores.sqlalchemy.watcher import PackedView, Watcher
+from goscheduler.jobstores.sqlalchemy.watcher import View, Watcher
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.sqlalchemy.due_work import Looking
@@ -112,15 +107,12 @@ class MySQL(Dialect):
     def listen(
         self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
     ) -> Hearing | None:
-        watcher = Watcher(engine, PackedView, WATCH_EVERY, looking, wake, warn)
+        watcher = Watcher(engine, View, WATCH_EVERY, looking, wake, warn)
         watcher.start()
         return watcher
 
     def may_try_again(self, error: DBAPIError) -> bool:
         return _mysql_code(error) in (1213, 1205)
-
-    def is_held(self, error: DBAPIError) -> bool:
-        return bool(_mysql_code(error) == 1205)
 
     def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         if not values:
@@ -146,29 +138,11 @@ class MySQL(Dialect):
 
     def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
         if columns:
-            batch = Batch.to_insert(in_order(columns))  # as they stand in the table
-            if _is_mariadb(connection) and not once and (given := _by_one_column(batch)) is not None:
-                connection.exec_driver_sql(insertion(connection, table, given))
-                return
+            batch = Batch.to_insert(columns)
             names = ", ".join(quoted(connection.dialect, (*batch.varying, *batch.same)))
             head = f"INSERT {'IGNORE ' if once else ''}INTO {named(connection, table)} ({names}) VALUES "
             for values in _literal_rows(batch):
                 connection.exec_driver_sql(head + values)
-
-    def insert_fired(
-        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
-    ) -> None:
-        if columns:
-            joined = f"CONCAT('{HEAD}\"', {{job_id}}, '\"', {{run}}, {{definition}})"
-            if not _is_plain_json("".join(columns["job_id"])):
-                columns, joined = with_heads(columns), "CONCAT({run}, {definition})"
-            batch = Batch.to_insert(columns, apart=["job_id"])
-            given = _listed(batch) if _is_mariadb(connection) else _given(connection, tables.runs, batch)
-            if definition is None:
-                given = with_definitions(connection, tables.jobs, given, joined)
-            else:  # to look up a thousand of them takes the server a third of its time for this
-                given = with_definition(given, _literal(definition), joined)
-            connection.exec_driver_sql(insertion(connection, tables.runs, given))
 
     def delete_rows(self, connection: Connection, key: Column[Any], keys: Collection[str], *which: Any) -> int:
         # In this order: to remove a quarter of a table by a list of keys, a server reads the whole of it, and waits for
@@ -179,7 +153,7 @@ class MySQL(Dialect):
         name = named(connection, key.table)
         also = and_(true(), *which).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
         return connection.exec_driver_sql(
-            f"{_no_wait(connection)}DELETE {name} FROM {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
+            f"DELETE {name} FROM {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
             f"ON {name}.{key.name} = {given.values[key.name]} WHERE {also}"
         ).rowcount
 
@@ -189,18 +163,12 @@ class MySQL(Dialect):
         if rows:
             given = _given(connection, table, Batch.to_update(rows))
             name = named(connection, table)
-            sets = assignments(connection, given, added, kept, f"{name}.")
+            changes = assignments(connection, given, added, kept)
             # In this order: a server that reads the whole of a small table waits for every row that others have locked.
             connection.exec_driver_sql(
-                f"{_no_wait(connection)}UPDATE {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
-                f"ON {name}.id = {given.values['id']} SET {sets}"
+                f"UPDATE {given.source} STRAIGHT_JOIN {name} AS there FORCE INDEX (PRIMARY) "
+                f"ON there.id = {given.values['id']} SET {changes}"
             )
-
-
-def _no_wait(connection: Connection) -> str:
-    """Return what a statement begins with that does not wait for locked rows. MySQL waits: it cannot be told."""
-    waits = connection.get_execution_options().get("waits", True)
-    return "" if waits or not _is_mariadb(connection) else "SET STATEMENT innodb_lock_wait_timeout=0 FOR "
 
 
 def _is_mariadb(connection: Connection) -> bool:
@@ -251,11 +219,6 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and "'" not in text and "\\" not in text and "%" not in text
 
 
-def _is_plain_json(text: str) -> bool:
-    """Tell whether a text means itself between the quotation marks of JSON as well."""
-    return text.isprintable() and '"' not in text and _is_plain(text)
-
-
 def _literal_rows(batch: Batch) -> Iterator[str]:
     """Return rows as they stand in statements that add them, each not longer than a server takes."""
     # The server takes bytes as they are in less time than a text that says what it is.
@@ -300,27 +263,6 @@ def _given(connection: Connection, table: Table, batch: Batch) -> Given:
     values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
     values.update({name: _literal(value) for name, value in batch.same.items()})
     return Given(f"JSON_TABLE({_literal(batch.by_row())}, '$[*]' COLUMNS ({paths})) AS given", values, ())
-
-
-def _listed(batch: Batch) -> Given:
-    """Return rows as MariaDB takes them in less time than as JSON."""
-    names = ", ".join(f"c{number}" for number in range(len(batch.varying)))
-    rows = "),(".join(map(",".join, zip(*map(_literals, batch.varying.values()), strict=True)))
-    values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
-    values.update({name: _literal(value) for name, value in batch.same.items()})
-    return Given(f"(WITH listed ({names}) AS (VALUES ({rows})) SELECT * FROM listed) AS given", values, ())
-
-
-def _by_one_column(batch: Batch) -> Given | None:
-    """Return rows that differ in one column, as new jobs may in their ids, so that the server has least to read.
-
-    None if they differ in more, if there is only one, or if there are more than a server takes in one statement.
-    """
-    first, *others = batch.varying.values()
-    if others or len(first) == 1:
-        return None
-    given = _listed(batch)
-    return given if len(given.source) <= LONGEST else None
 
 
 def _mysql_code(error: Exception) -> Any:

@@ -19,21 +19,10 @@ from sqlalchemy.sql.elements import ColumnElement
 from goscheduler._files import create_private
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores.sqlalchemy.bulk import (
-    OF_A_FIRING,
-    Batch,
-    Changes,
-    Columns,
-    Given,
-    Names,
-    assignments,
-    insertion,
-    named,
-    with_definitions,
-)
-from goscheduler.jobstores.sqlalchemy.dialects.base import CONNECT_SECONDS, Dialect
+from goscheduler.jobstores.sqlalchemy.bulk import Batch, Given
+from goscheduler.jobstores.sqlalchemy.dialects.base import CONNECT_SECONDS
+from goscheduler.jobstores.sqlalchemy.dialects.json_rows import JSONDialect
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
-from goscheduler.jobstores.sqlalchemy.rows import with_heads
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.jobstores.sqlalchemy.watcher import FileView, Watcher
 
@@ -57,7 +46,7 @@ _POOL = {"pool_size": 2, "max_overflow": 4, "pool_use_lifo": True, "pool_timeout
 WATCH_EVERY = 0.04
 
 
-class SQLite(Dialect):
+class SQLite(JSONDialect):
     def __init__(self, url: URL) -> None:
         self._in_memory = url.database in (None, "", ":memory:") or "mode=memory" in str(url)
         # A thread that finds the file locked by another one sleeps and looks again; a lock wakes it at once.
@@ -126,37 +115,19 @@ class SQLite(Dialect):
             raise GoSchedulerError(f"SQLite is too old: 3.33 is needed, this Python has {version}")
 
     def fetch(self, connection: Connection, query: Any) -> Iterable[Sequence[Any]]:
+        # The driver lets other threads run at every row.
         inner = query.subquery()
         whole = select(func.json_group_array(func.json_array(*inner.c)))
         try:
             rows: list[list[Any]] = json.loads(connection.execute(whole).scalar_one())
-        except OperationalError:  # somebody has put into a row what JSON cannot hold
+        except OperationalError:  # a row holds what JSON cannot hold
             return super().fetch(connection, query)
         return rows
 
-    def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
-        if columns:
-            given = _given(Batch.to_insert(columns))
-            tail = " WHERE true ON CONFLICT DO NOTHING" if once else ""
-            connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
-
-    def insert_fired(
-        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
-    ) -> None:
-        if columns:
-            given = _given(Batch.to_insert(with_heads(columns), OF_A_FIRING))
-            given = with_definitions(connection, tables.jobs, given)
-            connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
-
-    def update_rows(
-        self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
-    ) -> None:
-        if rows:
-            given = _given(Batch.to_update(rows))
-            name = named(connection, table)
-            sets = assignments(connection, given, added, kept, f"{name}.")
-            statement = f"UPDATE {name} SET {sets} FROM {given.source} WHERE {name}.id = {given.values['id']}"
-            connection.exec_driver_sql(statement, given.parameters)
+    def source(self, connection: Connection, table: Table, batch: Batch) -> Given:
+        values = {name: f"json_extract(given.value, '$[{number}]')" for number, name in enumerate(batch.varying)}
+        values.update(dict.fromkeys(batch.same, "?"))
+        return Given("json_each(?) AS given", values, (*batch.same.values(), batch.by_row()))
 
 
 def _file_to_make(place: str, is_uri: bool) -> str:
@@ -211,9 +182,3 @@ def _set(connection: Any, settings: Sequence[str]) -> None:
     for setting in settings:
         cursor.execute(f"PRAGMA {setting}")
     cursor.close()
-
-
-def _given(batch: Batch) -> Given:
-    values = {name: f"json_extract(given.value, '$[{number}]')" for number, name in enumerate(batch.varying)}
-    values.update(dict.fromkeys(batch.same, "?"))
-    return Given("json_each(?) AS given", values, (*batch.same.values(), batch.by_row()))
