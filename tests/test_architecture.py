@@ -498,7 +498,7 @@ RETIRED_WORDS = frozenset({
     "JobLife", "Lane", "Lanes", "Left", "Life", "LoopThread", "NEWBORN", "News", "PutBack", "SchedulerLife",
     "Sentence", "Shelf", "Standing", "USUAL_HEAD_START", "Undertaker", "WaitingRoom", "Wanted", "What",
     "_endings", "_hire", "_left_to_themselves", "_legacy", "_staff", "account_of", "asked_to_end", "displace",
-    "ends_written", "forget_live_runs", "from_instant", "going_on", "hungry", "instant", "left_waiting",
+    "ends_written", "from_instant", "going_on", "hungry", "instant", "left_waiting",
     "life_of", "live_on", "may_have_forgotten", "movein", "obey", "put_back_strays", "putback", "strays_due_at",
     "take_back_ends", "tell_of_scheduler", "to_end", "told_reason", "untell", "wish", "wishes",
 })  # fmt: skip
