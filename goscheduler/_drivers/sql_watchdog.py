@@ -16,7 +16,7 @@ from typing import Any
 from goscheduler.clock import SYSTEM_CLOCK
 
 #: How often it is looked for calls whose time is over, in seconds.
-LOOK_EVERY = 0.5
+CHECK_SECONDS = 0.5
 
 
 class Watchdog:
@@ -61,7 +61,7 @@ class Watchdog:
         self._thread.start()
 
     def _run(self, stopped: threading.Event) -> None:
-        while not stopped.wait(LOOK_EVERY):
+        while not stopped.wait(CHECK_SECONDS):
             self._end_overdue(SYSTEM_CLOCK.monotonic())
 
     def _end_overdue(self, now: float) -> None:

@@ -50,24 +50,24 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
 class Batch:
     """Rows as they are sent: what is the same in all of them, and the rest."""
 
-    __slots__ = ("same", "varying")
+    __slots__ = ("constant", "variable")
 
     def __init__(self, columns: Columns) -> None:
-        self.same: dict[str, Any] = {}
+        self.constant: dict[str, Any] = {}
         """Columns that have one value in all rows."""
-        self.varying: dict[str, Sequence[Any]] = {}
+        self.variable: dict[str, Sequence[Any]] = {}
         """The others, and in any case the first."""
         for name, values in columns.items():
-            if self.varying and values.count(values[0]) == len(values):
-                self.same[name] = values[0]
+            if self.variable and values.count(values[0]) == len(values):
+                self.constant[name] = values[0]
             else:
-                self.varying[name] = values
+                self.variable[name] = values
 
     @classmethod
     def to_insert(cls, columns: Columns) -> Batch:
         """Return rows without the columns that are empty in all of them."""
         batch = cls(columns)
-        batch.same = {name: value for name, value in batch.same.items() if value is not None}
+        batch.constant = {name: value for name, value in batch.constant.items() if value is not None}
         return batch
 
     @classmethod
@@ -77,19 +77,19 @@ class Batch:
 
     def by_row(self) -> str:
         """Return what varies as JSON, a list for each row."""
-        return encode(list(zip(*self.varying.values(), strict=True)))
+        return encode(list(zip(*self.variable.values(), strict=True)))
 
     def by_column(self) -> list[str]:
         """Return what varies as JSON, a text for each column."""
-        return list(map(encode, self.varying.values()))
+        return list(map(encode, self.variable.values()))
 
-    def only_row(self) -> list[Any] | None:
+    def single_row(self) -> list[Any] | None:
         """Return what would vary if there is one row; none if there are more."""
-        columns = self.varying.values()
+        columns = self.variable.values()
         return [values[0] for values in columns] if all(len(values) == 1 for values in columns) else None
 
 
-class Given(NamedTuple):
+class RowSource(NamedTuple):
     """A batch as a statement can use it."""
 
     source: str
@@ -99,17 +99,17 @@ class Given(NamedTuple):
     parameters: tuple[Any, ...]
 
 
-def insertion(connection: Connection, table: Table, given: Given) -> str:
+def insertion(connection: Connection, table: Table, given: RowSource) -> str:
     """Return the statement that adds the rows."""
-    names, values = ", ".join(quoted(connection.dialect, given.values)), ", ".join(given.values.values())
-    return f"INSERT INTO {named(connection, table)} ({names}) SELECT {values} FROM {given.source}"
+    names, values = ", ".join(quote_identifiers(connection.dialect, given.values)), ", ".join(given.values.values())
+    return f"INSERT INTO {table_name(connection, table)} ({names}) SELECT {values} FROM {given.source}"
 
 
-def assignments(connection: Connection, given: Given, added: Names, kept: Names) -> str:
+def assignments(connection: Connection, given: RowSource, added: Names, kept: Names) -> str:
     """Return what an update sets in the row ``there``."""
     changes = []
     for name, value in given.values.items():
-        (column,) = quoted(connection.dialect, [name])
+        (column,) = quote_identifiers(connection.dialect, [name])
         if name in added:
             value = f"there.{column} + {value}"
         elif name in kept:
@@ -119,12 +119,12 @@ def assignments(connection: Connection, given: Given, added: Names, kept: Names)
     return ", ".join(changes)
 
 
-def named(connection: Connection, table: Table) -> str:
+def table_name(connection: Connection, table: Table) -> str:
     """Return the name of a table as it stands in a statement."""
     return str(connection.dialect.identifier_preparer.format_table(table))
 
 
-def quoted(dialect: Any, names: Collection[str]) -> list[str]:
+def quote_identifiers(dialect: Any, names: Collection[str]) -> list[str]:
     """Return names of columns as they stand in a statement."""
     return [dialect.identifier_preparer.quote(name) for name in names]
 

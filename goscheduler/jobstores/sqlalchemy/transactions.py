@@ -25,8 +25,8 @@ from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailab
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, Dialect
 from goscheduler.jobstores.sqlalchemy.dialects.by_url import dialect_of
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import NOT_WRITTEN, StatementBatch
-from goscheduler.jobstores.sqlalchemy.holds import MissingLimitsError, Work, add_limits
-from goscheduler.jobstores.sqlalchemy.rows import Rows
+from goscheduler.jobstores.sqlalchemy.locking import MissingLimitsError, StoreContext, add_limits
+from goscheduler.jobstores.sqlalchemy.rows import RowCodec
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.plugins import STORE_URLS, require_clear_login
 from goscheduler.references import maybe_ref
@@ -54,11 +54,11 @@ class Transactions:
         self.dialect.prepare(self.engine)
         if self._owns_engine:
             self.dialect.tune(self.engine)
-        self._rows: Rows | None = None
+        self._rows: RowCodec | None = None
         self._watchdog = Watchdog()
         self._process = os.getpid()
         self._stop_listening: Callable[[], None] | None = None
-        self._hears: Callable[[], bool] = lambda: False
+        self._is_listening: Callable[[], bool] = lambda: False
 
     def _create_engine(self, url: Any, options: dict[str, Any]) -> Engine:
         arguments = {**self.dialect.connect_args(), **options.pop("connect_args", {})}
@@ -75,7 +75,7 @@ class Transactions:
                 name=error.name,
             ) from error
 
-    def open(self, rows: Rows) -> None:
+    def open(self, rows: RowCodec) -> None:
         """Get ready, and make sure that the database answers.
 
         :raises StoreUnavailable: if it cannot be reached at the moment
@@ -102,7 +102,7 @@ class Transactions:
             return False
         # What cannot be connected to has been told no statement.
         unconnected = isinstance(error, OperationalError) and error.statement is None
-        lost = error.connection_invalidated or self.dialect.may_try_again(error)
+        lost = error.connection_invalidated or self.dialect.is_retryable(error)
         return lost or (unconnected and not self.dialect.is_refusal(error))
 
     def close(self) -> None:
@@ -119,20 +119,20 @@ class Transactions:
         if os.getpid() != self._process:
             self._process = os.getpid()
             self._watchdog, self._stop_listening = Watchdog(), None
-            self._hears = lambda: False
+            self._is_listening = lambda: False
             self.dialect.after_fork()
             self.engine.dispose(close=False)
 
-    def listen(self, looking: Any, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
-        """Call ``wake`` when another process has something new that ``looking`` did not see, where that can be."""
-        heard = self.dialect.listen(self.engine, self._tables, looking, wake, warn)
+    def listen(self, reader: Any, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
+        """Call ``wake`` when another process has something new that ``reader`` did not see, where that can be."""
+        heard = self.dialect.listen(self.engine, self._tables, reader, wake, warn)
         if heard is not None:
-            self._stop_listening, self._hears = heard.stop, heard.hears_all
+            self._stop_listening, self._is_listening = heard.stop, heard.is_complete
 
     @property
-    def hears(self) -> bool:
+    def is_listening(self) -> bool:
         """Whether we are told when others change something."""
-        return self._hears()
+        return self._is_listening()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -141,15 +141,15 @@ class Transactions:
             self.dialect.begin_reading(connection)
             yield connection
 
-    def follow(self, lease: float) -> None:
+    def set_lease(self, lease: float) -> None:
         """Take in how long a lease is, in seconds."""
         before = self.dialect.idle_seconds
-        self.dialect.follow(lease)
+        self.dialect.set_lease(lease)
         if self._owns_engine and self.dialect.idle_seconds != before:
             self.engine.dispose()  # connections that have other limits
 
     def write(
-        self, step: Callable[[Work], T], seconds: float = CALL_SECONDS, first: bool = False
+        self, step: Callable[[StoreContext], T], seconds: float = CALL_SECONDS, first: bool = False
     ) -> T:
         """Return what ``step`` returns, having written what it wrote; it may be called more than once.
 
@@ -165,20 +165,20 @@ class Transactions:
                 self._add_limits(missing.names)
             except DBAPIError as error:
                 tries_left -= 1
-                if not tries_left or not self.dialect.may_try_again(error):
+                if not tries_left or not self.dialect.is_retryable(error):
                     raise
 
     def _add_limits(self, names: Collection[str]) -> None:
         """Add limits that are used for the first time."""
         if not self.dialect.skips_locked:
-            self.write(lambda work: add_limits(work, names))
+            self.write(lambda context: add_limits(context, names))
             return
         # By statements of their own: no lock, which who adds the same would wait for, is held while the server waits.
         with self._connected(writes=True, seconds=CALL_SECONDS) as connection:
             committing = connection.execution_options(isolation_level="AUTOCOMMIT")
             add_limits(self._context(committing), names)
 
-    def _write_once(self, step: Callable[[Work], T], seconds: float, first: bool) -> T:
+    def _write_once(self, step: Callable[[StoreContext], T], seconds: float, first: bool) -> T:
         with self._connected(writes=True, seconds=seconds, first=first) as connection:
             transaction = connection.begin()
             try:
@@ -190,7 +190,7 @@ class Transactions:
             self._commit(transaction)
             return result
 
-    def write_batch(self, step: Callable[[Work], None]) -> bool:
+    def write_batch(self, step: Callable[[StoreContext], None]) -> bool:
         """Write what ``step`` writes without reading anything, in one round trip.
 
         False if nothing was written: the database takes no batches, a row was locked, or a statement aborted the batch.
@@ -214,9 +214,9 @@ class Transactions:
                 raise (IntegrityError if is_taken else DBAPIError)(None, None, error) from error
             return True
 
-    def _context(self, connection: Connection) -> Work:
+    def _context(self, connection: Connection) -> StoreContext:
         assert self._rows is not None, "the store was not started"
-        return Work(connection, self._tables, self.dialect, self._rows)
+        return StoreContext(connection, self._tables, self.dialect, self._rows)
 
     @contextmanager
     def _connected(
@@ -233,7 +233,7 @@ class Transactions:
         try:
             transaction.commit()
         except DBAPIError as error:
-            if self.dialect.may_try_again(error):
+            if self.dialect.is_retryable(error):
                 raise
             raise _unknown(error) from error
 

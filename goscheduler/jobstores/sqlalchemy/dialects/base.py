@@ -27,18 +27,18 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
 from goscheduler.jobstores.sqlalchemy.bulk import Changes, Columns, Names, rows_of
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import ChangeListener
 from goscheduler.jobstores.sqlalchemy.tables import TURN, Tables
 
 if TYPE_CHECKING:
-    from goscheduler.jobstores.sqlalchemy.due_work import Looking
+    from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader
 
 #: How long a connection may take to be made, and how long one statement may take, in seconds. A lease lasts 30.
 CONNECT_SECONDS = 5
 CALL_SECONDS = 7
 #: For what share of a lease a transaction may stand still before the server ends it, and the least of it in seconds.
 IDLE_SHARE = 1 / 4
-SHORTEST_IDLE = 0.5
+MIN_IDLE_SECONDS = 0.5
 
 
 class Dialect:
@@ -55,9 +55,9 @@ class Dialect:
     idle_seconds = float(CALL_SECONDS)
     """For how long a transaction may stand still, where the server can end it: its rows are locked meanwhile."""
 
-    def follow(self, lease: float) -> None:
+    def set_lease(self, lease: float) -> None:
         """Take in how long a lease is, in seconds: whoever uses a short one does not want to wait long for the dead."""
-        self.idle_seconds = min(float(CALL_SECONDS), max(SHORTEST_IDLE, lease * IDLE_SHARE))
+        self.idle_seconds = min(float(CALL_SECONDS), max(MIN_IDLE_SECONDS, lease * IDLE_SHARE))
 
     def connect_args(self) -> dict[str, Any]:
         """Return what the driver is given beside the URL."""
@@ -110,7 +110,7 @@ class Dialect:
         turn = tables.meta.c.name == TURN
         connection.execute(update(tables.meta).where(turn).values(value=tables.meta.c.value + 1))
 
-    def may_try_again(self, error: DBAPIError) -> bool:
+    def is_retryable(self, error: DBAPIError) -> bool:
         """Tell whether a transaction failed only because another one was in its way."""
         return False
 
@@ -118,12 +118,13 @@ class Dialect:
         """Tell the other processes, and ours if wanted, that there is something new, once it is written."""
 
     def listen(
-        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
-    ) -> Hearing | None:
-        """Call ``wake`` when somebody else has something new that ``looking`` did not see; None if none can tell."""
+        self, engine: Engine, tables: Tables, reader: DueWorkReader,
+        wake: Callable[[], None], warn: Callable[[str], None],
+    ) -> ChangeListener | None:  # fmt: skip
+        """Call ``wake`` when somebody else has something new that ``reader`` did not see; None if none can tell."""
         return None
 
-    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+    def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         """Return the condition that a column has one of the values, of which there may be thousands."""
         return column.in_(list(values))
 
@@ -140,7 +141,7 @@ class Dialect:
         """Remove the rows that have these keys and for which conditions hold; return how many there were."""
         if not keys:
             return 0
-        return connection.execute(delete(key.table).where(self.among(key, keys), *which)).rowcount
+        return connection.execute(delete(key.table).where(self.column_in(key, keys), *which)).rowcount
 
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()

@@ -15,10 +15,10 @@ from goscheduler.errors import described
 #: How long it is waited for the first word, at the start, in seconds: a busy machine must not be taken for a pooler.
 SELF_TEST_SECONDS = 5.0
 #: How long it is waited before another connection is tried, in seconds.
-PAUSE = 1.0
+RECONNECT_SECONDS = 1.0
 
 
-class Hearing(ABC):
+class ChangeListener(ABC):
     """One thread with a connection, and another one when that breaks."""
 
     def __init__(self, engine: Engine, name: str, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
@@ -35,7 +35,7 @@ class Hearing(ABC):
         """Begin to hear of others; false if that cannot be."""
 
     @abstractmethod
-    def hears_all(self) -> bool:
+    def is_complete(self) -> bool:
         """Tell whether the store need not be asked meanwhile."""
 
     @abstractmethod
@@ -54,14 +54,14 @@ class Hearing(ABC):
                 if self._has_begun() and not self._silent and not self._stopped.is_set():
                     self._silent = True
                     self._warn(f"other processes are not heard for now, the store is asked instead: {described(error)}")
-                self._stopped.wait(PAUSE)
+                self._stopped.wait(RECONNECT_SECONDS)
 
     def _has_begun(self) -> bool:
         """Tell whether others were to be heard by now."""
         return True
 
 
-class Listener(Hearing):
+class Listener(ChangeListener):
     """Waits for words on a channel of PostgreSQL."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Listener(Hearing):
         self.stop()
         return False
 
-    def hears_all(self) -> bool:
+    def is_complete(self) -> bool:
         return self._listening.is_set()
 
     def _has_begun(self) -> bool:
@@ -106,13 +106,13 @@ class Listener(Hearing):
             self._silent = False
             self._wake()  # something may have been told while nobody listened
             while not self._stopped.is_set():
-                self._hear(connection)
+                self._wait_for_notification(connection)
             connection.execute(f'UNLISTEN "{self._channel}"')  # a pooler would lend the connection to others
         finally:
             self._listening.clear()
             connection.close()
 
-    def _hear(self, connection: Any) -> None:
+    def _wait_for_notification(self, connection: Any) -> None:
         for word in connection.notifies(timeout=0.5, stop_after=1):
             if word.payload == self._test:
                 self._heard_test.set()

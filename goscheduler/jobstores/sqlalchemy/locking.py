@@ -24,56 +24,56 @@ from sqlalchemy.engine import Connection
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.due_work import claimable
-from goscheduler.jobstores.sqlalchemy.rows import LimitRow, Rows, limit_names
+from goscheduler.jobstores.sqlalchemy.rows import LimitRow, RowCodec, limit_names
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.runs.limits import Ledger
 
 
-class Work(NamedTuple):
+class StoreContext(NamedTuple):
     """What the steps of a transaction work with."""
 
     connection: Connection
     tables: Tables
     dialect: Dialect
-    rows: Rows
+    rows: RowCodec
 
 
-def take_jobs(work: Work, job_ids: Collection[str]) -> set[str]:
+def lock_jobs(context: StoreContext, job_ids: Collection[str]) -> set[str]:
     """Return those of the jobs of which nobody else starts a run until the transaction has ended."""
-    connection, tables, dialect, _ = work
+    connection, tables, dialect, _ = context
     jobs, runs = tables.jobs, tables.runs
-    ours = lock(work, jobs.c.id, job_ids)
+    ours = lock(context, jobs.c.id, job_ids)
     there = runs.outerjoin(jobs, jobs.c.id == runs.c.job_id)
     query = select(runs.c.id, runs.c.job_id, jobs.c.id).select_from(there)
-    found = connection.execute(query.where(dialect.among(runs.c.job_id, job_ids), *claimable(runs))).all()
+    found = connection.execute(query.where(dialect.column_in(runs.c.job_id, job_ids), *claimable(runs))).all()
     first: dict[str, str] = {}
     for run_id, job_id, existing in found:
         if existing is None:
             first[job_id] = min(run_id, first.get(job_id, run_id))
-    locked = lock(work, runs.c.id, list(first.values()))
+    locked = lock(context, runs.c.id, list(first.values()))
     ours |= {job_id for job_id, run_id in first.items() if run_id in locked}
-    return ours - _claimed_by_others(work, {run_id: job_id for run_id, job_id, _ in found if job_id in ours})
+    return ours - _claimed_by_others(context, {run_id: job_id for run_id, job_id, _ in found if job_id in ours})
 
 
-def being_claimed(work: Work, job_ids: Collection[str]) -> set[str]:
+def being_claimed(context: StoreContext, job_ids: Collection[str]) -> set[str]:
     """Return those of the jobs, whose rows are ours, of which somebody claims a run: they were gone a moment ago."""
-    runs = work.tables.runs
-    query = select(runs.c.id, runs.c.job_id).where(work.dialect.among(runs.c.job_id, job_ids), *claimable(runs))
-    return _claimed_by_others(work, dict(map(tuple, work.connection.execute(query))))
+    runs = context.tables.runs
+    query = select(runs.c.id, runs.c.job_id).where(context.dialect.column_in(runs.c.job_id, job_ids), *claimable(runs))
+    return _claimed_by_others(context, dict(map(tuple, context.connection.execute(query))))
 
 
-def _claimed_by_others(work: Work, runs: dict[str, str]) -> set[str]:
+def _claimed_by_others(context: StoreContext, runs: dict[str, str]) -> set[str]:
     """Return the jobs of which others have locked a run; ``runs`` are run ids → job ids."""
-    locked = lock(work, work.tables.runs.c.id, list(runs))
+    locked = lock(context, context.tables.runs.c.id, list(runs))
     return {job_id for run_id, job_id in runs.items() if run_id not in locked}
 
 
-def lock(work: Work, column: Any, ids: Collection[str]) -> set[str]:
+def lock(context: StoreContext, column: Any, ids: Collection[str]) -> set[str]:
     """Lock rows, and return the ids of those that are there and that nobody else has locked."""
     if not ids:
         return set()
-    query = select(column).where(work.dialect.among(column, ids)).with_for_update(skip_locked=True)
-    return set(work.connection.execute(query).scalars())
+    query = select(column).where(context.dialect.column_in(column, ids)).with_for_update(skip_locked=True)
+    return set(context.connection.execute(query).scalars())
 
 
 class MissingLimitsError(Exception):
@@ -84,13 +84,13 @@ class MissingLimitsError(Exception):
         self.names = names
 
 
-def take_rows(work: Work, query: Select[Any]) -> Sequence[Any]:
+def lock_rows(context: StoreContext, query: Select[Any]) -> Sequence[Any]:
     """Return the rows of a query for runs, with their ids, that nobody else has locked; now they are."""
-    connection, tables, dialect, _ = work
+    connection, tables, dialect, _ = context
     if not dialect.locks_neighbours:
         return connection.execute(query.with_for_update(skip_locked=True) if dialect.skips_locked else query).all()
-    ids = lock(work, tables.runs.c.id, [row.id for row in connection.execute(query)])
-    return connection.execute(query.where(dialect.among(tables.runs.c.id, ids))).all() if ids else ()
+    ids = lock(context, tables.runs.c.id, [row.id for row in connection.execute(query)])
+    return connection.execute(query.where(dialect.column_in(tables.runs.c.id, ids))).all() if ids else ()
 
 
 class Limits(NamedTuple):
@@ -103,16 +103,16 @@ class Limits(NamedTuple):
     """Name → ids of the live runs that count."""
 
 
-def load_limits(work: Work, texts: Iterable[str]) -> Limits:
+def lock_limits(context: StoreContext, texts: Iterable[str]) -> Limits:
     """Return how the limits stand that texts name. Nobody else starts anything under those that are not busy.
 
     :raises MissingLimitsError: if they have to be added first
     """
-    named = {text: limit_names(text) for text in set(texts) if text}
-    wanted = sorted({name for names in named.values() for name in names})
+    table_name = {text: limit_names(text) for text in set(texts) if text}
+    wanted = sorted({name for names in table_name.values() for name in names})
     if not wanted:
         return Limits(Ledger())
-    connection, tables, dialect, _ = work
+    connection, tables, dialect, _ = context
     limits, runs = tables.limits, tables.runs
     known = set(connection.execute(select(limits.c.name).where(limits.c.name.in_(wanted))).scalars())
     if len(known) < len(wanted):
@@ -127,21 +127,21 @@ def load_limits(work: Work, texts: Iterable[str]) -> Limits:
         for name in limit_names(text):
             live.setdefault(name, []).append(run_id)
     ledger = Ledger(Counter({name: len(ids) for name, ids in live.items()}), {n: s for n, s in rates.items() if s})
-    return Limits(ledger, [text for text, names in named.items() if not rates.keys() >= set(names)], live)
+    return Limits(ledger, [text for text, names in table_name.items() if not rates.keys() >= set(names)], live)
 
 
-def add_limits(work: Work, names: Collection[str]) -> None:
+def add_limits(context: StoreContext, names: Collection[str]) -> None:
     """Add limits that were never used; somebody else may have been quicker."""
-    limits = work.tables.limits
-    known = set(work.connection.execute(select(limits.c.name).where(limits.c.name.in_(names))).scalars())
+    limits = context.tables.limits
+    known = set(context.connection.execute(select(limits.c.name).where(limits.c.name.in_(names))).scalars())
     rows = columns_of([LimitRow(name, "[]") for name in names if name not in known])
-    work.dialect.insert_rows(work.connection, limits, rows, once=True)
+    context.dialect.insert_rows(context.connection, limits, rows, once=True)
 
 
-def save_ledger(work: Work, ledger: Ledger) -> None:
+def save_ledger(context: StoreContext, ledger: Ledger) -> None:
     """Write what was started under limits with a rate."""
-    limits = work.tables.limits
+    limits = context.tables.limits
     if ledger.changed:
         change = update(limits).where(limits.c.name == bindparam("changed")).values(state=bindparam("new_state"))
         states = [{"changed": name, "new_state": json.dumps(state)} for name, state in ledger.changed.items()]
-        work.connection.execute(change, states)
+        context.connection.execute(change, states)
