@@ -1,7 +1,7 @@
-"""Many rows in one statement: what is the same in all of them is sent once, the rest as JSON.
+"""Many rows in one statement: constant values are sent once, the others as JSON.
 
-One statement a row would not only take longer. A driver lets other threads run at each of them, and in a program with a
-busy thread it then waits its turn a thousand times.
+One statement a row takes longer. A driver also lets other threads run at each statement, so a busy thread of the
+program delays each of a thousand statements.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
 
 
 class Batch:
-    """Rows as they are sent: what is the same in all of them, and the rest."""
+    """Rows as constant and variable columns."""
 
     __slots__ = ("constant", "variable")
 
@@ -56,7 +56,7 @@ class Batch:
         self.constant: dict[str, Any] = {}
         """Columns that have one value in all rows."""
         self.variable: dict[str, Sequence[Any]] = {}
-        """The others, and in any case the first."""
+        """The others, and always the first column."""
         for name, values in columns.items():
             if self.variable and values.count(values[0]) == len(values):
                 self.constant[name] = values[0]
@@ -76,15 +76,15 @@ class Batch:
         return cls({name: [row[name] for row in rows] for name in rows[0]})
 
     def by_row(self) -> str:
-        """Return what varies as JSON, a list for each row."""
+        """Return the variable columns as JSON, a list for each row."""
         return encode(list(zip(*self.variable.values(), strict=True)))
 
     def by_column(self) -> list[str]:
-        """Return what varies as JSON, a text for each column."""
+        """Return the variable columns as JSON, a text for each column."""
         return list(map(encode, self.variable.values()))
 
     def single_row(self) -> list[Any] | None:
-        """Return what would vary if there is one row; none if there are more."""
+        """Return the variable values of a single row; None for several rows."""
         columns = self.variable.values()
         return [values[0] for values in columns] if all(len(values) == 1 for values in columns) else None
 
@@ -93,7 +93,7 @@ class RowSource(NamedTuple):
     """A batch as a statement can use it."""
 
     source: str
-    """What to select from: a table that the database makes of JSON, or a row."""
+    """The SQL to select from: a table that the database makes of JSON, or a row."""
     values: Mapping[str, str]
     """Column → how its value in a row is written."""
     parameters: tuple[Any, ...]
@@ -106,7 +106,7 @@ def insertion(connection: Connection, table: Table, given: RowSource) -> str:
 
 
 def assignments(connection: Connection, given: RowSource, added: Names, kept: Names) -> str:
-    """Return what an update sets in the row ``there``."""
+    """Return the SET clause of an update of the row ``there``."""
     changes = []
     for name, value in given.values.items():
         (column,) = quote_identifiers(connection.dialect, [name])

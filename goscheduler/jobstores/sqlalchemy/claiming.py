@@ -1,8 +1,8 @@
-"""Claiming in the SQL store: pending runs that are due become ours, are held until others have ended, or put off.
+"""Claiming in the SQL store: a due pending run becomes ours, waits for another run to end, or is put off.
 
-A run is held because others are live. These must not end unnoticed while that is written: whoever ends a run lets one
-try that is held, and would not see this one. So their rows are locked first, which the end of a run waits for. Where
-some of them are locked already they are just ending, and as many runs try again in a moment instead of being held.
+A run waits because others are live. The end of a run unblocks one waiting run, and would miss a run whose wait is not
+committed yet. So a claim locks the rows of the live runs before it writes that a run waits. If such a row is locked
+already, its run is just ending, and one run tries again in a moment instead of waiting.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from goscheduler.runs.limits import Ledger
     from goscheduler.runs.model import Run
 
-#: How soon it is tried again to get hold of what others have hold of.
+#: The pause before another try for rows that other processes have locked.
 RETRY_LOCKED_AFTER = timedelta(milliseconds=50)
-#: For how many keys one statement looks for runs that are held.
+#: Keys in one search for waiting runs.
 MAX_KEYS_PER_STATEMENT = 50
-#: How often one transaction looks for further runs, because of those it found some have to wait.
+#: Further searches of one transaction, where runs that it found have to wait.
 MAX_SEARCHES_PER_TRANSACTION = 4
-#: How many times more runs each of these looks takes up than the one before. Runs that have to wait take no room.
+#: Each search reads so many times more runs than the last. Runs that have to wait take no room.
 SEARCH_GROWTH = 4
 
 
@@ -66,16 +66,16 @@ class Claiming:
         """Job id → ids of its runs that were live."""
         self._busy_jobs: set[str] = set()
         self._busy_limits: set[str] = set()
-        """What others have hold of: ids of jobs, and texts that name limits."""
+        """Ids of jobs and ``limits`` columns that another process has locked."""
         self._is_cut_short = False
 
     @property
     def left(self) -> bool:
-        """Whether something is due that others have hold of, and that will soon be free, or that nobody looked at."""
+        """Whether due work is left that another process has locked, or that the last search did not reach."""
         return bool(self._busy_jobs or self._busy_limits or self._is_cut_short)
 
     def start(self) -> Claimed:
-        """Claim what is pending and due. What is refused leaves its place to others.
+        """Claim due pending runs. A refused run leaves its room to another.
 
         A long queue of runs that have to wait is left to further transactions: one that does not end in time has
         written nothing, and the next one would begin with the same runs.
@@ -110,7 +110,7 @@ class Claiming:
         return left or bool(self._refused or self._unreadable)
 
     def _waiting(self, times: int) -> Sequence[WaitingRun | DueRun]:
-        """Return runs that are due, without those that others have hold of."""
+        """Return due runs without those that another process has locked."""
         runs, queues = self._context.tables.runs, self._due_work.due(self._due_work.run_queues)
         which = [*claimable(runs)]
         if self._busy_jobs:
@@ -123,7 +123,7 @@ class Claiming:
         return due_rows(self._context, runs.c.ready, DueRun, queues, request, self._now, *which)
 
     def _taken(self, waiting: Sequence[Any]) -> list[DueRun]:
-        """Return those of the runs, in the same order, that nobody else starts, nor another one of their jobs."""
+        """Lock the runs and their jobs; return, in the same order, the runs that no other process starts."""
         if not self._context.dialect.skips_locked:
             return list(waiting)
         job_ids = {row.job_id for row in waiting}
@@ -171,7 +171,7 @@ class Claiming:
         self._write_refusals(self._ending(limits))
 
     def _ending(self, limits: Limits) -> Counter[str]:
-        """Return key → how many of the runs under it are just ending. The others do not end until we have written."""
+        """Return key → number of its live runs that are just ending. The others end after this transaction."""
         keys = {refusal.key for _, refusal in self._refused if refusal.key is not None}
         if not keys or not self._context.dialect.skips_locked:
             return Counter()
@@ -203,7 +203,7 @@ class Claiming:
         unblock_next(self._context, turns)
 
     def _unblock_instead(self) -> None:
-        """Let others try in place of those that did not come to it, because their executor has no room here."""
+        """Unblock other runs instead of those whose executor has no room here."""
         runs = self._context.tables.runs
         full = [executor for executor, room in self._room.items() if room <= 0]
         waiting = (*unblocked(runs), runs.c.owner.is_(None), runs.c.executor.in_(full))
@@ -215,7 +215,7 @@ class Claiming:
 
 
 def keep_unreadable(context: StoreContext, run_id: str, reason: str) -> None:
-    """Keep a run that cannot be read, where nobody claims it."""
+    """Keep a run that cannot be read, so that no process claims it."""
     runs = context.tables.runs
     context.connection.execute(
         update(runs).where(runs.c.id == run_id).values(owner=None, ready=None, freed=None, cancel=json_text(reason))
@@ -223,13 +223,13 @@ def keep_unreadable(context: StoreContext, run_id: str, reason: str) -> None:
 
 
 def has_blocked_runs(context: StoreContext) -> bool:
-    """Tell whether there are runs that are held until others have ended."""
+    """Tell whether runs wait for other runs to end."""
     runs = context.tables.runs
     return context.connection.execute(select(runs.c.id).where(runs.c.held.is_not(None)).limit(1)).first() is not None
 
 
 def unblock_next(context: StoreContext, keys: Counter[str]) -> bool:
-    """Let runs that are held try again, as many under each key as it is counted; true if there were any.
+    """Unblock as many waiting runs under each key as its count; true if there were any.
 
     It takes a few statements for any number of keys: the rows of jobs are locked meanwhile.
     """

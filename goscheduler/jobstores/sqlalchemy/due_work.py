@@ -1,7 +1,7 @@
-"""What a round of the SQL store asks before it does anything: one query, and for most rounds the only one.
+"""The peek of a round: one query for all due work, and the only one of an idle round.
 
-Jobs and runs of one executor and one priority make a lane, in which an index knows the earliest. Which priorities occur
-is asked in the same query as what is due: only when others occur than the last time, it is asked once more.
+Jobs and runs of one executor and one priority make a queue, whose earliest row an index finds. Which priorities occur
+is asked in the same query as what is due: if new ones occur, the query is repeated once with them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.times import UTC, from_micros, to_micros
 
-#: How many jobs fire in one transaction, for each executor: while they run and end, the next ones are fired.
+#: For each executor. While these jobs run and end, the next transaction fires more.
 MAX_JOBS_PER_TRANSACTION = 1000
-#: How many different questions are kept ready to be asked again.
+#: Compiled queries that are kept.
 MAX_PREPARED_QUERIES = 64
-#: How many columns of the answer come before those about lanes.
+#: Columns of the answer before those about queues.
 _FLAG_COLUMNS = 4
 _TO_CANCEL, _UNBLOCKED = 1, 3
 
@@ -32,7 +32,7 @@ QueueKey = tuple[str, int]
 
 
 class DueWork(NamedTuple):
-    """What there is to do."""
+    """Due and upcoming work, as one peek saw it."""
 
     now: datetime
     asked_at: float
@@ -40,21 +40,21 @@ class DueWork(NamedTuple):
     job_queues: Mapping[QueueKey, int]
     """Executor and priority → when the first job of these is due."""
     run_queues: Mapping[QueueKey, int]
-    """The same of pending runs that nothing holds."""
+    """The same for claimable runs."""
     to_cancel: bool
-    """Whether a run of ours is to be ended."""
-    held: bool
-    """Whether runs are held until others have ended."""
+    """Whether a run of ours has a cancel request."""
+    blocked: bool
+    """Whether runs wait for other runs to end."""
     unblocked: bool
-    """Whether runs that were held may try again, and have not been claimed yet."""
+    """Whether waiting runs may try again and are not claimed yet."""
 
     def due(self, queues: Mapping[QueueKey, int]) -> list[QueueKey]:
-        """Return the lanes in which something is due."""
+        """Return the queues in which something is due."""
         now = to_micros(self.now)
         return [queue for queue, time in queues.items() if time <= now]
 
-    def crowded(self, queues: Mapping[QueueKey, int], room: Mapping[str, int]) -> list[QueueKey]:
-        """Return the lanes in which something is due whose executor has no room."""
+    def out_of_capacity(self, queues: Mapping[QueueKey, int], room: Mapping[str, int]) -> list[QueueKey]:
+        """Return the queues in which something is due whose executor has no room."""
         return [queue for queue in self.due(queues) if room[queue[0]] <= 0]
 
 
@@ -66,7 +66,7 @@ def earliest(queues: Mapping[QueueKey, int], room: Mapping[str, int]) -> datetim
 
 @dataclass
 class PeekQuery:
-    """A query for some lanes, made once."""
+    """A query for some queues, built once."""
 
     query: Select[Any]
     executors: Sequence[str]
@@ -75,21 +75,21 @@ class PeekQuery:
     _compiled: Any = None
 
     def as_statement(self, dialect: Any, owner: str) -> tuple[str, Any]:
-        """Return it as the driver takes it, with the parameters."""
+        """Return the text and parameters for the driver."""
         if self._compiled is None:
             self._compiled = self.query.compile(dialect=dialect)
         expanded = self._compiled.construct_expanded_state({"owner": owner})
         return expanded.statement, expanded.positional_parameters if dialect.positional else expanded.parameters
 
 class PeekResult(NamedTuple):
-    """What a question was answered."""
+    """The row that a query returned."""
 
     question: PeekQuery
     owner: str
     row: Sequence[Any]
 
     def has_more_than(self, other: PeekResult) -> bool:
-        """Tell whether something is due earlier, or is to be done at once, that another answer did not tell of."""
+        """Tell whether this result has earlier or more urgent work than another one."""
         queues = _FLAG_COLUMNS + 4 * len(self.question.executors)
         new, old = self.row, other.row
         at_once = any(new[fact] not in (0, old[fact]) for fact in (_TO_CANCEL, _UNBLOCKED))
@@ -99,7 +99,7 @@ class PeekResult(NamedTuple):
 
 
 class DueWorkReader:
-    """Asks for one store."""
+    """Peeks for one store."""
 
     def __init__(self, tables: Tables, dialect: Dialect, server_time: bool) -> None:
         self._tables = tables
@@ -107,10 +107,10 @@ class DueWorkReader:
         self._priorities: dict[str, dict[str, range]] = {"jobs": {}, "runs": {}}
         self._questions: dict[Any, PeekQuery] = {}
         self.answer: PeekResult | None = None
-        """The last one, by which it was decided how long there is nothing to do."""
+        """The last one: the scheduler sleeps until the time that it gave."""
 
     def peek(self, connection: Connection, request: FireRequest) -> DueWork:
-        """Return what there is to do for the executors that the request names."""
+        """Return the work for the executors of a request."""
         while True:
             question = self._question(request)
             asked_at = SYSTEM_CLOCK.monotonic()
@@ -120,13 +120,13 @@ class DueWorkReader:
                 return _due_work(question, row, request, asked_at)
 
     def forget_cancel_requests(self) -> None:
-        """Note that the wishes which were seen last have been answered: the next one is news, whatever it is about."""
+        """Note that the cancel requests of the last peek were answered, so that the next one is news."""
         if self.answer is not None:
             row = self.answer.row
             self.answer = self.answer._replace(row=[*row[:_TO_CANCEL], 0, *row[_TO_CANCEL + 1 :]])
 
     def _question(self, request: FireRequest) -> PeekQuery:
-        """Return what is to be asked."""
+        """Return the query for a request."""
         executors, tasks = tuple(sorted(request.room)), tuple(request.tasks)
         queues = [tuple(_queues_of(self._priorities[kind], executors)) for kind in ("jobs", "runs")]
         key = executors, tasks, *queues
@@ -138,7 +138,7 @@ class DueWorkReader:
         return question
 
     def _knew_all_queues(self, question: PeekQuery, row: Sequence[Any]) -> bool:
-        """Take in which priorities occur; false if the question has left out some."""
+        """Note which priorities occur; false if the query did not ask for some of them."""
         complete = True
         found = iter(row[_FLAG_COLUMNS:])
         for kind in ("jobs", "runs"):
@@ -187,30 +187,30 @@ def _due_work(question: PeekQuery, row: Sequence[Any], request: FireRequest, ask
 
 
 def known_task(table: Table, tasks: Sequence[str]) -> Any:
-    """Return the condition that a row needs no task, or one that is known here."""
+    """Return the condition that a row needs no task or one that this process knows."""
     return or_(table.c.task.is_(None), table.c.task.in_(tasks)) if tasks else table.c.task.is_(None)
 
 
-# Below more is asked than is needed: it follows from the rest, and is what an index of MySQL begins with.
+# These conditions say more than is needed: the redundant ones are the first columns of an index on MySQL.
 
 
 def claimable(runs: Table) -> tuple[Any, ...]:
-    """Return the conditions that a run can be claimed, when its ``ready`` time has come."""
+    """Return the conditions that a run can be claimed at its ``ready`` time."""
     return runs.c.owner.is_(None), runs.c.held.is_(None), runs.c.ready.is_not(None)
 
 
 def unblocked(runs: Table) -> tuple[Any, ...]:
-    """Return the conditions that a run was held, and may try again."""
+    """Return the conditions that a run has waited and may try again."""
     return runs.c.held.is_(None), runs.c.freed.is_not(None)
 
 
 def to_cancel(runs: Table, owner: Any) -> tuple[Any, ...]:
-    """Return the conditions that a run of an owner is to be ended."""
+    """Return the conditions that a run of an owner has a cancel request."""
     return runs.c.held.is_(None), runs.c.freed.is_(None), runs.c.cancel.is_not(None), runs.c.owner == owner
 
 
 def _checksum(runs: Table, *which: Any) -> Any:
-    """Return a number that is different for other runs, and 0 if there are none."""
+    """Return a number that changes with the runs it counts, and 0 for none."""
     number = func.coalesce(func.sum(1 + runs.c.fence % 1_000_003), 0)
     return select(number).where(*which).scalar_subquery()
 

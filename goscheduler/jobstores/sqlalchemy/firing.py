@@ -1,4 +1,4 @@
-"""Firing in the SQL store: one transaction, in which the rows at hand belong to us."""
+"""Firing in the SQL store: one transaction that locks due jobs, plans them and writes their runs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from goscheduler.runs.plan import FiringPlan
 
 
-#: How often one transaction looks for further jobs, because of those it found some share limits with other processes.
+#: Further searches of one transaction, where another process has locked limits of the jobs it found.
 MAX_SEARCHES_PER_TRANSACTION = 4
 
 Due = TypeVar("Due", DueJob, DueRun, WaitingRun)
 
 
 class Decisions:
-    """What the plan of a request says about due jobs, as rows."""
+    """Plans of due jobs, collected for a few statements."""
 
     def __init__(self, rows: RowCodec, request: FireRequest, now: datetime) -> None:
         self._rows = rows
@@ -42,9 +42,9 @@ class Decisions:
         self.now = now
         self.started: list[Run] = []
         self.new_runs: list[Run] = []
-        """Those that are started, and those that stay pending."""
+        """Started and pending runs."""
         self.definitions: list[str] = []
-        """What defines the job of each of these, as it stands in the job's row."""
+        """The job text of each of these, as in the job's row."""
         self.records: list[Attempt] = []
         self.removed: list[str] = []
         self.finished: list[Job] = []
@@ -53,7 +53,7 @@ class Decisions:
         self.to_cancel_live: list[str] = []
 
     def decide(self, row: DueJob, live: int, waiting: int, ledger: Ledger) -> None:
-        """Take in what is to become of a job."""
+        """Plan a job."""
         job = self._rows.due_job(row)
         plan, fence = decide(job, self._request, self.now, live, waiting, row.fence, ledger)
         if plan.suspended is not None:
@@ -84,7 +84,7 @@ class Decisions:
         job.next_run_time = following
 
     def fired(self) -> Fired:
-        """Return what a store answers."""
+        """Return the answer of ``fire_due``."""
         return Fired(self.started, self.records, self.finished, self.suspended)
 
 
@@ -97,16 +97,16 @@ class Firing:
         self._due_work = due_work
         self._decisions = Decisions(context.rows, request, due_work.now)
         self.left = False
-        """Whether something is due that others have hold of, and that will soon be free."""
+        """Whether another process has locked due work, so that the next round comes soon."""
 
     def start(self) -> Fired:
-        """Fire what is due, and write all of it."""
+        """Fire due jobs."""
         rows, ledger = self._take()
         if rows:
             concurrency = self._count_runs([row.id for row in rows])
             rows = self._without_jobs_being_claimed(rows, concurrency)
             rows.reverse()
-            while rows:  # each is let go of at once, or the garbage collector would look at all of them again and again
+            while rows:  # dropped one by one, to spare the garbage collector
                 row = rows.pop()
                 live, waiting, _ = concurrency.get(row.id, (0, 0, 0))
                 self._decisions.decide(row, live, waiting, ledger)
@@ -114,7 +114,7 @@ class Firing:
         return self._decisions.fired()
 
     def _take(self) -> tuple[list[DueJob], Ledger]:
-        """Return due jobs that are ours for now, as are their limits. What others have hold of is left for later."""
+        """Lock due jobs and their limits. Jobs that another process has locked wait for a later round."""
         queues = self._due_work.due(self._due_work.job_queues)
         jobs = self._context.tables.jobs
         busy: set[str] = set()
@@ -142,7 +142,7 @@ class Firing:
     def _without_jobs_being_claimed(
         self, rows: list[DueJob], concurrency: dict[str, tuple[int, int, int]]
     ) -> list[DueJob]:
-        """Return the jobs of which nobody else starts a run, and count anew those of which somebody could have."""
+        """Leave out jobs of which another process claims a run, and count the runs of the others again."""
         if not self._context.dialect.skips_locked:
             return rows
         job_ids = [job_id for job_id, (_, _, ready) in concurrency.items() if ready]
@@ -174,7 +174,7 @@ class Firing:
 
     def _cancel_live(self, job_ids: Sequence[str]) -> None:
         runs = self._context.tables.runs
-        # Who is ending one of them at this moment may be waiting for the rows of our jobs, so it is not waited for.
+        # A process that ends one of them may wait for the rows of our jobs, so this transaction skips locked runs.
         query = select(runs.c.id).where(self._context.dialect.column_in(runs.c.job_id, job_ids))
         ids = [row.id for row in lock_rows(self._context, query)]
         these = self._context.dialect.column_in(runs.c.id, ids)
@@ -192,7 +192,7 @@ def due_rows(
 ) -> list[Due]:
     """Return rows that are due by a column, the lowest rank first, no more than there is room for.
 
-    Jobs are locked. Runs that wait are not, or who has hold of the job of one would find others in the way.
+    Jobs are locked. Pending runs are not, because the process that locks their job locks them.
     """
     table = time.table
     found: dict[str, list[Due]] = {}
@@ -224,13 +224,13 @@ def _fetch_due(context: StoreContext, query: Any, locking: bool) -> Iterable[Seq
 
 
 def rank(row: Sequence[Any]) -> tuple[int, int]:
-    """Return where a row stands among those of its executor: the lowest goes first."""
+    """Return the rank of a row among those of its executor: the lowest goes first."""
     _, priority, due, *_ = row
     return due + priority * PRIORITY_STEP_US, due
 
 
 def request_cancel(context: StoreContext, which: Any, reason: str, keep_existing_reason: bool = True) -> None:
-    """Have the owners of live runs told to end them. An earlier reason stays if this one ``keep_existing_reason``."""
+    """Request the cancellation of live runs; ``keep_existing_reason`` keeps the reason of an earlier request."""
     runs = context.tables.runs
     live = update(runs).where(which, runs.c.owner.is_not(None))
     if keep_existing_reason:

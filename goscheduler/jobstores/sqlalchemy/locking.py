@@ -1,13 +1,14 @@
-"""Who has hold of what while runs are started, on servers where many write at once.
+"""Row locks while runs start, on servers with several writers.
 
-Nobody waits for a lock that a process holds while its server waits for it: a process may be frozen, or cut off. Rows
-that others have locked are skipped, and what depends on them is left for a moment. A start needs, until it is written,
+No process waits for a lock that another process holds while its server waits for that process, which may be frozen or
+cut off. A start skips rows that other processes have locked, and a later round starts their jobs. Until it has
+committed, a start locks
 
 - the row of its job. If the job is gone, or was added again meanwhile: all of its runs that can be claimed, the one
-  with the lowest id first, so that of several processes one gets hold of all of them;
+  the lowest id first, so that one of several processes locks all of them;
 - the rows of its limits.
 
-Who ends a run needs only that run. So that no run waits for one that has ended already, see ``sqlalchemy.claiming``.
+The end of a run locks only that run and its job. ``sqlalchemy.claiming`` says why no run waits for an ended one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from goscheduler.runs.limits import Ledger
 
 
 class StoreContext(NamedTuple):
-    """What the steps of a transaction work with."""
+    """What every step of a transaction needs: connection, tables, dialect and row codec."""
 
     connection: Connection
     tables: Tables
@@ -39,7 +40,7 @@ class StoreContext(NamedTuple):
 
 
 def lock_jobs(context: StoreContext, job_ids: Collection[str]) -> set[str]:
-    """Return those of the jobs of which nobody else starts a run until the transaction has ended."""
+    """Lock jobs; return those of which no other process starts a run before this transaction ends."""
     connection, tables, dialect, _ = context
     jobs, runs = tables.jobs, tables.runs
     ours = lock(context, jobs.c.id, job_ids)
@@ -56,20 +57,20 @@ def lock_jobs(context: StoreContext, job_ids: Collection[str]) -> set[str]:
 
 
 def being_claimed(context: StoreContext, job_ids: Collection[str]) -> set[str]:
-    """Return those of the jobs, whose rows are ours, of which somebody claims a run: they were gone a moment ago."""
+    """Return those of our locked jobs of which another process claims a run, because they were added again just now."""
     runs = context.tables.runs
     query = select(runs.c.id, runs.c.job_id).where(context.dialect.column_in(runs.c.job_id, job_ids), *claimable(runs))
     return _claimed_by_others(context, dict(map(tuple, context.connection.execute(query))))
 
 
 def _claimed_by_others(context: StoreContext, runs: dict[str, str]) -> set[str]:
-    """Return the jobs of which others have locked a run; ``runs`` are run ids → job ids."""
+    """Return the jobs of which another process has locked a run; ``runs`` are run ids → job ids."""
     locked = lock(context, context.tables.runs.c.id, list(runs))
     return {job_id for run_id, job_id in runs.items() if run_id not in locked}
 
 
 def lock(context: StoreContext, column: Any, ids: Collection[str]) -> set[str]:
-    """Lock rows, and return the ids of those that are there and that nobody else has locked."""
+    """Lock rows; return the ids of those that exist and that no other process has locked."""
     if not ids:
         return set()
     query = select(column).where(context.dialect.column_in(column, ids)).with_for_update(skip_locked=True)
@@ -85,7 +86,7 @@ class MissingLimitsError(Exception):
 
 
 def lock_rows(context: StoreContext, query: Select[Any]) -> Sequence[Any]:
-    """Return the rows of a query for runs, with their ids, that nobody else has locked; now they are."""
+    """Lock the rows of a query for runs, which selects ids, and return those that no other process has locked."""
     connection, tables, dialect, _ = context
     if not dialect.locks_neighbours:
         return connection.execute(query.with_for_update(skip_locked=True) if dialect.skips_locked else query).all()
@@ -94,17 +95,17 @@ def lock_rows(context: StoreContext, query: Select[Any]) -> Sequence[Any]:
 
 
 class Limits(NamedTuple):
-    """How limits stand."""
+    """The state of limits."""
 
     ledger: Ledger
     busy: Collection[str] = ()
-    """Texts that name limits under which somebody else starts something at this moment."""
+    """``limits`` columns that name a limit which another process has locked."""
     live: Mapping[str, list[str]] = MappingProxyType({})
     """Name → ids of the live runs that count."""
 
 
 def lock_limits(context: StoreContext, texts: Iterable[str]) -> Limits:
-    """Return how the limits stand that texts name. Nobody else starts anything under those that are not busy.
+    """Lock the limits that ``limits`` columns name, and return their state. No other process starts a run under them.
 
     :raises MissingLimitsError: if they have to be added first
     """
@@ -131,7 +132,7 @@ def lock_limits(context: StoreContext, texts: Iterable[str]) -> Limits:
 
 
 def add_limits(context: StoreContext, names: Collection[str]) -> None:
-    """Add limits that were never used; somebody else may have been quicker."""
+    """Add limits that were never used, unless another process has added them."""
     limits = context.tables.limits
     known = set(context.connection.execute(select(limits.c.name).where(limits.c.name.in_(names))).scalars())
     rows = columns_of([LimitRow(name, "[]") for name in names if name not in known])
@@ -139,7 +140,7 @@ def add_limits(context: StoreContext, names: Collection[str]) -> None:
 
 
 def save_ledger(context: StoreContext, ledger: Ledger) -> None:
-    """Write what was started under limits with a rate."""
+    """Write the starts under limits with a rate."""
     limits = context.tables.limits
     if ledger.changed:
         change = update(limits).where(limits.c.name == bindparam("changed")).values(state=bindparam("new_state"))

@@ -218,7 +218,7 @@ class RowCodec:
 
 
 def json_text(words: str | None) -> str | None:
-    """Return what somebody has to say so that every database takes it."""
+    """Return a text as JSON, so that any character survives every database."""
     return None if words is None else json.dumps(words)
 
 
@@ -228,7 +228,7 @@ def read_json_text(text: str | None) -> str | None:
 
 
 def micros_or_none(time: datetime | None) -> int | None:
-    """Return a moment as a column holds it."""
+    """Return a time as a column holds it."""
     return None if time is None else to_micros(time)
 
 

@@ -1,4 +1,4 @@
-"""Settling in the SQL store: how runs end, what follows them, and who is lost."""
+"""Settling in the SQL store: ends of runs, their follow-ups, and lapsed owners."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from goscheduler.times import to_micros
 
 
 class Settled(NamedTuple):
-    """What became of ends of runs."""
+    """Which ends were not written."""
 
     refused: Sequence[Settlement] = ()
     left: Sequence[Settlement] = ()
-    """Those that were not written, because other processes hold the row of the run or of its job."""
+    """Ends whose row of the run or of its job another process has locked."""
     more: bool = False
-    """Whether there is something new to claim."""
+    """Whether new work can be claimed."""
 
 
 def settle(context: StoreContext, settlements: Sequence[Settlement]) -> Settled:
-    """Write how runs ended, and wait for no row that another process holds."""
+    """Write ends of runs without waiting for a row that another process has locked."""
     rows, held = _taken(context, [settlement.attempt.run.id for settlement in settlements])
     held_jobs = _jobs_locked_elsewhere(context, settlements)
     refused: list[Settlement] = []
@@ -63,7 +63,7 @@ def _end(context: StoreContext, settlements: Sequence[Settlement]) -> bool:
 
 
 def write_ends(context: StoreContext, settlements: Sequence[Settlement]) -> bool:
-    """Write how runs ended that have been removed; true if there is something new to claim."""
+    """Write the ends of deleted runs; true if new work can be claimed."""
     connection, tables, dialect, rows = context
     note_ends(context, settlements)
     letters = [
@@ -83,14 +83,14 @@ def write_ends(context: StoreContext, settlements: Sequence[Settlement]) -> bool
 
 
 def note_ends(context: StoreContext, settlements: Sequence[Settlement]) -> None:
-    """Write how runs ended into the history and the lives of their jobs."""
+    """Write ends into the history and the statistics of their jobs."""
     history = context.rows.history_columns([settlement.attempt for settlement in settlements])
     context.dialect.insert_rows(context.connection, context.tables.history, history, once=True)
     _write_stats(context, settlements)
 
 
 def is_anything_lost(connection: Connection, tables: Tables, now: datetime) -> bool:
-    """Tell whether there is a lapsed owner, or a run of an owner that nobody knows."""
+    """Tell whether an owner has lapsed, or a run has an owner without a lease."""
     owners, runs = tables.owners, tables.runs
     lapsed = exists().where(owners.c.expires <= to_micros(now))
     unknown = exists().where(runs.c.owner.is_not(None), runs.c.owner.not_in(select(owners.c.id)))
@@ -98,11 +98,11 @@ def is_anything_lost(connection: Connection, tables: Tables, now: datetime) -> b
 
 
 def recover(context: StoreContext, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
-    """Give up the owners whose lease has lapsed, and settle what they had."""
+    """Delete the owners whose lease has lapsed, and settle their runs."""
     connection, tables, dialect, rows = context
     owners, runs = tables.owners, tables.runs
     lapsed = select(owners).where(owners.c.expires <= to_micros(now))
-    if dialect.skips_locked:  # somebody else gives it up, or it is just being renewed
+    if dialect.skips_locked:  # another process recovers it, or it renews its lease
         lapsed = lapsed.with_for_update(skip_locked=True)
     hosts = {row.id: json.loads(row.account)[0] for row in connection.execute(lapsed)}
     dialect.delete_rows(connection, owners.c.id, list(hosts))
@@ -114,7 +114,8 @@ def recover(context: StoreContext, now: datetime, decide: Callable[[Run, str], S
             settlements.append(allowed(settlement, _is_cancelled(row)))
         except CodecError as error:
             keep_unreadable(context, row.id, str(error))
-    held_jobs = _jobs_locked_elsewhere(context, settlements)  # their runs have no owner now, and are found again
+    # The next recovery finds their runs, whose owner is gone.
+    held_jobs = _jobs_locked_elsewhere(context, settlements)
     settlements = [settlement for settlement in settlements if settlement.attempt.run.job.id not in held_jobs]
     if settlements:
         _end(context, settlements)
@@ -122,7 +123,7 @@ def recover(context: StoreContext, now: datetime, decide: Callable[[Run, str], S
 
 
 def retire(context: StoreContext, owner: str) -> bool:
-    """Put back what an owner has; true if there was any. What belongs to a job that was removed is dropped."""
+    """Make the runs of an owner pending; true if there were any. Runs of removed jobs are deleted."""
     connection, tables, dialect, _ = context
     owners, runs = tables.owners, tables.runs
     found = _locked(context, runs.c.owner == owner)
@@ -143,7 +144,7 @@ def _keys_of_row(context: StoreContext, row: Any) -> list[str]:
 
 
 def drop_pending(context: StoreContext, *which: Any) -> Sequence[Any]:
-    """Remove pending runs, and return their rows. Where one of them had the turn to try again, another one gets it."""
+    """Delete pending runs and return their rows. For each unblocked one, unblock the next."""
     runs = context.tables.runs
     rows = _locked(context, runs.c.owner.is_(None), *which)
     if rows:
@@ -165,7 +166,7 @@ def _taken(context: StoreContext, run_ids: Sequence[str]) -> tuple[dict[str, Any
 
 
 def _jobs_locked_elsewhere(context: StoreContext, settlements: Sequence[Settlement]) -> set[str]:
-    """Lock the rows of jobs whose attempts are counted, and return the ids of those that other processes hold."""
+    """Lock the jobs that count their attempts; return the ids that another process has locked."""
     counted = {settlement.attempt.run.job.id for settlement in settlements if _is_counted(settlement)}
     if not context.dialect.skips_locked or not counted:
         return set()
@@ -174,7 +175,7 @@ def _jobs_locked_elsewhere(context: StoreContext, settlements: Sequence[Settleme
 
 
 def _existing(context: StoreContext, column: Any, missing: Collection[str]) -> set[str]:
-    """Return the ids of rows that are there, although a query that skips locked rows did not find them."""
+    """Return the ids of rows that exist although a query that skips locked rows missed them."""
     if not context.dialect.skips_locked or not missing:
         return set()
     query = select(column).where(context.dialect.column_in(column, sorted(missing)))
@@ -182,7 +183,7 @@ def _existing(context: StoreContext, column: Any, missing: Collection[str]) -> s
 
 
 def _locked(context: StoreContext, *which: Any) -> Sequence[Any]:
-    """Return the rows of runs in the order of their ids, which is the one in which others lock them too."""
+    """Lock runs in the order of their ids, as all processes do, and return their rows."""
     runs = context.tables.runs
     query = select(runs).where(*which).order_by(runs.c.id)
     if context.dialect.skips_locked:
@@ -196,7 +197,7 @@ def _is_cancelled(row: Any) -> bool:
 
 
 def _write_stats(context: StoreContext, settlements: Sequence[Settlement]) -> None:
-    """Count the attempts on the jobs that may still be there."""
+    """Add the attempts to the statistics of jobs that may still exist."""
     stats_by_job: dict[str, JobStats] = {}
     for settlement in settlements:
         if _is_counted(settlement):
@@ -211,12 +212,12 @@ def _write_stats(context: StoreContext, settlements: Sequence[Settlement]) -> No
             "last_error": json_text(stats.last_error),
             "last_outcome": None if stats.last_outcome is None else stats.last_outcome.value,
         }
-        for job_id, stats in sorted(stats_by_job.items())  # in the order in which others lock them too
+        for job_id, stats in sorted(stats_by_job.items())  # all processes lock in this order
         if stats is not NO_STATS
     ], added=["run_count"], kept=["last_run", "last_success", "last_error", "last_outcome"])  # fmt: skip
 
 
 def _is_counted(settlement: Settlement) -> bool:
-    """Tell whether the attempt is counted on its job; a job that fired for the last time was removed by that."""
+    """Tell whether the job of an attempt may exist: the last firing removes a job."""
     job = settlement.attempt.run.job
     return job.next_run_time is not None or not job.auto_remove

@@ -84,9 +84,9 @@ class SQLAlchemyJobStore(StoredJobs):
         self._registered: set[str] = set()
         self._due_work_reader = DueWorkReader(self._tables, self._dialect, self._server_time)
         self._due_work: tuple[FireRequest, DueWork] | None = None
-        """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
+        """The last peek of ``fire_due``, for ``claim_runs`` of the same round."""
         self._has_blocked_runs = self._left = False
-        """Whether runs were held until others have ended; whether others had hold of what was to be started last."""
+        """Whether runs wait for other runs; whether another process had locked due work in the last start."""
         self._poll = Poll()
 
     @classmethod
@@ -129,10 +129,10 @@ class SQLAlchemyJobStore(StoredJobs):
             request = request.after(fired.runs)
             due_work = self._peek(request)
         self._poll.found(bool(fired.runs))
-        self._due_work, self._has_blocked_runs = (request, due_work), due_work.held
+        self._due_work, self._has_blocked_runs = (request, due_work), due_work.blocked
         return fired._replace(
             runs=[*fired.runs], next_due=self._next_due(due_work, due_work.job_queues, request),
-            more=bool(due_work.crowded(due_work.job_queues, request.room)),
+            more=bool(due_work.out_of_capacity(due_work.job_queues, request.room)),
             now=first.now - timedelta(seconds=first.asked_at - began) if self._server_time else request.now,
         )  # fmt: skip
 
@@ -140,24 +140,24 @@ class SQLAlchemyJobStore(StoredJobs):
         due_work = self._peek_of_this_round(request)
         claimed, self._left = Claimed(), False
         due = due_work.due(due_work.run_queues)
-        if any(request.room[executor] > 0 for executor, _ in due) or (due and due_work.held and due_work.unblocked):
+        if any(request.room[executor] > 0 for executor, _ in due) or (due and due_work.blocked and due_work.unblocked):
             claimed = self._write_runs(Claiming, request, due_work)
             request = request.after(claimed.runs)
             due_work = self._peek(request)
         return claimed._replace(
             next_due=self._next_due(due_work, due_work.run_queues, request),
-            more=due_work.held or bool(due_work.crowded(due_work.run_queues, request.room)),
+            more=due_work.blocked or bool(due_work.out_of_capacity(due_work.run_queues, request.room)),
             to_cancel=self._runs_to_cancel(request.owner) if due_work.to_cancel else (),
         )
 
     def _next_due(self, due_work: DueWork, queues: Mapping[QueueKey, int], request: FireRequest) -> datetime | None:
-        """Return when there is something to do; in a moment, where others have hold of what is due."""
+        """Return when work is due; soon, where another process has locked due work."""
         if self._left and due_work.due(queues):
             return due_work.now + RETRY_LOCKED_AFTER
         return earliest(queues, request.room)
 
     def _peek_of_this_round(self, request: FireRequest) -> DueWork:
-        """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
+        """Return the peek of ``fire_due`` if it was for the same request, else peek again."""
         due_work, self._due_work = self._due_work, None
         same = due_work is not None and due_work[0]._replace(plan=request.plan) == request
         return due_work[1] if due_work is not None and same else self._peek(request)
@@ -355,7 +355,7 @@ class SQLAlchemyJobStore(StoredJobs):
         runs = self._tables.runs
 
         def forget(context: StoreContext) -> None:
-            # In this order: who ends a live run at this moment may put a pending one in its place, and is waited for.
+            # In this order: a process that ends a live run now may add a pending one, and the update waits for it.
             context.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
             drop_pending(context, runs.c.job_id == job_id)
 

@@ -1,4 +1,4 @@
-"""Transactions of the SQL store: each has a deadline, and says when it is not known whether it was written."""
+"""Transactions of the SQL store: each has a deadline, and reports an unknown outcome."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from goscheduler.plugins import STORE_URLS, require_clear_login
 from goscheduler.references import maybe_ref
 
 _BACKENDS = [backend for backend, (plugin, _) in STORE_URLS.items() if plugin == "sqlalchemy"]
-#: How often a transaction is tried that others are in the way of.
+#: Attempts of a transaction that conflicts with others.
 TRIES = 5
 
 T = TypeVar("T")
 
 
 class UnknownOutcome(StoreUnavailable):
-    """The connection broke while a transaction was being written: it may have been, or not."""
+    """The connection broke during a commit: the transaction may be committed or not."""
 
 
 class Transactions:
@@ -76,7 +76,7 @@ class Transactions:
             ) from error
 
     def open(self, rows: RowCodec) -> None:
-        """Get ready, and make sure that the database answers.
+        """Open the store, and check that the database answers.
 
         :raises StoreUnavailable: if it cannot be reached at the moment
         """
@@ -86,7 +86,7 @@ class Transactions:
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
-        """Say in our own words that the database cannot be reached, or does not want us."""
+        """Raise errors of this package if the database cannot be reached or refuses the login."""
         try:
             yield
         except (OperationalError, PoolTimeout) as error:
@@ -95,18 +95,18 @@ class Transactions:
             raise StoreUnavailable(f"{_shown(self.engine.url)} cannot be reached: {_cause(error)}") from error
 
     def is_outage(self, error: BaseException) -> bool:
-        """Tell whether a connection was lost or could not be made, or others were in the way for too long."""
+        """Tell whether a connection was lost or could not be made, or conflicts lasted too long."""
         if isinstance(error, PoolTimeout):
             return True
         if not isinstance(error, DBAPIError):
             return False
-        # What cannot be connected to has been told no statement.
+        # A failed connection attempt has no statement.
         unconnected = isinstance(error, OperationalError) and error.statement is None
         lost = error.connection_invalidated or self.dialect.is_retryable(error)
         return lost or (unconnected and not self.dialect.is_refusal(error))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections and stop the threads."""
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
@@ -131,18 +131,18 @@ class Transactions:
 
     @property
     def is_listening(self) -> bool:
-        """Whether we are told when others change something."""
+        """Whether changes by other processes arrive without polling."""
         return self._is_listening()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection to read with."""
+        """Give a connection for reading."""
         with self._connected(writes=False, seconds=CALL_SECONDS) as connection:
             self.dialect.begin_reading(connection)
             yield connection
 
     def set_lease(self, lease: float) -> None:
-        """Take in how long a lease is, in seconds."""
+        """Set the length of a lease in seconds."""
         before = self.dialect.idle_seconds
         self.dialect.set_lease(lease)
         if self._owns_engine and self.dialect.idle_seconds != before:
@@ -151,11 +151,11 @@ class Transactions:
     def write(
         self, step: Callable[[StoreContext], T], seconds: float = CALL_SECONDS, first: bool = False
     ) -> T:
-        """Return what ``step`` returns, having written what it wrote; it may be called more than once.
+        """Commit ``step`` and return its result; it may be called more than once.
 
-        What is short and cannot wait goes ``first``, where one at a time writes.
+        A short write that cannot wait goes ``first``, where one process writes at a time.
 
-        :raises UnknownOutcome: if it cannot be told whether it was written
+        :raises UnknownOutcome: if the connection broke during the commit
         """
         tries_left = TRIES
         while True:
@@ -173,7 +173,7 @@ class Transactions:
         if not self.dialect.skips_locked:
             self.write(lambda context: add_limits(context, names))
             return
-        # By statements of their own: no lock, which who adds the same would wait for, is held while the server waits.
+        # Each commits by itself, so that no process that adds the same limit waits for this one.
         with self._connected(writes=True, seconds=CALL_SECONDS) as connection:
             committing = connection.execution_options(isolation_level="AUTOCOMMIT")
             add_limits(self._context(committing), names)
@@ -239,7 +239,7 @@ class Transactions:
 
 
 def _unknown(error: BaseException) -> UnknownOutcome:
-    return UnknownOutcome(f"It is not known whether this was written: {_cause(error)}")
+    return UnknownOutcome(f"The outcome of this write is unknown: {_cause(error)}")
 
 
 def _dialect(url: Any) -> Dialect:

@@ -1,8 +1,7 @@
-"""Watches a database that cannot tell of changes: what the loop has asked last is asked again, often and cheaply.
+"""Polls a database that cannot notify: a thread repeats the last peek of the scheduler often and cheaply.
 
-The loop is woken if the answer has something that its own had not: a job or a run that is due earlier, or a run that is
-to end. So nobody has to write anything for it, and neither what others fire and end, nor what this process has written
-and seen itself, wakes anybody.
+It wakes the scheduler if the answer contains new work: a job or run that is due earlier, or a cancel request. Writers
+write nothing extra for it. Firings and ends of other processes, and this process's own writes, do not wake it.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Change
 if TYPE_CHECKING:
     from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader, PeekResult
 
-#: For how many seconds the end of the thread is waited for.
+#: The wait for the end of the thread.
 STOP_SECONDS = 10.0
 
 
 class PeekCursor:
-    """What is to be seen on one connection.
+    """Repeats the last peek on one connection.
 
     The driver is asked, and not SQLAlchemy, which takes as long as the driver for it.
     """
@@ -38,7 +37,7 @@ class PeekCursor:
         self._statement: tuple[str, Any] = ("", ())
 
     def peek(self, result: PeekResult) -> PeekResult:
-        """Return what is answered now to the question that had the answer ``result``."""
+        """Return the answer of now to the query of an earlier ``result``."""
         if not self._is_about(result):
             self._statement = result.question.as_statement(self._dialect, result.owner)
         self._last = result._replace(row=self._row(*self._statement))
@@ -69,7 +68,7 @@ class FilePeekCursor(PeekCursor):
 
 
 class Watcher(ChangeListener):
-    """Looks after every pause."""
+    """Compares after every pause."""
 
     def __init__(
         self, engine: Engine, view: type[PeekCursor], pause: float, reader: DueWorkReader,

@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: rows are skipped that others have locked."""
+"""MySQL and MariaDB: SKIP LOCKED, and statements of literals because PyMySQL is slow for parameters and rows."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from goscheduler.jobstores.sqlalchemy.watcher import PeekCursor, Watcher
 if TYPE_CHECKING:
     from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader
 
-#: How long a statement may be: servers take 16 or 64 megabytes, if they have not been told otherwise.
+#: Servers take statements of 16 or 64 megabytes by default.
 MAX_STATEMENT_BYTES = 1_000_000
-#: How long the rows of one answer may be together. What is longer comes row by row.
+#: A longer answer comes row by row.
 MAX_ANSWER_BYTES = 8_000_000
-#: How often the server is asked whether there is something new, in seconds. It has no way to tell.
+#: The pause between two polls: the server cannot notify.
 WATCH_SECONDS = 0.15
 
 
@@ -74,7 +74,7 @@ class MySQL(Dialect):
         value = connection.exec_driver_sql("SELECT @@innodb_flush_log_at_trx_commit").scalar()
         if value == 1:
             return []
-        return [f"innodb_flush_log_at_trx_commit is {value}: what was written last is lost when the machine crashes"]
+        return [f"innodb_flush_log_at_trx_commit is {value}: a crash of the machine loses the last commits"]
 
     def adopt(self, engine: Engine) -> Engine:
         return engine.execution_options(isolation_level="READ COMMITTED")
@@ -87,7 +87,7 @@ class MySQL(Dialect):
                 is_mariadb = "MariaDB" in str(cursor.fetchone()[0])
                 cursor.execute(f"SET SESSION group_concat_max_len = {MAX_ANSWER_BYTES}")
                 if is_mariadb:
-                    # Who stands still in the middle of a transaction must not keep the others off for long.
+                    # A process that stands still in a transaction must not block the others for long.
                     cursor.execute(f"SET SESSION idle_transaction_timeout = {math.ceil(self.idle_seconds)}")
 
     def check_version(self, connection: Connection) -> None:
@@ -131,7 +131,7 @@ class MySQL(Dialect):
         text, count = connection.execute(select(together, func.count())).one()
         if not count:
             return ()
-        # It may be too long for one answer, or somebody has put such characters into a row.
+        # The answer is too long, or a row contains such a character.
         whole = text is not None and text.endswith("\0") and text.count("\0") == count
         if not whole or text.count("\1") != count * (len(columns) - 1):
             return super().fetch(connection, query)
@@ -147,7 +147,7 @@ class MySQL(Dialect):
 
     def delete_rows(self, connection: Connection, key: Column[Any], keys: Collection[str], *which: Any) -> int:
         # In this order: to remove a quarter of a table by a list of keys, a server reads the whole of it, and waits for
-        # every row that others have locked.
+        # every row that other processes have locked.
         if not keys:
             return 0
         given = _given(connection, key.table, Batch({key.name: list(keys)}))
@@ -165,7 +165,7 @@ class MySQL(Dialect):
             given = _given(connection, table, Batch.to_update(rows))
             name = table_name(connection, table)
             changes = assignments(connection, given, added, kept)
-            # In this order: a server that reads the whole of a small table waits for every row that others have locked.
+            # In this order: a server that reads the whole of a small table waits for every locked row of it.
             connection.exec_driver_sql(
                 f"UPDATE {given.source} STRAIGHT_JOIN {name} AS there FORCE INDEX (PRIMARY) "
                 f"ON there.id = {given.values['id']} SET {changes}"
@@ -256,7 +256,7 @@ def _portions(rows: Iterable[str]) -> Iterator[str]:
 
 
 def _given(connection: Connection, table: Table, batch: Batch) -> RowSource:
-    # Not by the names of the table: what is set would be ambiguous.
+    # Names of their own, because those of the table would be ambiguous.
     paths = ", ".join(
         f"c{number} {type_name} PATH '$[{number}]'"
         for number, type_name in enumerate(types_of(connection.dialect, table, batch.variable))

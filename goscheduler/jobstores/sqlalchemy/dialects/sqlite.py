@@ -29,7 +29,7 @@ from goscheduler.jobstores.sqlalchemy.watcher import FilePeekCursor, Watcher
 if TYPE_CHECKING:
     from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader
 
-#: What is committed is on the disk, and who reads does not wait for who writes.
+#: A commit is on the disk, and readers do not wait for writers.
 _SAFETY = ("journal_mode=WAL", "synchronous=FULL")
 #: A batch of firings among a million jobs changes a page of four kilobytes for each of them. With what SQLite takes by
 #: itself it would not have room for them, look at them twice and copy them into the file after every second batch.
@@ -42,7 +42,7 @@ _TUNING = (
 _POOL = {"pool_size": 2, "max_overflow": 4, "pool_use_lifo": True, "pool_timeout": CONNECT_SECONDS}
 
 
-#: How often it is looked whether somebody has written to the file, in seconds.
+#: The pause between two looks at the version of the file.
 WATCH_SECONDS = 0.04
 
 
@@ -86,7 +86,7 @@ class SQLite(JSONDialect):
 
     @contextmanager
     def turn(self, writes: bool, first: bool = False) -> Iterator[None]:
-        # Whoever has the turn may be waiting for another process. What goes first does not wait for it to get through.
+        # The thread with the turn may wait for another process. A renewal does not wait behind it.
         if self._in_memory or (writes and not first):
             with self._lock:
                 yield
@@ -142,11 +142,10 @@ def _file_to_make(place: str, is_uri: bool) -> str:
 
 
 def _begin_to_write(connection: Connection, pauses: tuple[float, float]) -> None:
-    """Begin to write, as soon as others let us.
+    """Begin to write as soon as no other process does.
 
-    SQLite would sleep for longer and longer, up to a tenth of a second, while those who have just written begin again:
-    one of four processes would get next to nothing. Who looks every few milliseconds is there in most of the pauses
-    between two transactions, and who looks still more often is there first.
+    SQLite's own wait grows to a tenth of a second, while the last writer begins again at once: one of four processes
+    gets next to nothing. A process that tries every few milliseconds meets most of the pauses between transactions.
     """
     driver: Any = connection.connection.driver_connection
     (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
@@ -171,8 +170,8 @@ def _has_begun(connection: Connection, driver: Any, is_last_try: bool) -> bool:
     return True
 
 
-#: How long to wait, in seconds, before it is looked again whether the file is free: at least, and at most. The renewal
-#: of a lease, which is short and cannot wait, looks more often than all others.
+#: The least and the greatest pause before the next try, in seconds. The renewal
+#: of a lease, which is short and cannot wait, tries more often.
 PAUSE_SECONDS = (0.001, 0.004)
 PRIORITY_PAUSE_SECONDS = (0.0002, 0.001)
 look_again = threading.Event().wait

@@ -1,8 +1,8 @@
-"""PostgreSQL: rows are skipped that others have locked, and changes are told.
+"""PostgreSQL: SKIP LOCKED, and changes are pushed by NOTIFY.
 
-Who stands still in the middle of a transaction must not keep the others off for long, so the server ends it. The limits
-are a matter of the connection. A pooler such as PgBouncer refuses that, or takes no notice, and lends one connection of
-the server to many: behind it, and on an engine of somebody else, every transaction sets its own limits, and nothing is
+The server ends the transaction of a process that stands still, so that it does not block the others. The time limits
+belong to the connection. A pooler such as PgBouncer refuses that, or takes no notice, and lends one connection of
+the server to many: behind it, and on an engine of the user, every transaction sets its own limits, and nothing is
 prepared that the next connection would not know.
 """
 
@@ -57,7 +57,7 @@ class PostgreSQL(JSONDialect):
         @event.listens_for(engine, "do_connect")
         def connect(dialect: Any, _record: Any, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
             if parameters.get("options") != _OPTIONS:
-                return None  # of somebody else
+                return None  # an engine of the user
             self._connects = True
             others = {name: value for name, value in parameters.items() if name != "options"}
             if not self._sets_limits:
@@ -86,7 +86,7 @@ class PostgreSQL(JSONDialect):
     def warnings(self, connection: Connection) -> list[str]:
         if connection.exec_driver_sql("SHOW synchronous_commit").scalar() != "off":
             return []
-        return ["synchronous_commit is off: what was written last is lost when the server crashes"]
+        return ["synchronous_commit is off: a crash of the server loses the last commits"]
 
     def adopt(self, engine: Engine) -> Engine:
         return engine.execution_options(isolation_level="READ COMMITTED")
@@ -118,7 +118,7 @@ class PostgreSQL(JSONDialect):
         listener = Listener(engine, _channel(tables), self._me, wake, warn)
         if listener.start():
             return listener
-        warn("NOTIFY does not arrive, as behind a pooler of transactions; changes of others are looked for by polling")
+        warn("NOTIFY does not arrive, as behind a transaction pooler; the scheduler polls for changes")
         return None
 
     def is_retryable(self, error: DBAPIError) -> bool:
