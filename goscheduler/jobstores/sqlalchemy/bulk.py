@@ -1,7 +1,7 @@
-"""Many rows in one statement: what is the same in all of them is sent once, the rest as JSON.
+"""Many rows in one statement: constant values are sent once, the others as JSON.
 
-One statement a row would not only take longer. A driver lets other threads run at each of them, and in a program with a
-busy thread it then waits its turn a thousand times.
+One statement a row takes longer. A driver also lets other threads run at each statement, so a busy thread of the
+program delays each of a thousand statements.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
 
 
 class Batch:
-    """Rows as they are sent: what is the same in all of them, and the rest."""
+    """Rows as constant and variable columns."""
 
-    __slots__ = ("same", "varying")
+    __slots__ = ("constant", "variable")
 
     def __init__(self, columns: Columns) -> None:
-        self.same: dict[str, Any] = {}
+        self.constant: dict[str, Any] = {}
         """Columns that have one value in all rows."""
-        self.varying: dict[str, Sequence[Any]] = {}
-        """The others, and in any case the first."""
+        self.variable: dict[str, Sequence[Any]] = {}
+        """The others, and always the first column."""
         for name, values in columns.items():
-            if self.varying and values.count(values[0]) == len(values):
-                self.same[name] = values[0]
+            if self.variable and values.count(values[0]) == len(values):
+                self.constant[name] = values[0]
             else:
-                self.varying[name] = values
+                self.variable[name] = values
 
     @classmethod
     def to_insert(cls, columns: Columns) -> Batch:
         """Return rows without the columns that are empty in all of them."""
         batch = cls(columns)
-        batch.same = {name: value for name, value in batch.same.items() if value is not None}
+        batch.constant = {name: value for name, value in batch.constant.items() if value is not None}
         return batch
 
     @classmethod
@@ -76,40 +76,40 @@ class Batch:
         return cls({name: [row[name] for row in rows] for name in rows[0]})
 
     def by_row(self) -> str:
-        """Return what varies as JSON, a list for each row."""
-        return encode(list(zip(*self.varying.values(), strict=True)))
+        """Return the variable columns as JSON, a list for each row."""
+        return encode(list(zip(*self.variable.values(), strict=True)))
 
     def by_column(self) -> list[str]:
-        """Return what varies as JSON, a text for each column."""
-        return list(map(encode, self.varying.values()))
+        """Return the variable columns as JSON, a text for each column."""
+        return list(map(encode, self.variable.values()))
 
-    def only_row(self) -> list[Any] | None:
-        """Return what would vary if there is one row; none if there are more."""
-        columns = self.varying.values()
+    def single_row(self) -> list[Any] | None:
+        """Return the variable values of a single row; None for several rows."""
+        columns = self.variable.values()
         return [values[0] for values in columns] if all(len(values) == 1 for values in columns) else None
 
 
-class Given(NamedTuple):
+class RowSource(NamedTuple):
     """A batch as a statement can use it."""
 
     source: str
-    """What to select from: a table that the database makes of JSON, or a row."""
+    """The SQL to select from: a table that the database makes of JSON, or a row."""
     values: Mapping[str, str]
     """Column → how its value in a row is written."""
     parameters: tuple[Any, ...]
 
 
-def insertion(connection: Connection, table: Table, given: Given) -> str:
+def insertion(connection: Connection, table: Table, given: RowSource) -> str:
     """Return the statement that adds the rows."""
-    names, values = ", ".join(quoted(connection.dialect, given.values)), ", ".join(given.values.values())
-    return f"INSERT INTO {named(connection, table)} ({names}) SELECT {values} FROM {given.source}"
+    names, values = ", ".join(quote_identifiers(connection.dialect, given.values)), ", ".join(given.values.values())
+    return f"INSERT INTO {table_name(connection, table)} ({names}) SELECT {values} FROM {given.source}"
 
 
-def assignments(connection: Connection, given: Given, added: Names, kept: Names) -> str:
-    """Return what an update sets in the row ``there``."""
+def assignments(connection: Connection, given: RowSource, added: Names, kept: Names) -> str:
+    """Return the SET clause of an update of the row ``there``."""
     changes = []
     for name, value in given.values.items():
-        (column,) = quoted(connection.dialect, [name])
+        (column,) = quote_identifiers(connection.dialect, [name])
         if name in added:
             value = f"there.{column} + {value}"
         elif name in kept:
@@ -119,12 +119,12 @@ def assignments(connection: Connection, given: Given, added: Names, kept: Names)
     return ", ".join(changes)
 
 
-def named(connection: Connection, table: Table) -> str:
+def table_name(connection: Connection, table: Table) -> str:
     """Return the name of a table as it stands in a statement."""
     return str(connection.dialect.identifier_preparer.format_table(table))
 
 
-def quoted(dialect: Any, names: Collection[str]) -> list[str]:
+def quote_identifiers(dialect: Any, names: Collection[str]) -> list[str]:
     """Return names of columns as they stand in a statement."""
     return [dialect.identifier_preparer.quote(name) for name in names]
 

@@ -18,20 +18,21 @@ from sqlalchemy.exc import DBAPIError
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable
+from goscheduler.jobstores._shared.decisions import log_unreadable_run
 from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
-from goscheduler.jobstores.sqlalchemy.claiming import SOON, Claiming
+from goscheduler.jobstores.sqlalchemy.claiming import RETRY_LOCKED_AFTER, Claiming
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.settling import fits_batch, settle_in_batch
-from goscheduler.jobstores.sqlalchemy.due_work import Looking, QueueKey, Seen, earliest, to_cancel
+from goscheduler.jobstores.sqlalchemy.due_work import DueWork, DueWorkReader, QueueKey, earliest, to_cancel
 from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel
 from goscheduler.jobstores.sqlalchemy.history import page, prune
-from goscheduler.jobstores.sqlalchemy.holds import Work
 from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
+from goscheduler.jobstores.sqlalchemy.locking import StoreContext
 from goscheduler.jobstores.sqlalchemy.migrations import bring_up_to_date
-from goscheduler.jobstores.sqlalchemy.rows import Rows, unquoted
+from goscheduler.jobstores.sqlalchemy.rows import RowCodec, read_json_text
 from goscheduler.jobstores.sqlalchemy.settling import Settled, drop_pending, is_anything_lost, recover, retire, settle
 from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
@@ -81,11 +82,11 @@ class SQLAlchemyJobStore(StoredJobs):
         self._serializer = serializer
         self._server_time = server_time and self._dialect.now is not None
         self._registered: set[str] = set()
-        self._looking = Looking(self._tables, self._dialect, self._server_time)
-        self._seen: tuple[FireRequest, Seen] | None = None
-        """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
-        self._held = self._left = False
-        """Whether runs were held until others have ended; whether others had hold of what was to be started last."""
+        self._due_work_reader = DueWorkReader(self._tables, self._dialect, self._server_time)
+        self._due_work: tuple[FireRequest, DueWork] | None = None
+        """The last peek of ``fire_due``, for ``claim_runs`` of the same round."""
+        self._has_blocked_runs = self._left = False
+        """Whether runs wait for other runs; whether another process had locked due work in the last start."""
         self._poll = Poll()
 
     @classmethod
@@ -98,8 +99,8 @@ class SQLAlchemyJobStore(StoredJobs):
         super().start(scheduler, alias)
         self._database.after_fork()
         if scheduler is not None:
-            self._database.follow(scheduler.lease)
-        rows = Rows(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
+            self._database.set_lease(scheduler.lease)
+        rows = RowCodec(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
         self._database.open(rows)
         try:
             bring_up_to_date(self._tables, self._database.engine)
@@ -121,63 +122,65 @@ class SQLAlchemyJobStore(StoredJobs):
     def fire_due(self, request: FireRequest) -> Fired:
         began = SYSTEM_CLOCK.monotonic()
         self._left = False
-        seen = first = self._look(request)
+        due_work = first = self._peek(request)
         fired = Fired()
-        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
-            fired = self._start_runs(Firing, request, seen)
+        if any(request.room[executor] > 0 for executor, _ in due_work.due(due_work.job_queues)):
+            fired = self._write_runs(Firing, request, due_work)
             request = request.after(fired.runs)
-            seen = self._look(request)
+            due_work = self._peek(request)
         self._poll.found(bool(fired.runs))
-        self._seen, self._held = (request, seen), seen.held
+        self._due_work, self._has_blocked_runs = (request, due_work), due_work.blocked
         return fired._replace(
-            runs=[*fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
-            more=bool(seen.crowded(seen.job_lanes, request.room)),
+            runs=[*fired.runs], next_due=self._next_due(due_work, due_work.job_queues, request),
+            more=bool(due_work.out_of_capacity(due_work.job_queues, request.room)),
             now=first.now - timedelta(seconds=first.asked_at - began) if self._server_time else request.now,
         )  # fmt: skip
 
     def claim_runs(self, request: FireRequest) -> Claimed:
-        seen = self._seen_just_now(request)
+        due_work = self._peek_of_this_round(request)
         claimed, self._left = Claimed(), False
-        due = seen.due(seen.run_lanes)
-        if any(request.room[executor] > 0 for executor, _ in due) or (due and seen.held and seen.let_try):
-            claimed = self._start_runs(Claiming, request, seen)
+        due = due_work.due(due_work.run_queues)
+        if any(request.room[executor] > 0 for executor, _ in due) or (due and due_work.blocked and due_work.unblocked):
+            claimed = self._write_runs(Claiming, request, due_work)
             request = request.after(claimed.runs)
-            seen = self._look(request)
+            due_work = self._peek(request)
         return claimed._replace(
-            next_due=self._next_due(seen, seen.run_lanes, request),
-            more=seen.held or bool(seen.crowded(seen.run_lanes, request.room)),
-            to_cancel=self._to_end(request.owner) if seen.to_cancel else (),
+            next_due=self._next_due(due_work, due_work.run_queues, request),
+            more=due_work.blocked or bool(due_work.out_of_capacity(due_work.run_queues, request.room)),
+            to_cancel=self._runs_to_cancel(request.owner) if due_work.to_cancel else (),
         )
 
-    def _next_due(self, seen: Seen, lanes: Mapping[QueueKey, int], request: FireRequest) -> datetime | None:
-        """Return when there is something to do; in a moment, where others have hold of what is due."""
-        return seen.now + SOON if self._left and seen.due(lanes) else earliest(lanes, request.room)
+    def _next_due(self, due_work: DueWork, queues: Mapping[QueueKey, int], request: FireRequest) -> datetime | None:
+        """Return when work is due; soon, where another process has locked due work."""
+        if self._left and due_work.due(queues):
+            return due_work.now + RETRY_LOCKED_AFTER
+        return earliest(queues, request.room)
 
-    def _seen_just_now(self, request: FireRequest) -> Seen:
-        """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
-        seen, self._seen = self._seen, None
-        same = seen is not None and seen[0]._replace(plan=request.plan) == request
-        return seen[1] if seen is not None and same else self._look(request)
+    def _peek_of_this_round(self, request: FireRequest) -> DueWork:
+        """Return the peek of ``fire_due`` if it was for the same request, else peek again."""
+        due_work, self._due_work = self._due_work, None
+        same = due_work is not None and due_work[0]._replace(plan=request.plan) == request
+        return due_work[1] if due_work is not None and same else self._peek(request)
 
-    def _start_runs(self, kind: type[Firing] | type[Claiming], request: FireRequest, seen: Seen) -> Any:
-        def start(work: Work) -> Any:
-            step = kind(work, request, seen)
+    def _write_runs(self, kind: type[Firing] | type[Claiming], request: FireRequest, due_work: DueWork) -> Any:
+        def start(context: StoreContext) -> Any:
+            step = kind(context, request, due_work)
             result, self._left = step.start(), step.left
             return result
 
         return self._database.write(start)
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        def end_at_once(work: Work) -> None:
-            settle_in_batch(work, settlements)
+        def end_at_once(context: StoreContext) -> None:
+            settle_in_batch(context, settlements)
 
-        def end(work: Work) -> Settled:
-            settled = settle(work, settlements)
+        def end(context: StoreContext) -> Settled:
+            settled = settle(context, settlements)
             if settled.more:
-                self._dialect.notify(work.connection, self._tables)
+                self._dialect.notify(context.connection, self._tables)
             return settled
 
-        if not self._held and fits_batch(settlements) and self._database.write_batch(end_at_once):
+        if not self._has_blocked_runs and fits_batch(settlements) and self._database.write_batch(end_at_once):
             return ()
         settled = self._database.write(end)
         if settled.left:
@@ -185,21 +188,21 @@ class SQLAlchemyJobStore(StoredJobs):
         return settled.refused or ()
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
-        def add(work: Work) -> None:
+        def add(context: StoreContext) -> None:
             there = self._locking(select(self._tables.jobs.c.id).where(self._tables.jobs.c.id == run.job.id))
-            if must_exist and work.connection.execute(there).first() is None:
+            if must_exist and context.connection.execute(there).first() is None:
                 raise JobLookupError(run.job.id)
-            self._add_pending(work, run)
+            self._add_pending(context, run)
 
         self._database.write(add)
 
-    def _add_pending(self, work: Work, run: Run) -> None:
-        self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
-        self._dialect.notify(work.connection, self._tables)
+    def _add_pending(self, context: StoreContext, run: Run) -> None:
+        self._dialect.insert_rows(context.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
+        self._dialect.notify(context.connection, self._tables)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         which = () if job_id is None else (self._tables.runs.c.job_id == job_id,)
-        return bool(self._database.write(lambda work: drop_pending(work, *which)))
+        return bool(self._database.write(lambda context: drop_pending(context, *which)))
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         return self._runs_where(self._tables.runs.c.owner.is_not(None), job_id)
@@ -218,7 +221,7 @@ class SQLAlchemyJobStore(StoredJobs):
         try:
             return self._rows.run(row)
         except CodecError as error:
-            self._logger.error("Run %s is kept and cannot be run: %s", row.id, error)
+            log_unreadable_run(self._logger, row.id, error)
             return None
 
     def cancel_run(
@@ -226,47 +229,49 @@ class SQLAlchemyJobStore(StoredJobs):
     ) -> Run | None:
         runs = self._tables.runs
 
-        def cancel(work: Work) -> Run | None:
-            row = work.connection.execute(self._locking(select(runs).where(runs.c.id == run_id))).first()
+        def cancel(context: StoreContext) -> Run | None:
+            row = context.connection.execute(self._locking(select(runs).where(runs.c.id == run_id))).first()
             run = None if row is None else self._read_run(row)
             if run is not None and run.owner is None:
-                drop_pending(work, runs.c.id == run_id)
+                drop_pending(context, runs.c.id == run_id)
                 # Another fence, because no two records have the same position, and one may have been put back just now.
                 called_off = self._rows.history_columns([end(run._replace(fence=run.fence + 1)).attempt])
-                self._dialect.insert_rows(work.connection, self._tables.history, called_off, once=True)
+                self._dialect.insert_rows(context.connection, self._tables.history, called_off, once=True)
             elif run is not None:
-                request_cancel(work, runs.c.id == run_id, reason, keep_existing_reason)
-                self._dialect.notify(work.connection, self._tables)
+                request_cancel(context, runs.c.id == run_id, reason, keep_existing_reason)
+                self._dialect.notify(context.connection, self._tables)
             return run
 
         return self._database.write(cancel)
 
-    def _to_end(self, owner: str) -> list[tuple[Run, str]]:
+    def _runs_to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         runs = self._tables.runs
         with self._database.reading() as connection:
             rows = connection.execute(select(runs).where(*to_cancel(runs, owner))).all()
-        return [(run, unquoted(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
+        return [(run, read_json_text(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
 
     def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         runs = self._tables.runs
         asked = runs.c.job_id == job_id, runs.c.owner.is_not(None), runs.c.cancel.is_not(None)
         with self._database.reading() as connection:
             rows = connection.execute(select(runs.c.id, runs.c.cancel).where(*asked)).all()
-        return {row.id: unquoted(row.cancel) or "" for row in rows}
+        return {row.id: read_json_text(row.cancel) or "" for row in rows}
 
     def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
         runs = self._tables.runs
 
-        def take_back(work: Work) -> list[str]:
-            these = work.dialect.among(runs.c.id, list(requests)), runs.c.owner == owner, runs.c.cancel.is_not(None)
-            rows = work.connection.execute(self._locking(select(runs.c.id, runs.c.cancel).where(*these))).all()
-            taken = [row.id for row in rows if unquoted(row.cancel) == requests[row.id]]
+        def withdraw(context: StoreContext) -> list[str]:
+            requested = runs.c.owner == owner, runs.c.cancel.is_not(None)
+            these = context.dialect.column_in(runs.c.id, list(requests)), *requested
+            rows = context.connection.execute(self._locking(select(runs.c.id, runs.c.cancel).where(*these))).all()
+            taken = [row.id for row in rows if read_json_text(row.cancel) == requests[row.id]]
             if taken:
-                work.connection.execute(update(runs).where(work.dialect.among(runs.c.id, taken)).values(cancel=None))
+                withdrawn = context.dialect.column_in(runs.c.id, taken)
+                context.connection.execute(update(runs).where(withdrawn).values(cancel=None))
             return taken
 
-        taken = self._database.write(take_back)
-        self._looking.forget_ends()
+        taken = self._database.write(withdraw)
+        self._due_work_reader.forget_cancel_requests()
         return taken
 
     # Owners
@@ -275,13 +280,13 @@ class SQLAlchemyJobStore(StoredJobs):
         owners = self._tables.owners
         account = owner_info(owner, now)
 
-        def renew(work: Work) -> bool:
-            values = {"expires": to_micros(self._now(work.connection, now) + lease), "account": account}
+        def renew(context: StoreContext) -> bool:
+            values = {"expires": to_micros(self._now(context.connection, now) + lease), "account": account}
             if owner.id in self._registered:
                 change = update(owners).where(owners.c.id == owner.id).values(values)
-                return work.connection.execute(change).rowcount > 0
-            work.connection.execute(delete(owners).where(owners.c.id == owner.id))
-            work.connection.execute(insert(owners), {"id": owner.id, **values})
+                return context.connection.execute(change).rowcount > 0
+            context.connection.execute(delete(owners).where(owners.c.id == owner.id))
+            context.connection.execute(insert(owners), {"id": owner.id, **values})
             return True
 
         renewed = self._database.write(renew, first=True)
@@ -289,24 +294,24 @@ class SQLAlchemyJobStore(StoredJobs):
         return renewed
 
     def retire_owner(self, owner: str) -> None:
-        def leave(work: Work) -> None:
-            if retire(work, owner):
-                self._dialect.notify(work.connection, self._tables)
+        def leave(context: StoreContext) -> None:
+            if retire(context, owner):
+                self._dialect.notify(context.connection, self._tables)
 
         self._database.write(leave)
 
     def owners(self, now: datetime) -> list[Owner]:
         owners = self._tables.owners
         with self._database.reading() as connection:
-            moment = to_micros(self._now(connection, now))
-            rows = connection.execute(select(owners).where(owners.c.expires > moment)).all()
+            micros_or_none = to_micros(self._now(connection, now))
+            rows = connection.execute(select(owners).where(owners.c.expires > micros_or_none)).all()
         return [read_owner(row.id, row.account) for row in rows]
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
-        def give_up(work: Work) -> Sequence[Settlement]:
-            settlements = recover(work, self._now(work.connection, now), decide)
+        def give_up(context: StoreContext) -> Sequence[Settlement]:
+            settlements = recover(context, self._now(context.connection, now), decide)
             if settlements:
-                self._dialect.notify(work.connection, self._tables)
+                self._dialect.notify(context.connection, self._tables)
             return settlements
 
         with self._database.reading() as connection:
@@ -322,7 +327,7 @@ class SQLAlchemyJobStore(StoredJobs):
         return [self._rows.record(row) for row in rows]
 
     def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
-        return self._database.write(lambda work: prune(work, retention, now, limit))
+        return self._database.write(lambda context: prune(context, retention, now, limit))
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
         with self._database.reading() as connection:
@@ -332,13 +337,13 @@ class SQLAlchemyJobStore(StoredJobs):
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
         dead = self._tables.dead
 
-        def take(work: Work) -> bool:
-            row = work.connection.execute(self._locking(select(dead).where(dead.c.run_id == run_id))).first()
+        def take(context: StoreContext) -> bool:
+            row = context.connection.execute(self._locking(select(dead).where(dead.c.run_id == run_id))).first()
             if row is None:
                 return False
-            work.connection.execute(delete(dead).where(dead.c.run_id == run_id))
+            context.connection.execute(delete(dead).where(dead.c.run_id == run_id))
             if follow_up is not None:
-                self._add_pending(work, follow_up(self._rows.letter(row)))
+                self._add_pending(context, follow_up(self._rows.letter(row)))
             return True
 
         return self._database.write(take)
@@ -349,25 +354,25 @@ class SQLAlchemyJobStore(StoredJobs):
     def forget_job(self, job_id: str) -> None:
         runs = self._tables.runs
 
-        def forget(work: Work) -> None:
-            # In this order: who ends a live run at this moment may put a pending one in its place, and is waited for.
-            work.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
-            drop_pending(work, runs.c.job_id == job_id)
+        def forget(context: StoreContext) -> None:
+            # In this order: a process that ends a live run now may add a pending one, and the update waits for it.
+            context.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
+            drop_pending(context, runs.c.job_id == job_id)
 
         self._database.write(forget)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         alias, warning = self._alias, self._logger.warning
-        self._database.listen(self._looking, wake, lambda words: warning('Job store "%s": %s', alias, words))
+        self._database.listen(self._due_work_reader, wake, lambda words: warning('Job store "%s": %s', alias, words))
 
     def poll_after(self) -> float:
-        return math.inf if self._database.hears else self._poll.seconds
+        return math.inf if self._database.is_listening else self._poll.seconds
 
     # Inside
 
-    def _look(self, request: FireRequest) -> Seen:
+    def _peek(self, request: FireRequest) -> DueWork:
         with self._database.reading() as connection:
-            return self._looking.look(connection, request)
+            return self._due_work_reader.peek(connection, request)
 
     def _now(self, connection: Connection, now: datetime) -> datetime:
         if not self._server_time or self._dialect.now is None:

@@ -30,13 +30,13 @@ def add(store, make_job):
 
 @pytest.fixture
 def looks(store, monkeypatch):
-    counted, look = [], store._looking.look
+    counted, look = [], store._due_work_reader.peek
 
     def count(connection, request):
         counted.append(request)
         return look(connection, request)
 
-    monkeypatch.setattr(store._looking, "look", count)
+    monkeypatch.setattr(store._due_work_reader, "peek", count)
     return counted
 
 
@@ -79,7 +79,7 @@ def test_a_round_that_starts_nothing_tells_what_it_has_recorded(store, add):
 def test_rows_that_are_too_long_for_one_answer_of_mysql_come_one_by_one(
     opened, make_job, mariadb, fresh, monkeypatch
 ):
-    monkeypatch.setattr(sql_mysql, "LONGEST_ANSWER", 1000)
+    monkeypatch.setattr(sql_mysql, "MAX_ANSWER_BYTES", 1000)
     store = opened(SQLAlchemyJobStore(fresh(mariadb).url, server_time=False))
     store.add_jobs([make_job(job_id, args=["x" * 400]) for job_id in ("a", "b", "ü")])
     assert sorted(fired(store, room={"default": 10})) == ["a", "b", "ü"]

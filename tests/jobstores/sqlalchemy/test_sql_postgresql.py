@@ -380,8 +380,8 @@ def test_a_session_that_the_server_has_ended_costs_one_round_and_nothing_else(st
     with stores[1]._database.engine.begin() as other:
         ours = "datname = current_database() AND pid <> pg_backend_pid()"
         other.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}"))
-        gone = text(f"SELECT count(*) FROM pg_stat_activity WHERE {ours}")
-        while other.execute(gone).scalar():
+        removed = text(f"SELECT count(*) FROM pg_stat_activity WHERE {ours}")
+        while other.execute(removed).scalar():
             other.execute(text("SELECT pg_stat_clear_snapshot()"))
     with pytest.raises(OperationalError) as error:
         requests.fire(stores[0])

@@ -29,7 +29,7 @@ from goscheduler.events import EVENT_JOB_EXECUTED, EVENT_LEASE_LOST
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy import migrations as sql_migrations
 from goscheduler.jobstores.sqlalchemy.bulk import Batch
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.dialect import given_rows
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.dialect import row_source
 from goscheduler.jobstores.sqlalchemy.migrations import SchemaError, bring_up_to_date
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.jobstores.sqlalchemy.transactions import UnknownOutcome
@@ -441,7 +441,8 @@ def test_where_notify_does_not_arrive_it_is_polled_and_told(postgresql, fresh, s
     from goscheduler.jobstores.sqlalchemy.dialects.postgresql import listener as sql_listener
 
     monkeypatch.setattr(sql_listener, "SELF_TEST_SECONDS", 0.2)
-    monkeypatch.setattr(sql_listener.Listener, "_hear", lambda self, connection: self._stopped.wait(0.05))
+    deaf = lambda self, connection: self._stopped.wait(0.05)  # noqa: E731
+    monkeypatch.setattr(sql_listener.Listener, "_wait_for_notification", deaf)
     store = SQLAlchemyJobStore(fresh(postgresql).url)
     store.start(scheduler, "default")
     with caplog.at_level(logging.WARNING):
@@ -601,10 +602,10 @@ def test_a_record_of_before_is_refused_when_all_jobs_have_a_new_key_and_the_old_
 def test_postgresql_gets_a_single_row_as_it_is_and_many_as_json():
     connection = SimpleNamespace(dialect=postgresql_dialects.dialect())
     jobs = Tables("t", None).jobs
-    one = given_rows(connection, jobs, Batch.to_insert({"id": ["a"], "due": [1], "task": [None]}))
+    one = row_source(connection, jobs, Batch.to_insert({"id": ["a"], "due": [1], "task": [None]}))
     assert one.source == "(VALUES (%s)) AS given (id)"
     assert one.parameters == (1, "a")
-    many = given_rows(connection, jobs, Batch.to_insert({"id": ["a", "b"], "due": [1, 1], "task": [None, None]}))
+    many = row_source(connection, jobs, Batch.to_insert({"id": ["a", "b"], "due": [1, 1], "task": [None, None]}))
     assert "json_array_elements_text" in many.source
     assert many.parameters == (1, '["a","b"]')
     assert one.values == many.values

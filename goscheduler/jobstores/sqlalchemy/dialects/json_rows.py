@@ -12,11 +12,11 @@ from goscheduler.jobstores.sqlalchemy.bulk import (
     Batch,
     Changes,
     Columns,
-    Given,
     Names,
+    RowSource,
     assignments,
     insertion,
-    named,
+    table_name,
 )
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 
@@ -25,7 +25,7 @@ class JSONDialect(Dialect):
     """Writes rows with ``INSERT … SELECT`` and ``UPDATE … FROM``, as SQLite and PostgreSQL understand them."""
 
     @abstractmethod
-    def source(self, connection: Connection, table: Table, batch: Batch) -> Given:
+    def source(self, connection: Connection, table: Table, batch: Batch) -> RowSource:
         """Return rows as a table that a statement can select from."""
 
     def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
@@ -41,7 +41,7 @@ class JSONDialect(Dialect):
             given = self.source(connection, table, Batch.to_update(rows))
             changes = assignments(connection, given, added, kept)
             connection.exec_driver_sql(
-                f"UPDATE {named(connection, table)} AS there SET {changes} FROM {given.source} "
+                f"UPDATE {table_name(connection, table)} AS there SET {changes} FROM {given.source} "
                 f"WHERE there.id = {given.values['id']}",
                 given.parameters,
             )

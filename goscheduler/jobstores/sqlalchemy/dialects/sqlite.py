@@ -19,17 +19,17 @@ from sqlalchemy.sql.elements import ColumnElement
 from goscheduler._files import create_private
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores.sqlalchemy.bulk import Batch, Given
+from goscheduler.jobstores.sqlalchemy.bulk import Batch, RowSource
 from goscheduler.jobstores.sqlalchemy.dialects.base import CONNECT_SECONDS
 from goscheduler.jobstores.sqlalchemy.dialects.json_rows import JSONDialect
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import ChangeListener
 from goscheduler.jobstores.sqlalchemy.tables import Tables
-from goscheduler.jobstores.sqlalchemy.watcher import FileView, Watcher
+from goscheduler.jobstores.sqlalchemy.watcher import FilePeekCursor, Watcher
 
 if TYPE_CHECKING:
-    from goscheduler.jobstores.sqlalchemy.due_work import Looking
+    from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader
 
-#: What is committed is on the disk, and who reads does not wait for who writes.
+#: A commit is on the disk, and readers do not wait for writers.
 _SAFETY = ("journal_mode=WAL", "synchronous=FULL")
 #: A batch of firings among a million jobs changes a page of four kilobytes for each of them. With what SQLite takes by
 #: itself it would not have room for them, look at them twice and copy them into the file after every second batch.
@@ -42,8 +42,8 @@ _TUNING = (
 _POOL = {"pool_size": 2, "max_overflow": 4, "pool_use_lifo": True, "pool_timeout": CONNECT_SECONDS}
 
 
-#: How often it is looked whether somebody has written to the file, in seconds.
-WATCH_EVERY = 0.04
+#: The pause between two looks at the version of the file.
+WATCH_SECONDS = 0.04
 
 
 class SQLite(JSONDialect):
@@ -74,10 +74,10 @@ class SQLite(JSONDialect):
             _set(connection, _SAFETY)
 
         @event.listens_for(engine, "begin")
-        def begun(connection: Connection) -> None:
+        def new_runs(connection: Connection) -> None:
             options = connection.get_execution_options()
             if options.get("writes", True):
-                _begin_to_write(connection, PAUSES_OF_THE_FIRST if options.get("first") else PAUSES)
+                _begin_to_write(connection, PRIORITY_PAUSE_SECONDS if options.get("first") else PAUSE_SECONDS)
             else:
                 connection.exec_driver_sql("BEGIN")
 
@@ -86,7 +86,7 @@ class SQLite(JSONDialect):
 
     @contextmanager
     def turn(self, writes: bool, first: bool = False) -> Iterator[None]:
-        # Whoever has the turn may be waiting for another process. What goes first does not wait for it to get through.
+        # The thread with the turn may wait for another process. A renewal does not wait behind it.
         if self._in_memory or (writes and not first):
             with self._lock:
                 yield
@@ -97,15 +97,16 @@ class SQLite(JSONDialect):
         """Nothing more: the transaction was begun as the only one that writes."""
 
     def listen(
-        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
-    ) -> Hearing | None:
+        self, engine: Engine, tables: Tables, reader: DueWorkReader,
+        wake: Callable[[], None], warn: Callable[[str], None],
+    ) -> ChangeListener | None:  # fmt: skip
         if isinstance(engine.pool, StaticPool):  # the only connection there is, and maybe the only one that sees it
             return None
-        watcher = Watcher(engine, FileView, WATCH_EVERY, looking, wake, warn)
+        watcher = Watcher(engine, FilePeekCursor, WATCH_SECONDS, reader, wake, warn)
         watcher.start()
         return watcher
 
-    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+    def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         each = func.json_each(json.dumps(list(values))).table_valued("value")
         return column.in_(select(each.c.value))
 
@@ -124,10 +125,10 @@ class SQLite(JSONDialect):
             return super().fetch(connection, query)
         return rows
 
-    def source(self, connection: Connection, table: Table, batch: Batch) -> Given:
-        values = {name: f"json_extract(given.value, '$[{number}]')" for number, name in enumerate(batch.varying)}
-        values.update(dict.fromkeys(batch.same, "?"))
-        return Given("json_each(?) AS given", values, (*batch.same.values(), batch.by_row()))
+    def source(self, connection: Connection, table: Table, batch: Batch) -> RowSource:
+        values = {name: f"json_extract(given.value, '$[{number}]')" for number, name in enumerate(batch.variable)}
+        values.update(dict.fromkeys(batch.constant, "?"))
+        return RowSource("json_each(?) AS given", values, (*batch.constant.values(), batch.by_row()))
 
 
 def _file_to_make(place: str, is_uri: bool) -> str:
@@ -141,11 +142,10 @@ def _file_to_make(place: str, is_uri: bool) -> str:
 
 
 def _begin_to_write(connection: Connection, pauses: tuple[float, float]) -> None:
-    """Begin to write, as soon as others let us.
+    """Begin to write as soon as no other process does.
 
-    SQLite would sleep for longer and longer, up to a tenth of a second, while those who have just written begin again:
-    one of four processes would get next to nothing. Who looks every few milliseconds is there in most of the pauses
-    between two transactions, and who looks still more often is there first.
+    SQLite's own wait grows to a tenth of a second, while the last writer begins again at once: one of four processes
+    gets next to nothing. A process that tries every few milliseconds meets most of the pauses between transactions.
     """
     driver: Any = connection.connection.driver_connection
     (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
@@ -170,10 +170,10 @@ def _has_begun(connection: Connection, driver: Any, is_last_try: bool) -> bool:
     return True
 
 
-#: How long to wait, in seconds, before it is looked again whether the file is free: at least, and at most. The renewal
-#: of a lease, which is short and cannot wait, looks more often than all others.
-PAUSES = (0.001, 0.004)
-PAUSES_OF_THE_FIRST = (0.0002, 0.001)
+#: The least and the greatest pause before the next try, in seconds. The renewal
+#: of a lease, which is short and cannot wait, tries more often.
+PAUSE_SECONDS = (0.001, 0.004)
+PRIORITY_PAUSE_SECONDS = (0.0002, 0.001)
 look_again = threading.Event().wait
 
 

@@ -1,8 +1,8 @@
-"""PostgreSQL: rows are skipped that others have locked, and changes are told.
+"""PostgreSQL: SKIP LOCKED, and changes are pushed by NOTIFY.
 
-Who stands still in the middle of a transaction must not keep the others off for long, so the server ends it. The limits
-are a matter of the connection. A pooler such as PgBouncer refuses that, or takes no notice, and lends one connection of
-the server to many: behind it, and on an engine of somebody else, every transaction sets its own limits, and nothing is
+The server ends the transaction of a process that stands still, so that it does not block the others. The time limits
+belong to the connection. A pooler such as PgBouncer refuses that, or takes no notice, and lends one connection of
+the server to many: behind it, and on an engine of the user, every transaction sets its own limits, and nothing is
 prepared that the next connection would not know.
 """
 
@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
-from goscheduler.jobstores.sqlalchemy.bulk import Batch, Given, quoted, types_of
+from goscheduler.jobstores.sqlalchemy.bulk import Batch, RowSource, quote_identifiers, types_of
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, CONNECT_SECONDS, number_of
 from goscheduler.jobstores.sqlalchemy.dialects.json_rows import JSONDialect
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import CONFLICTS
@@ -57,7 +57,7 @@ class PostgreSQL(JSONDialect):
         @event.listens_for(engine, "do_connect")
         def connect(dialect: Any, _record: Any, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
             if parameters.get("options") != _OPTIONS:
-                return None  # of somebody else
+                return None  # an engine of the user
             self._connects = True
             others = {name: value for name, value in parameters.items() if name != "options"}
             if not self._sets_limits:
@@ -86,7 +86,7 @@ class PostgreSQL(JSONDialect):
     def warnings(self, connection: Connection) -> list[str]:
         if connection.exec_driver_sql("SHOW synchronous_commit").scalar() != "off":
             return []
-        return ["synchronous_commit is off: what was written last is lost when the server crashes"]
+        return ["synchronous_commit is off: a crash of the server loses the last commits"]
 
     def adopt(self, engine: Engine) -> Engine:
         return engine.execution_options(isolation_level="READ COMMITTED")
@@ -111,25 +111,25 @@ class PostgreSQL(JSONDialect):
         tell(connection, _channel(tables), "" if us_too else self._me)
 
     def listen(
-        self, engine: Engine, tables: Tables, looking: Any, wake: Callable[[], None], warn: Callable[[str], None]
+        self, engine: Engine, tables: Tables, reader: Any, wake: Callable[[], None], warn: Callable[[str], None]
     ) -> Listener | None:
         if engine.dialect.driver != "psycopg":
             return None
         listener = Listener(engine, _channel(tables), self._me, wake, warn)
         if listener.start():
             return listener
-        warn("NOTIFY does not arrive, as behind a pooler of transactions; changes of others are looked for by polling")
+        warn("NOTIFY does not arrive, as behind a transaction pooler; the scheduler polls for changes")
         return None
 
-    def may_try_again(self, error: DBAPIError) -> bool:
+    def is_retryable(self, error: DBAPIError) -> bool:
         return getattr(error.orig, "sqlstate", None) in CONFLICTS
 
-    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+    def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         each = text("ARRAY(SELECT json_array_elements_text(CAST(:those AS JSON)))")
         return column == func.any(each.bindparams(those=json.dumps(list(values))))
 
-    def source(self, connection: Connection, table: Table, batch: Batch) -> Given:
-        return given_rows(connection, table, batch)
+    def source(self, connection: Connection, table: Table, batch: Batch) -> RowSource:
+        return row_source(connection, table, batch)
 
 
 def _in_words(seconds: float) -> str:
@@ -144,28 +144,28 @@ def _preparing_nothing(connection: Any) -> Any:
     return connection
 
 
-def given_rows(connection: Connection, table: Table, batch: Batch) -> Given:
+def row_source(connection: Connection, table: Table, batch: Batch) -> RowSource:
     """Return rows as a table that a statement can select from: one JSON text a column, or a single row as it is.
 
     The driver takes long for real arrays, and the server longer to plan for JSON than to write one row.
     """
-    row = batch.only_row()
-    form = _form(connection.dialect, table, tuple(batch.varying), tuple(batch.same), row is not None)
-    return Given(*form, (*batch.same.values(), *(batch.by_column() if row is None else row)))
+    row = batch.single_row()
+    form = _form(connection.dialect, table, tuple(batch.variable), tuple(batch.constant), row is not None)
+    return RowSource(*form, (*batch.constant.values(), *(batch.by_column() if row is None else row)))
 
 
 @lru_cache(maxsize=256)
 def _form(
-    dialect: Any, table: Table, varying: Sequence[str], same: Sequence[str], is_one: bool
+    dialect: Any, table: Table, variable: Sequence[str], constant: Sequence[str], is_one: bool
 ) -> tuple[str, Mapping[str, str]]:
     """Return what to select from, and how each value is written; kept, because it takes longer than to send it."""
-    names = quoted(dialect, varying)
-    casts = [name.partition(" COLLATE")[0] for name in types_of(dialect, table, (*varying, *same))]
-    places = [*(f"given.{name}" for name in names), *["%s"] * len(same)]
+    names = quote_identifiers(dialect, variable)
+    casts = [name.partition(" COLLATE")[0] for name in types_of(dialect, table, (*variable, *constant))]
+    places = [*(f"given.{name}" for name in names), *["%s"] * len(constant)]
     values = [f"CAST({place} AS {type_name})" for place, type_name in zip(places, casts, strict=True)]
     texts = ", ".join(["%s" if is_one else "json_array_elements_text(CAST(%s AS JSON))"] * len(names))
     source = f"(VALUES ({texts}))" if is_one else f"ROWS FROM ({texts})"
-    return f"{source} AS given ({', '.join(names)})", dict(zip((*varying, *same), values, strict=True))
+    return f"{source} AS given ({', '.join(names)})", dict(zip((*variable, *constant), values, strict=True))
 
 
 def _channel(tables: Tables) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from goscheduler.jobstores.sqlalchemy.bulk import named
+from goscheduler.jobstores.sqlalchemy.bulk import table_name
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import abort_unless
-from goscheduler.jobstores.sqlalchemy.holds import Work
+from goscheduler.jobstores.sqlalchemy.locking import StoreContext
 from goscheduler.jobstores.sqlalchemy.settling import note_ends
 from goscheduler.runs.model import Settlement
 
@@ -23,13 +23,13 @@ def fits_batch(settlements: Sequence[Settlement]) -> bool:
     return nothing_follows and 1 <= len(_ids_by_fence(settlements)) <= MAX_FENCES_PER_BATCH
 
 
-def settle_in_batch(work: Work, settlements: Sequence[Settlement]) -> None:
+def settle_in_batch(context: StoreContext, settlements: Sequence[Settlement]) -> None:
     """Record ends and remove their runs, all of them or none.
 
     The server aborts the batch if a run was cancelled, revoked or handed out again since its start. It also aborts the
     batch while any run waits for another one to end, because an end then has to unblock the next run.
     """
-    batch, runs = work.connection, named(work.connection, work.tables.runs)
+    batch, runs = context.connection, table_name(context.connection, context.tables.runs)
     for fence, ids in _ids_by_fence(settlements).items():
         batch.exec_driver_sql(
             f"WITH ended AS (DELETE FROM {runs} AS run WHERE run.id = ANY ({_IDS}) AND run.fence = {fence}"
@@ -38,7 +38,7 @@ def settle_in_batch(work: Work, settlements: Sequence[Settlement]) -> None:
             (json.dumps(ids),),
         )
     batch.exec_driver_sql(abort_unless(f"NOT EXISTS (SELECT 1 FROM {runs} AS run WHERE run.held IS NOT NULL)"))
-    note_ends(work, settlements)
+    note_ends(context, settlements)
 
 
 def _ids_by_fence(settlements: Sequence[Settlement]) -> dict[int, list[str]]:
