@@ -388,12 +388,12 @@ def message_acknowledged_first() -> None:
 
 @mutant("the lock of a document is over long before it is renewed", "redis", "freeze_short")
 def document_hardly_locked() -> None:
-    from goscheduler.documents._holds import Holds
+    from goscheduler.documents._document_locks import DocumentLocks
 
     def soon(lock_end: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self: lock_end(self) - self._lock_duration * 0.9
 
-    wrap(Holds, "lock_end", soon)
+    wrap(DocumentLocks, "_lock_end", soon)
 
 
 @mutant("every holder of a lock gets the same fence", "redis", "freeze_short")
