@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
@@ -164,7 +164,7 @@ class Rows:
             following = [text, lane, due, is_firing, limits]
         if dead is not None:
             letter = [self.records.run_text(attempt.run), json_text(dead)]
-        return [record_row(record_of(attempt)), following, letter, _stats_change(attempt)]
+        return [*record_row(record_of(attempt)), following, letter, *_stats_change(attempt)]
 
 
 def record_row(record: Record) -> list[Any]:
@@ -274,11 +274,11 @@ def _stats(text: str, state: JobState) -> JobStats:
     )  # fmt: skip
 
 
-def _stats_change(attempt: Attempt) -> list[str] | Literal[False]:
+def _stats_change(attempt: Attempt) -> Sequence[str]:
     """Return how an attempt changes the statistics: runs to add, and the other fields, empty if unchanged."""
     count, last_run, last_success, last_error, last_outcome, _, _ = with_attempt(NO_STATS, attempt)
     if last_outcome is None:
-        return False
+        return ()
     return [str(count), moment(last_run), moment(last_success), json_text(last_error), str.__str__(last_outcome)]
 
 

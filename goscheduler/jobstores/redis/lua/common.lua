@@ -129,6 +129,7 @@ local function finish()
 end
 
 local function values(key, fields)
+  if #fields > 0 and #fields <= CHUNK then return call('HMGET', P .. key, unpack(fields)) end
   local found = {}
   for first = 1, #fields, CHUNK do
     local part = call('HMGET', P .. key, unpack(fields, first, math.min(first + CHUNK - 1, #fields)))

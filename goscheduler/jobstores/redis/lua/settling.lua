@@ -16,8 +16,8 @@
 --   prune items                         forgets records: [place, job id or nothing, end in 20 digits]
 --   take_dead id letter arguments of add_run...    removes a dead letter, and adds the run that follows
 --
--- An item of settle is [record, follow-up, dead letter, change of the statistics], the last three false where there is none.
--- A follow-up is [text, lane, due, 1 for a fire time, limits], a dead letter [run, reason].
+-- An item of settle is a record, see add_record(), then follow-up and dead letter, false where there is none, then the
+-- five fields of a change of the statistics, if there is one. A follow-up is [text, lane, due, 1 for a fire time, limits], a dead letter [run, reason].
 
 local function follow(run_id, job_id, fence, next)
   gather('HSET', 'runs', run_id, next[1])
@@ -32,15 +32,13 @@ local function write_dead_letter(record, dead)
 end
 
 local function settle(state, item, has_job)
-  local record, job_id = item[1], state[JOB]
-  release_run(record[1], state)
-  delete_run(record[1], state)
-  if item[2] and state[REVOKED] == '' and state[CANCEL] == '' then
-    follow(record[1], job_id, record[2], item[2])
-  end
-  add_record(job_id, record)
-  if item[3] then write_dead_letter(record, item[3]) end
-  if has_job and item[4] and state[REVOKED] == '' then update_stats(job_id, item[4]) end
+  local run_id, job_id, next, dead = item[1], state[JOB], item[7], item[8]
+  release_run(run_id, state)
+  delete_run(run_id, state)
+  if next and state[REVOKED] == '' and state[CANCEL] == '' then follow(run_id, job_id, item[2], next) end
+  add_record(job_id, item)
+  if dead then write_dead_letter(item, dead) end
+  if has_job and item[9] and state[REVOKED] == '' then update_stats(job_id, {unpack(item, 9)}) end
   unblock_others(state)
 end
 
@@ -51,18 +49,16 @@ local function forget_owner(owner)
 end
 
 function steps.settle()
-  local items, ids, states, jobs, refused = decode(ARGV[6]), {}, {}, {}, {}
-  for index, item in ipairs(items) do ids[index] = item[1][1] end
-  for index, state in ipairs(values('run_heads', ids)) do
+  local items, states, jobs, refused = decode(ARGV[6]), {}, {}, {}
+  for index, state in ipairs(values('run_heads', firsts(items))) do
     states[index] = read_state(state, RUN_STATE) or false
     jobs[index] = states[index] and states[index][JOB] or ''
   end
   local known, ended = values('heads', jobs), {}
   for index, item in ipairs(items) do
-    local record = item[1]
-    local state = not ended[record[1]] and states[index]
-    if state and state[OWNER] ~= '' and state[R_FENCE] == record[2] then
-      ended[record[1]] = true
+    local state = not ended[item[1]] and states[index]
+    if state and state[OWNER] ~= '' and state[R_FENCE] == item[2] then
+      ended[item[1]] = true
       settle(state, item, known[index])
     else
       refused[#refused + 1] = index - 1
