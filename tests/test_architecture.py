@@ -428,7 +428,6 @@ READ_FROM_OUTSIDE = {
     "_modify": "a name of APScheduler 3: stores that were written for it call it",
     "_waits_for": "a store that builds a job sets it, as it sets _jobstore_alias",
     "_database": "a lock uses the connection of the job store that it was made of",
-    "_link": "a lock uses the connection of the job store that it was made of",
     "_poll": "a message scheduler sets how often the stores that it has made are asked",
     "_store": "not ours: the name under which mongomock keeps what a client has",
     "_tables": "a lock uses the connection of the job store that it was made of",

@@ -38,13 +38,13 @@ class DamagedRedis:
             self._take_out(command, lists, run_id)
 
     def lose_lanes(self):
-        link = self._store._link
-        link.client.delete(link.key("due"), link.key("ready"))
+        scripts = self._store._scripts
+        scripts.client.delete(scripts.key("due"), scripts.key("ready"))
 
     def _take_out(self, command, lists, member):
-        link = self._store._link
-        for key in link.client.keys(link.key(lists)):
-            getattr(link.client, command)(key, member)
+        scripts = self._store._scripts
+        for key in scripts.client.keys(scripts.key(lists)):
+            getattr(scripts.client, command)(key, member)
 
 
 class DamagedKeyValue:
@@ -203,8 +203,8 @@ class TestRedis:
     def test_suspended_and_finished_jobs_are_listed_again(self, store, make_job, requests):
         store.add_job(make_job("a"))
         requests.fire(store, obstacles={"a": "it cannot be run"})
-        link = store._link
-        link.client.delete(link.key("suspended"))
+        scripts = store._scripts
+        scripts.client.delete(scripts.key("suspended"))
         assert put_back(store) == ["a"]
         assert store.release("a")
         assert len(requests.fire(store).runs) == 1
@@ -214,7 +214,7 @@ class TestRedis:
         store.add_jobs([make_job(f"job-{number}", limits=few, overlap="queue") for number in range(4)])
         requests.fire(store)
         requests.claim(store)
-        store._link.client.delete(*[store._link.key(name) for name in ("due", "ready", "holders", "held")])
+        store._scripts.client.delete(*[store._scripts.key(name) for name in ("due", "ready", "holders", "held")])
         for number in range(4):
             hand.lose_job(f"job-{number}")
         assert astray(store)
