@@ -9,7 +9,6 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``_id``         the id of the job
 ``v``           a word that is different after every change: who changes a document names the one that was read
 ``here``        whether there is a job; false while only runs of it are left
-``new``         while flights may have a run of the job that is not in ``runs``
 ``fence``       the highest fence so far
 ``definition``  the job text; also that of all its runs that have none of their own
 ``lane``        executor, priority and task of the job, the last one empty where it has none
@@ -22,22 +21,19 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``runs``        its runs: ``id``, ``text``, ``lane``, ``due``, ``fence``, ``firing`` (stands for a fire time) and, where
                 it applies, ``owner``, ``by`` (a word for the claim), ``definition``, ``limits``, ``held`` (the key it
                 waits for), ``freed`` (the key it waited for), ``cancel`` (why it is to end), ``revoked`` (its job was
-                removed), ``unreadable`` (why), ``job`` (its id, in a flight)
+                removed), ``unreadable`` (why)
 ``ready``       lane and time of the run to be claimed first
 ``told``        records on their way into the history
 ``marks``       what it is found by: "owner:" and who has a run of it, "end:" and who is to end one, "held:" with a key
-                that a run is held under and when the first of these is due, "told", "suspended", "finished",
-                "flight". One index for all of them costs less
+                that a run is held under and when the first of these is due, "told", "suspended", "finished".
+                One index for all of them costs less
 ==============  ======================================================================================================
-
-A **flight** is a document of the same shape, with ``here`` false and an ``ObjectId`` for ``_id``, that has runs of many
-jobs; each of them brings the text of its job as ``definition``.
 
 An **end of a lane** is a document that is of no job, and due at :data:`NEVER`; see ``mongodb.due_work`` for what it is
 good for. Its ``_id`` names executor and priority. Another one ends the marks that are looked for.
 
 ``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
-scheduler, with the ``sessions`` of its transactions, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of
+scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of
 all this, ``jobs.calls``: a ring of words that is added to when other processes are to look at once.
 """
 
@@ -158,14 +154,6 @@ class Documents:
             entry["limits"] = [limit.name for limit in job.options.limits]
         return entry
 
-    def flight_entry(self, run: Run, document: Document) -> Document:
-        """Return a run of the job that is in a document as an entry of a flight."""
-        due = to_micros(run.due_at)
-        return {
-            "id": run.id, "text": run_head(run, due), "lane": document["lane"], "due": due, "fence": run.fence,
-            "firing": True, "owner": run.owner, "job": document["_id"], "definition": document["definition"],
-        }  # fmt: skip
-
     def run(self, entry: Document, document: Document) -> Run:
         """Return the run of an entry.
 
@@ -228,8 +216,6 @@ def indexed(document: Document) -> Document:
     """Return the document with the fields that follow from the others, by which it is found."""
     runs = document.get("runs", ())
     marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
-    if is_flight(document):
-        marks.append(FLIGHT)
     held: list[Document] = []
     for entry in runs:
         if "owner" in entry:
@@ -280,8 +266,6 @@ def held_key(mark: str) -> str:
     return mark.removeprefix("held:").rpartition(_END_OF_KEY)[0] or mark.removeprefix("held:")
 
 
-#: What flights are marked with.
-FLIGHT = "flight"
 #: Conditions for documents with live runs, and with pending ones.
 LIVE: Document = {"marks": {"$elemMatch": {"$gte": "owner:", "$lt": "owner;"}}}
 PENDING: Document = {
@@ -304,11 +288,6 @@ def is_claimable(entry: Document) -> bool:
 def is_empty(document: Document) -> bool:
     """Tell whether there is nothing left to be known about a job."""
     return not document["here"] and not document.get("runs") and not document.get("told")
-
-
-def is_flight(document: Document) -> bool:
-    """Tell whether a document holds runs of many jobs, and is that of none."""
-    return not isinstance(document["_id"], str)
 
 
 def freed(runs: Iterable[Document], key: str, count: int = 1) -> list[Document]:

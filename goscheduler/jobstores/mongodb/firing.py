@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-import pymongo
 from pymongo.errors import PyMongoError
 
 from goscheduler.codec import CodecError
@@ -28,7 +27,6 @@ from goscheduler.jobstores.mongodb.documents import (
 )
 from goscheduler.jobstores.mongodb.due_work import Looking
 from goscheduler.jobstores.mongodb.limits import Place, Places, give_back
-from goscheduler.jobstores.mongodb.packed_runs import Flights, can_fly
 from goscheduler.jobstores.mongodb.writer import Change, Collections, Writer
 from goscheduler.runs.limits import Ledger
 from goscheduler.runs.plan import ConcurrencyState, FiringPlan
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
 
 #: How often a batch is planned anew because somebody else has taken places under the same limits.
 MOST_PLANS = 8
-#: Seconds after which it is thought that documents are kept from us by somebody who was killed.
-PATIENCE = 2.0
 DISPLACED = "a newer run of its job takes its place"
 UNREADABLE = "unreadable"
 #: What comes of a document that somebody else has written, or changed by hand.
@@ -57,7 +53,6 @@ class Work(NamedTuple):
     documents: Documents
     writer: Writer
     looking: Looking
-    flights: Flights
 
 
 class _Planned(NamedTuple):
@@ -67,13 +62,7 @@ class _Planned(NamedTuple):
     job: Job
     plan: FiringPlan
     after: Document
-    """The document as it is to be, if its run does not fly."""
-    entry: Document | None = None
-    """The run as it is to be in a flight, if it flies."""
-
-
-#: The document of a job whose run flies is deleted.
-_NOWHERE: Document = {}
+    """The document as it is to be."""
 
 
 class Firing:
@@ -83,14 +72,11 @@ class Firing:
         self._work = work
         self._request = request
         self._now = now
-        self._flying = False
         self._told: list[Document] = []
 
     def fire(self) -> Fired:
         """Fire what is due, and write all of it."""
-        found = self._work.looking.due("due", self._request, self._now)
-        documents = self._work.flights.completed(found, "due")
-        self._flying = self._work.flights.may_take_off(len(documents))
+        documents = self._work.looking.due("due", self._request, self._now)
         done: list[_Planned] = []
         error: Exception | None = None
         try:
@@ -147,40 +133,16 @@ class Firing:
         else:
             plan = self._request.plan(job, ConcurrencyState(live, waiting, fence, ledger), self._now)
             job.next_run_time = plan.next_run_time
-        if self._flying and can_fly(document, plan):
-            return _Planned(document, job, plan, _NOWHERE, self._work.documents.flight_entry(plan.start[0], document))
         return _Planned(document, job, plan, self._after(document, plan, fence))
 
     def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
         """Write plans, and return those of documents that nobody else has changed meanwhile."""
-        work = self._work
-        flying = [each for each in planned if each.entry is not None]
-        flown = work.flights.take_off([each.document for each in flying], [each.entry or {} for each in flying])
-        changes: list[Change] = []
-        for document, _, plan, after, entry in planned:
-            if entry is None:
-                changes.append(Change(document, after))
-            elif not flown:
-                changes.append(Change(document, self._after(document, plan, entry["fence"])))
-        made = self._made(changes)
+        made = self._work.writer.write([Change(each.document, each.after) for each in planned], self._request.owner)
         self._told += [after for _, after in made if "told" in after]
         ids = {change.before["_id"] for change in made}
-        return [each for each in planned if (flown and each.entry is not None) or each.job.id in ids]
-
-    def _made(self, changes: Sequence[Change]) -> list[Change]:
-        """Write changes, and return those that were made; also of documents that somebody had who was killed."""
-        writer, owner = self._work.writer, self._request.owner
-        try:
-            with pymongo.timeout(PATIENCE):
-                return writer.write(changes, owner)
-        except PyMongoError as error:
-            if not error.timeout:
-                raise
-        self._work.flights.free()
-        return writer.write(changes, owner)
+        return [each for each in planned if each.job.id in ids]
 
     def _after(self, document: Document, plan: FiringPlan, fence: int) -> Document:
-        document = without(document, "new")
         if plan.suspended is not None:
             return {**without(document, "due"), "suspended": quoted(plan.suspended)}
         after = self._moved(document, plan)
@@ -219,8 +181,7 @@ class Claiming:
 
     def claim(self) -> Claimed:
         """Claim what is pending and due."""
-        found = self._work.looking.due("ready", self._request, self._now)
-        documents = self._work.flights.completed(found, "ready")
+        documents = self._work.looking.due("ready", self._request, self._now)
         self._room = dict(self._request.room)
         done: list[_Attempt] = []
         error: Exception | None = None
@@ -279,7 +240,7 @@ class Claiming:
             if "owner" in entries[index]:
                 live += 1
                 room[entry["lane"]["executor"]] -= 1
-        after = with_runs({**without(document, "new"), "fence": fence}, entries)
+        after = with_runs({**document, "fence": fence}, entries)
         for key in attempt.keys:
             if key.startswith("job:"):
                 after = with_runs(after, freed(after["runs"], key))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores.mongodb.documents import (
-    FLIGHT,
     LIVE,
     MOST_RUNS,
     PENDING,
@@ -40,10 +39,7 @@ class Runs:
 
     def live(self, job_id: str | None) -> list[Run]:
         """Return the runs that an owner has."""
-        if job_id is None:
-            return self._where(LIVE, live=True)
-        its: Document = {"$or": [{"_id": job_id}, {"marks": FLIGHT, "runs.job": job_id}], **LIVE}
-        return [run for run in self._where(its, live=True) if run.job.id == job_id]
+        return self._where(_of_job(job_id, LIVE), live=True)
 
     def pending(self, job_id: str | None) -> list[Run]:
         """Return the runs that nobody has yet, in the order of their due times."""
@@ -56,8 +52,7 @@ class Runs:
             for entry in document["runs"]
             if ("owner" in entry) is live
         ]
-        # By id: one that moves into another document while these are read may be found in both.
-        return list({run.id: run for run in found if run is not None}.values())
+        return [run for run in found if run is not None]
 
     def to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         """Return the runs of an owner that are to be ended, and why."""
@@ -135,8 +130,6 @@ class Runs:
 
     def discard(self, job_id: str, revoke: bool = False) -> None:
         """Remove the pending runs of a job; with ``revoke`` nothing follows its live ones."""
-        if revoke:
-            self._work.flights.land_jobs([job_id])
         turns: list[str] = []
 
         def edit(document: Document | None) -> Document:
@@ -157,11 +150,10 @@ class Runs:
         An earlier reason for a live one stays if this one ``keep_existing_reason``.
         """
         found_in: Document = {"$or": [LIVE, PENDING], "runs.id": run_id}
-        row = self._jobs.find_one(found_in, {"runs": {"$elemMatch": {"id": run_id}}})
+        row = self._jobs.find_one(found_in, {"_id": 1})
         if row is None:
             return None
-        job_id: str = row["runs"][0].get("job", row["_id"])
-        self._work.flights.land_jobs([job_id])
+        job_id: str = row["_id"]
         found: list[tuple[Run, Document]] = []
 
         def edit(document: Document | None) -> Document:

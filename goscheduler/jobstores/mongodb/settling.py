@@ -26,13 +26,11 @@ from typing import Any
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.records import changed_head, history_record
 from goscheduler.jobstores.mongodb.documents import (
-    FLIGHT,
     LIVE,
     Document,
     freed,
     full_text,
     history_document,
-    is_flight,
     owner_mark,
     quoted,
     stats_of,
@@ -100,8 +98,7 @@ class Ends:
 
     def _read(self, job_ids: Collection[str]) -> dict[str, Document]:
         """Return run id → the document that the run is in, for all runs of some jobs."""
-        jobs, ids = self._work.collections.jobs, {"$in": list(job_ids)}
-        rows = [*jobs.find({"marks": FLIGHT, "runs.job": ids}), *jobs.find({"_id": ids})]
+        rows = self._work.collections.jobs.find({"_id": {"$in": list(job_ids)}})
         return {entry["id"]: row for row in rows for entry in row.get("runs", ())}
 
     def _decide(self, ends: Sequence[_End]) -> list[_End]:
@@ -128,15 +125,13 @@ class Ends:
         eased = any(end.entry is None or "limits" in end.entry for end in ends)
         pending = ends
         for _ in range(MOST_TRIES):
-            if self._land_what_goes_on(pending, documents):
-                documents = self._read({end.job_id for end in pending})
             groups, elsewhere = _by_document(pending, documents)
             changes = [
                 Change(document, after)
                 for document, group in groups.values()
                 if (after := _applied(document, group)) is not None
             ]
-            eased = eased or any("runs" in after and not is_flight(after) for _, after in changes)
+            eased = eased or any("runs" in after for _, after in changes)
             made = {change.before["_id"] for change in work.writer.write(changes, owner)}
             left = [change.before["_id"] for change in changes if change.before["_id"] not in made]
             pending = [*elsewhere, *(end for document_id in left for end in groups[document_id][1])]
@@ -147,17 +142,6 @@ class Ends:
             work.writer.known.pop(end.run_id, None)  # also where somebody else, or an earlier try, has applied it
         self._ease(ends)
         return eased
-
-    def _land_what_goes_on(self, ends: Sequence[_End], documents: dict[str, Document]) -> bool:
-        """Move what is tried again out of flights; false if there is no such run."""
-        jobs = {
-            end.job_id
-            for end in ends
-            if "follow_up" in end.record and end.run_id in documents and is_flight(documents[end.run_id])
-        }
-        if jobs:
-            self._work.flights.land_jobs(jobs)
-        return bool(jobs)
 
     def _ease(self, ends: Sequence[_End]) -> None:
         """Give back places under limits, and let runs try that are held under them."""
@@ -220,10 +204,9 @@ class Ends:
         self._work.writer.known.clear()
 
     def _documents_of(self, owners: Sequence[str]) -> list[Document]:
-        """Return the documents of jobs in which owners have runs; what they had in flights has landed."""
+        """Return the documents of jobs in which owners have runs."""
         if not owners:
             return []
-        self._work.flights.land({"runs.owner": {"$in": list(owners)}})
         marks = [owner_mark(owner) for owner in owners]
         return list(self._work.collections.jobs.find({"marks": {"$in": marks}}))
 

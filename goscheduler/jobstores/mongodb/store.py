@@ -2,9 +2,7 @@
 
 A job and its runs are one document, so that firing is one change of one document, made only if nobody else has changed
 it since it was read. That needs neither transactions nor locks, and a crash at any point leaves either the job as it
-was or a run that is owned. Where a second document is concerned, one of the two decides and the other follows. Only
-where many jobs fire for the last time, and the server has transactions, their runs leave them for a document of their
-own, a flight: see ``mongodb.packed_runs``.
+was or a run that is owned. Where a second document is concerned, one of the two decides and the other follows.
 
 =====================================  ===============================================================================
 step                                   a crash after it
@@ -13,8 +11,6 @@ step                                   a crash after it
 ``fire_due``: the document             owned runs, which are handed out again when the lease has lapsed. Records of
                                        what was missed or skipped wait in it, and whoever looks for lost runs puts them
                                        into the history
-``fire_due``: into a transaction       the jobs are due as before. Others get at them when they have waited for two
-                                       seconds; after its commit there are owned runs, as above
 ``claim_runs``                         as for the document
 ``settle``: the record                 the record is the truth: a run that has one is not run again. What it says is
                                        applied to the job when the lease has lapsed
@@ -27,8 +23,8 @@ step                                   a crash after it
 ``recover_runs``                       as for ``settle``: the next one who looks goes on
 =====================================  ===============================================================================
 
-A round that finds nothing due costs one question. A round that fires costs four for any number of jobs, or six if it
-begins a flight, and the end of any number of runs costs two.
+A round that finds nothing due costs one question. A round that fires costs four for any number of jobs, and the end of
+any number of runs costs two.
 """
 
 from __future__ import annotations
@@ -67,7 +63,7 @@ from goscheduler.jobstores.mongodb.history import History
 from goscheduler.jobstores.mongodb.jobs import AT_ONCE, Adding
 from goscheduler.jobstores.mongodb.listener import Waking
 from goscheduler.jobstores.mongodb.owners import Owners
-from goscheduler.jobstores.mongodb.packed_runs import Flights
+from goscheduler.jobstores.mongodb.packed_runs import unpack_runs
 from goscheduler.jobstores.mongodb.runs import Runs
 from goscheduler.jobstores.mongodb.settling import Ends
 from goscheduler.jobstores.mongodb.strays import Strays
@@ -131,6 +127,8 @@ class MongoDBJobStore(SharedJobStore):
         self._open(Records(scheduler, alias, self._serializer, f"{self._database}.{self._prefix}"))
         try:
             prepare(self.client, self._collections, self._logger)
+            with deadline():
+                unpack_runs(self._collections, self._writer)
         except BaseException:
             self.shutdown()  # or its connections would stay
             raise
@@ -139,9 +137,7 @@ class MongoDBJobStore(SharedJobStore):
         self._collections = collections_of(self.client, self._database, self._prefix)
         self._writer = Writer(self._collections)
         self._looking = Looking(self._collections, self._server_time, self._hears)
-        flights = Flights(self._collections, self._writer)
-        self._writer.insert_all = flights.insert_all
-        self._work = Work(self._collections, Documents(records), self._writer, self._looking, flights)
+        self._work = Work(self._collections, Documents(records), self._writer, self._looking)
         self._adding = Adding(self._work)
         self._owners = Owners(self._collections, self._looking, self._server_time)
         self._ends = Ends(self._work)
@@ -333,7 +329,6 @@ class MongoDBJobStore(SharedJobStore):
     # Owners
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
-        self._work.flights.belong_to(owner.id)
         with deadline():
             return self._owners.renew(owner, now, lease)
 
@@ -351,6 +346,7 @@ class MongoDBJobStore(SharedJobStore):
         self._seen = None
         with deadline():
             moment = self._looking.now(now)
+            unpack_runs(self._collections, self._writer)
             self._memory.mend(moment)
             return self._ends.recover(moment, decide)
 

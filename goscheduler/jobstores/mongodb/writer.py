@@ -19,7 +19,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError
 from pymongo.write_concern import WriteConcern
 
-from goscheduler.jobstores.mongodb.documents import Document, indexed, is_empty, is_flight
+from goscheduler.jobstores.mongodb.documents import Document, indexed, is_empty
 
 #: How many documents are changed by one statement, and by all the statements of one message.
 BATCH = 100
@@ -61,8 +61,6 @@ class Writer:
         self._numbers = itertools.count(1)
         self.known: dict[str, Document] = {}
         """Run id → the document that it is in as we wrote it last, of runs of ours: it is not read when these end."""
-        self.insert_all: Callable[[Sequence[Document]], Iterable[str]] = self.insert_all_plainly
-        """Adds documents, and returns the ids of those that were there already."""
 
     def mark(self) -> str:
         """Return a word that nobody has used."""
@@ -83,8 +81,8 @@ class Writer:
     def add_all(self, documents: Sequence[Document]) -> set[str]:
         """Add documents, and return the ids of those that could not be added: something is known of their jobs."""
         for document in documents:
-            document.update(v=self.mark(), new=True)
-        taken = set(self.insert_all([indexed(document) for document in documents]))
+            document.update(v=self.mark())
+        taken = set(self._insert_all([indexed(document) for document in documents]))
         if not taken:
             self.call()
         return taken
@@ -116,7 +114,7 @@ class Writer:
 
     def _replace(self, job_id: str, before: Document | None, after: Document) -> bool:
         if before is None:
-            return is_empty(after) or self._insert({**after, "new": True})
+            return is_empty(after) or self._insert(after)
         if is_empty(after):
             return self._jobs.delete_one({"_id": job_id, "v": before["v"]}).deleted_count == 1
         return self._jobs.replace_one({"_id": job_id, "v": before["v"]}, after).matched_count == 1
@@ -128,7 +126,7 @@ class Writer:
             return False
         return True
 
-    def insert_all_plainly(self, documents: Sequence[Document]) -> list[str]:
+    def _insert_all(self, documents: Sequence[Document]) -> list[str]:
         """Add documents, and return the ids of those of which there is one already."""
         try:
             self._jobs.insert_many(documents, ordered=False)
@@ -239,8 +237,8 @@ def _differing(change: Change) -> dict[str, Any]:
 
 
 def _is_made(change: Change, now: Document | None) -> bool:
-    if now is None:  # nobody but us deletes the last of a document, other than by moving what is in a flight
-        return is_empty(change.after) and not is_flight(change.before)
+    if now is None:  # nobody but us deletes the last of a document
+        return is_empty(change.after)
     if now.get("v") == change.after["v"]:
         return True
     new = _claims(change.after) - _claims(change.before)
