@@ -25,7 +25,7 @@ from goscheduler.jobstores.mongodb.documents import (
     without,
     without_job,
 )
-from goscheduler.jobstores.mongodb.due_work import Looking
+from goscheduler.jobstores.mongodb.due_work import DueWorkReader
 from goscheduler.jobstores.mongodb.limits import Place, Places, give_back
 from goscheduler.jobstores.mongodb.writer import Change, Collections, Writer
 from goscheduler.runs.limits import Ledger
@@ -46,13 +46,13 @@ UNREADABLE = "unreadable"
 BROKEN = (AttributeError, KeyError, TypeError, ValueError)
 
 
-class Work(NamedTuple):
+class StoreContext(NamedTuple):
     """What the steps below work with."""
 
     collections: Collections
     documents: Documents
     writer: Writer
-    looking: Looking
+    reader: DueWorkReader
 
 
 class _Planned(NamedTuple):
@@ -68,24 +68,24 @@ class _Planned(NamedTuple):
 class Firing:
     """One round of ``fire_due``."""
 
-    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext, request: FireRequest, now: datetime) -> None:
+        self._context = context
         self._request = request
         self._now = now
         self._told: list[Document] = []
 
     def fire(self) -> Fired:
         """Fire what is due, and write all of it."""
-        documents = self._work.looking.due("due", self._request, self._now)
+        documents = self._context.reader.due("due", self._request, self._now)
         done: list[_Planned] = []
         error: Exception | None = None
         try:
             for group, limited in _by_limits(documents, lambda document: document.get("limits", ())):
                 done += self._fire_limited(group) if limited else self._write(self._planned(group, Ledger()))
-            self._work.writer.pass_on(self._told, self._request.owner)
+            self._context.writer.pass_on(self._told, self._request.owner)
         except PyMongoError as caught:
             error = caught
-        self._work.looking.took(len(done), len(documents))
+        self._context.reader.took(len(done), len(documents))
         return Fired(
             [run for each in done for run in each.plan.start],
             [attempt for each in done for attempt in each.plan.records],
@@ -96,17 +96,17 @@ class Firing:
 
     def _fire_limited(self, documents: Sequence[Document]) -> list[_Planned]:
         """Fire jobs that have limits: first their places, then the jobs, then back what was not needed."""
-        work = self._work
+        context = self._context
         for _ in range(MOST_PLANS):
-            places = Places(work.collections, work.writer, _names(documents))
+            places = Places(context.collections, context.writer, _names(documents))
             planned = self._planned(documents, places.ledger)
             wanted = [_place(run) for each in planned for run in each.plan.start]
             if not places.take(wanted, self._now):
-                leave_places(work, [place._replace(names=places.taken) for place in wanted])
+                leave_places(context, [place._replace(names=places.taken) for place in wanted])
                 continue
             done = self._write(planned)
             written = {run.id for each in done for run in each.plan.start}
-            leave_places(work, [place for place in wanted if place.run not in written])
+            leave_places(context, [place for place in wanted if place.run not in written])
             return done
         return []
 
@@ -119,10 +119,10 @@ class Firing:
             return self._plan(document, ledger)
         except BROKEN as error:
             after = broken(document, error)
-            return _Planned(document, self._work.documents.job(after), FiringPlan(suspended=str(error)), after)
+            return _Planned(document, self._context.documents.job(after), FiringPlan(suspended=str(error)), after)
 
     def _plan(self, document: Document, ledger: Ledger) -> _Planned:
-        job = self._work.documents.job(document)
+        job = self._context.documents.job(document)
         fence = max(document.get("fence", 0) + 1, to_micros(self._now))
         live = waiting = 0
         for entry in document.get("runs", ()):
@@ -137,7 +137,7 @@ class Firing:
 
     def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
         """Write plans, and return those of documents that nobody else has changed meanwhile."""
-        made = self._work.writer.write([Change(each.document, each.after) for each in planned], self._request.owner)
+        made = self._context.writer.write([Change(each.document, each.after) for each in planned], self._request.owner)
         self._told += [after for _, after in made if "told" in after]
         ids = {change.before["_id"] for change in made}
         return [each for each in planned if each.job.id in ids]
@@ -152,7 +152,7 @@ class Firing:
         started = (*plan.start, *plan.wait)
         if started:
             after["fence"] = fence
-            runs += [self._work.documents.run_entry(run, document, fired=True) for run in started]
+            runs += [self._context.documents.run_entry(run, document, fired=True) for run in started]
         if plan.records:
             told = [history_document(record_of(attempt)) for attempt in plan.records]
             after["told"] = [*document.get("told", ()), *told]
@@ -172,8 +172,8 @@ class Firing:
 class Claiming:
     """One round of ``claim_runs``."""
 
-    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext, request: FireRequest, now: datetime) -> None:
+        self._context = context
         self._request = request
         self._now = now
         self._at = to_micros(now)
@@ -181,7 +181,7 @@ class Claiming:
 
     def claim(self) -> Claimed:
         """Claim what is pending and due."""
-        documents = self._work.looking.due("ready", self._request, self._now)
+        documents = self._context.reader.due("ready", self._request, self._now)
         self._room = dict(self._request.room)
         done: list[_Attempt] = []
         error: Exception | None = None
@@ -190,32 +190,33 @@ class Claiming:
                 done += self._attempts(group, limited)
         except PyMongoError as caught:
             error = caught
-        self._work.looking.took(len(done), len(documents))
+        self._context.reader.took(len(done), len(documents))
         runs = [run for each in done for run in each.runs]
         return Claimed(runs, more=any(each.held for each in done), error=error)
 
     def _attempts(self, documents: Sequence[Document], limited: bool) -> list[_Attempt]:
         """Claim from documents; where there are limits, first their places, then the runs."""
-        work = self._work
+        context = self._context
         names = {name for document in documents for name in _claimable_names(document)} if limited else set()
         for _ in range(MOST_PLANS):
-            room, places = dict(self._room), Places(work.collections, work.writer, names)
+            room, places = dict(self._room), Places(context.collections, context.writer, names)
             attempts = [self._attempt_safely(document, places.ledger, room) for document in documents]
             wanted = [place for attempt in attempts for place in attempt.places]
             if not places.take(wanted, self._now):
-                leave_places(work, [place._replace(names=places.taken) for place in wanted])
+                leave_places(context, [place._replace(names=places.taken) for place in wanted])
                 continue
             self._room = room
-            changes = work.writer.write([attempt.change for attempt in attempts], self._request.owner)
+            changes = context.writer.write([attempt.change for attempt in attempts], self._request.owner)
             made = {change.before["_id"] for change in changes}
             done = [attempt for attempt in attempts if attempt.change.before["_id"] in made]
             leave_places(
-                work,
+                context,
                 [place for each in attempts if each.change.before["_id"] not in made for place in each.places],
             )
             # What ended between the reading and the holding has found nobody to let try.
             eased = places.eased({key.removeprefix("limit:") for attempt in done for key in attempt.held})
-            free_held(work, [*(key for attempt in done for key in attempt.keys), *(f"limit:{name}" for name in eased)])
+            keys = [key for attempt in done for key in attempt.keys]
+            free_held(context, [*keys, *(f"limit:{name}" for name in eased)])
             return done
         return []
 
@@ -255,7 +256,7 @@ class Claiming:
         self, entry: Document, document: Document, concurrency: ConcurrencyState, attempt: _Attempt
     ) -> Document:
         try:
-            run = self._work.documents.run(entry, document)
+            run = self._context.documents.run(entry, document)
         except CodecError as error:
             if "freed" in entry:
                 attempt.keys.append(entry["freed"])
@@ -263,7 +264,7 @@ class Claiming:
         refusal = self._request.admit(run, concurrency, self._now)
         if refusal is None:
             attempt.runs.append(claimed(run, self._request.owner, concurrency.fence))
-            mark = self._work.writer.mark()
+            mark = self._context.writer.mark()
             if run.job.options.limits:
                 attempt.places.append(_place(run, mark))
             return {**without(entry, "freed"), "owner": self._request.owner, "fence": concurrency.fence, "by": mark}
@@ -293,31 +294,31 @@ def set_aside(entry: Document, reason: str) -> Document:
     return {**without(entry, "owner", "freed"), "held": UNREADABLE, "unreadable": quoted(reason)}
 
 
-def leave_places(work: Work, places: Sequence[Place], ended: bool = False) -> None:
+def leave_places(context: StoreContext, places: Sequence[Place], ended: bool = False) -> None:
     """Give back places, and let as many runs try that are held under the same limits; for ``ended`` see ``give_back``.
 
     Also those of runs that were never written: somebody may have found the limit full because of them.
     """
-    give_back(work.collections.limits, places, ended)
-    free_held(work, [f"limit:{name}" for place in places for name in place.names])
+    give_back(context.collections.limits, places, ended)
+    free_held(context, [f"limit:{name}" for place in places for name in place.names])
 
 
-def free_held(work: Work, keys: Iterable[str]) -> None:
+def free_held(context: StoreContext, keys: Iterable[str]) -> None:
     """Let a run that is held under a limit try again for each time that its key is given."""
     for key in keys:
         if key.startswith("limit:"):
-            _free_one(work, key)
+            _free_one(context, key)
 
 
-def _free_one(work: Work, key: str) -> None:
+def _free_one(context: StoreContext, key: str) -> None:
     for _ in range(MOST_PLANS):
         # In the order of the index, and so by time. To sort by marks would be to sort by all that a document has.
-        document = work.collections.jobs.find_one({"marks": held_under(key)})
+        document = context.collections.jobs.find_one({"marks": held_under(key)})
         if document is None:
             return
         after = with_runs(document, freed(document["runs"], key))
-        if work.writer.write([Change(document, after)]):
-            work.writer.call()
+        if context.writer.write([Change(document, after)]):
+            context.writer.call()
             return
 
 

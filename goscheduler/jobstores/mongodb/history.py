@@ -11,7 +11,7 @@ from pymongo.collection import Collection
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.records import history_record
 from goscheduler.jobstores.mongodb.documents import Document, unquoted
-from goscheduler.jobstores.mongodb.firing import Work
+from goscheduler.jobstores.mongodb.firing import StoreContext
 from goscheduler.jobstores.mongodb.runs import Runs
 from goscheduler.runs.model import DeadLetter, OutcomeKind, Run
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -26,11 +26,11 @@ TAKING = 60_000_000
 class History:
     """What is remembered by one store."""
 
-    def __init__(self, work: Work, runs: Runs) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext, runs: Runs) -> None:
+        self._context = context
         self._runs = runs
-        self._history = work.collections.history
-        self._dead = work.collections.dead
+        self._history = context.collections.history
+        self._dead = context.collections.dead
         self._counted_at: int | None = None
 
     def page(self, query: HistoryQuery) -> list[Record]:
@@ -80,7 +80,7 @@ class History:
         record = _read(row)
         try:
             return record and DeadLetter(
-                self._work.documents.records.run(row["_id"], row["run"], record.owner, row["fence"]),
+                self._context.documents.records.run(row["_id"], row["run"], record.owner, row["fence"]),
                 record,
                 unquoted(row["reason"]) or "",
             )
@@ -107,7 +107,7 @@ class History:
     def mend(self, now: datetime) -> None:
         """Finish the taking of dead letters that somebody who was lost has begun."""
         for row in self._dead.find({"taken": {"$lt": to_micros(now) - TAKING}}):
-            waiting = self._work.collections.jobs.find_one({"_id": row["job_id"], "runs.id": row["_id"]})
+            waiting = self._context.collections.jobs.find_one({"_id": row["job_id"], "runs.id": row["_id"]})
             tried = {"run_id": row["_id"], "fence": {"$gt": row["fence"]}, "job_id": row["job_id"]}
             if waiting is not None or self._history.find_one(tried) is not None:
                 self._dead.delete_one({"_id": row["_id"], "taken": row["taken"]})

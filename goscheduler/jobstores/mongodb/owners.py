@@ -6,7 +6,7 @@ import json
 from datetime import datetime, timedelta
 
 from goscheduler.jobstores.mongodb.documents import Document
-from goscheduler.jobstores.mongodb.due_work import SERVER_NOW, Looking
+from goscheduler.jobstores.mongodb.due_work import SERVER_NOW, DueWorkReader
 from goscheduler.jobstores.mongodb.writer import Collections
 from goscheduler.runs.model import Owner
 from goscheduler.times import UTC, from_micros, micros_of, to_micros
@@ -15,9 +15,9 @@ from goscheduler.times import UTC, from_micros, micros_of, to_micros
 class Owners:
     """The owners of one store."""
 
-    def __init__(self, collections: Collections, looking: Looking, server_time: bool) -> None:
+    def __init__(self, collections: Collections, reader: DueWorkReader, server_time: bool) -> None:
         self._owners = collections.owners
-        self._looking = looking
+        self._reader = reader
         self._server_time = server_time
         self._registered: set[str] = set()
 
@@ -36,7 +36,7 @@ class Owners:
 
     def alive(self, now: datetime) -> list[Owner]:
         """Return those whose lease has not lapsed."""
-        moment = to_micros(self._looking.now(now))
+        moment = to_micros(self._reader.now(now))
         return [_owner(row) for row in self._owners.find({"expires": {"$gt": moment}, "given_up": {"$exists": False}})]
 
     def forget(self, owner: str) -> None:

@@ -21,7 +21,7 @@ from goscheduler.jobstores.mongodb.documents import (
     with_runs,
     without,
 )
-from goscheduler.jobstores.mongodb.firing import Work, free_held
+from goscheduler.jobstores.mongodb.firing import StoreContext, free_held
 from goscheduler.runs.records import record_of
 from goscheduler.times import to_micros
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class Runs:
     """The live and pending runs of one store."""
 
-    def __init__(self, work: Work, logger: logging.Logger) -> None:
-        self._work = work
-        self._jobs = work.collections.jobs
+    def __init__(self, context: StoreContext, logger: logging.Logger) -> None:
+        self._context = context
+        self._jobs = context.collections.jobs
         self._logger = logger
 
     def live(self, job_id: str | None) -> list[Run]:
@@ -92,12 +92,12 @@ class Runs:
                 before = _with_entry(before, entry, without(entry, "cancel"))
             return before if heard else document or before
 
-        self._work.writer.edit(job_id, edit, call=False)
+        self._context.writer.edit(job_id, edit, call=False)
         return taken
 
     def _read(self, entry: Document, document: Document) -> Run | None:
         try:
-            return self._work.documents.run(entry, document)
+            return self._context.documents.run(entry, document)
         except CodecError as error:
             self._logger.error("Run %s is kept and cannot be run: %s", entry.get("id"), error)
             return None
@@ -117,9 +117,9 @@ class Runs:
                 raise InvalidArgument(f"Job {run.job.id!r} has {len(runs)} runs; more cannot be stored", field="job_id")
             if run.fence > before.get("fence", 0):  # it was handed out before, and its job was forgotten since
                 before = {**before, "fence": run.fence}
-            return with_runs(before, [*runs, self._work.documents.run_entry(run, before)])
+            return with_runs(before, [*runs, self._context.documents.run_entry(run, before)])
 
-        self._work.writer.edit(run.job.id, edit)
+        self._context.writer.edit(run.job.id, edit)
 
     def discard_all(self, job_id: str | None) -> bool:
         """Remove the pending runs of one job or of all; false if there were none."""
@@ -139,8 +139,8 @@ class Runs:
             mark = {"revoked": True} if revoke else {}
             return with_runs(document, [{**entry, **mark} for entry in document["runs"] if "owner" in entry])
 
-        self._work.writer.edit(job_id, edit, call=False)
-        free_held(self._work, turns)
+        self._context.writer.edit(job_id, edit, call=False)
+        free_held(self._context, turns)
 
     def cancel(
         self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool
@@ -169,8 +169,8 @@ class Runs:
                 return before if stays else _with_entry(before, entry, {**entry, "cancel": quoted(reason)})
             return _called_off(before, entry, end(run))
 
-        self._work.writer.pass_on([self._work.writer.edit(job_id, edit)])
-        free_held(self._work, [entry["freed"] for _, entry in found if "freed" in entry and "owner" not in entry])
+        self._context.writer.pass_on([self._context.writer.edit(job_id, edit)])
+        free_held(self._context, [entry["freed"] for _, entry in found if "freed" in entry and "owner" not in entry])
         return found[0][0] if found else None
 
 

@@ -38,7 +38,7 @@ from goscheduler.jobstores.mongodb.documents import (
     with_runs,
     without,
 )
-from goscheduler.jobstores.mongodb.firing import Work, free_held, leave_places, set_aside
+from goscheduler.jobstores.mongodb.firing import StoreContext, free_held, leave_places, set_aside
 from goscheduler.jobstores.mongodb.limits import Place, tidy
 from goscheduler.jobstores.mongodb.writer import MOST_TRIES, Change
 from goscheduler.runs.model import Outcome, Run, Settlement
@@ -59,8 +59,8 @@ REMEMBERED = timedelta(days=1)
 class Ends:
     """Writes ends of runs for one store."""
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
         self._unsure: set[str] = set()
         """Ids of records of ours that may have been written, and are not known to be applied: the server went away."""
 
@@ -73,7 +73,7 @@ class Ends:
         for settlement in settlements:
             run = settlement.attempt.run
             document, entry = documents.get(run.id, {}), entries.get((run.id, run.fence))
-            end = _End.of(settlement, document, entry, self._work.writer.name)
+            end = _End.of(settlement, document, entry, self._context.writer.name)
             if entry is None and end.record["_id"] not in self._unsure:
                 refused.append(settlement)
             else:
@@ -82,7 +82,7 @@ class Ends:
         if len(accepted) < len(ends):
             refused += [end.settlement for end in ends if end not in accepted]
         for settlement in refused:
-            self._work.writer.known.pop(settlement.attempt.run.id, None)
+            self._context.writer.known.pop(settlement.attempt.run.id, None)
         try:
             return refused, self.apply(accepted, documents, owner)
         except BaseException:
@@ -91,37 +91,37 @@ class Ends:
 
     def _documents(self, runs: Sequence[Run]) -> dict[str, Document]:
         """Return run id → the document that the run is in, where possible as we have written it."""
-        known = self._work.writer.known
+        known = self._context.writer.known
         found = {run.id: document for run in runs if (document := known.get(run.id)) is not None}
         missing = {run.job.id for run in runs if run.id not in found}
         return {**self._read(missing), **found} if missing else found
 
     def _read(self, job_ids: Collection[str]) -> dict[str, Document]:
         """Return run id → the document that the run is in, for all runs of some jobs."""
-        rows = self._work.collections.jobs.find({"_id": {"$in": list(job_ids)}})
+        rows = self._context.collections.jobs.find({"_id": {"$in": list(job_ids)}})
         return {entry["id"]: row for row in rows for entry in row.get("runs", ())}
 
     def _decide(self, ends: Sequence[_End]) -> list[_End]:
         """Write the records, and return those ends that nobody else has decided otherwise before."""
         ids = {end.record["_id"] for end in ends}
         try:
-            there = set(self._work.writer.record([end.record for end in ends]))
+            there = set(self._context.writer.record([end.record for end in ends]))
         except BaseException:
             self._unsure |= ids
             raise
         if there:
-            history = self._work.collections.history
-            ours = {"_id": {"$in": list(there & self._unsure)}, "by": self._work.writer.name}
+            history = self._context.collections.history
+            ours = {"_id": {"$in": list(there & self._unsure)}, "by": self._context.writer.name}
             there -= {row["_id"] for row in history.find(ours, {"_id": 1})}
         self._unsure -= ids
         return [end for end in ends if end.record["_id"] not in there]
 
     def apply(self, ends: Sequence[_End], documents: dict[str, Document], owner: str | None) -> bool:
         """Take what has ended out of the documents of its jobs, and let others go on; false if there are none."""
-        work = self._work
+        context = self._context
         letters = [end.letter for end in ends if end.letter is not None]
         for letter in letters:
-            work.collections.dead.replace_one({"_id": letter["_id"]}, letter, upsert=True)
+            context.collections.dead.replace_one({"_id": letter["_id"]}, letter, upsert=True)
         eased = any(end.entry is None or "limits" in end.entry for end in ends)
         pending = ends
         for _ in range(MOST_TRIES):
@@ -132,20 +132,21 @@ class Ends:
                 if (after := _applied(document, group)) is not None
             ]
             eased = eased or any("runs" in after for _, after in changes)
-            made = {change.before["_id"] for change in work.writer.write(changes, owner)}
+            made = {change.before["_id"] for change in context.writer.write(changes, owner)}
             left = [change.before["_id"] for change in changes if change.before["_id"] not in made]
             pending = [*elsewhere, *(end for document_id in left for end in groups[document_id][1])]
             if not pending:
                 break
             documents = self._read({end.job_id for end in pending})
         for end in ends:
-            work.writer.known.pop(end.run_id, None)  # also where somebody else, or an earlier try, has applied it
+            context.writer.known.pop(end.run_id, None)  # also where somebody else, or an earlier try, has applied it
         self._ease(ends)
         return eased
 
     def _ease(self, ends: Sequence[_End]) -> None:
         """Give back places under limits, and let runs try that are held under them."""
-        leave_places(self._work, [Place.of(end.entry) for end in ends if end.entry is not None], ended=True)
+        entries = [end.entry for end in ends if end.entry is not None and "limits" in end.entry]
+        leave_places(self._context, [Place.of(entry) for entry in entries], ended=True)
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
         """Give up owners whose lease has lapsed, and settle what they had."""
@@ -161,9 +162,9 @@ class Ends:
 
     def _give_up(self, now: int) -> dict[str, str]:
         """Return owner → host of all that have runs and no lease, or whose lease has lapsed; they cannot come back."""
-        owners = self._work.collections.owners
+        owners = self._context.collections.owners
         # Who has runs is read before who is alive: an owner is alive before it has runs.
-        marks = self._work.collections.jobs.distinct("marks", LIVE)
+        marks = self._context.collections.jobs.distinct("marks", LIVE)
         having = {mark.removeprefix("owner:") for mark in marks if mark.startswith("owner:")}
         lapsed = {"expires": {"$lte": now}, "given_up": {"$exists": False}}
         owners.update_many(lapsed, {"$set": {"given_up": now}})
@@ -180,11 +181,11 @@ class Ends:
             if entry.get("owner") not in owners:
                 continue
             try:
-                run = self._work.documents.run(entry, document)
+                run = self._context.documents.run(entry, document)
             except CodecError as error:
                 self._set_aside(document["_id"], entry["id"], str(error))
                 continue
-            ends.append(_End.of(decide(run, owners[entry["owner"]]), document, entry, self._work.writer.name))
+            ends.append(_End.of(decide(run, owners[entry["owner"]]), document, entry, self._context.writer.name))
         return ends
 
     def retire(self, owner: str) -> None:
@@ -196,19 +197,19 @@ class Ends:
             for entry in document["runs"]
             if entry.get("owner") == owner
         }
-        over = set(self._work.collections.history.distinct("_id", {"_id": {"$in": list(claims)}}))
+        over = set(self._context.collections.history.distinct("_id", {"_id": {"$in": list(claims)}}))
         for job_id in set(claims.values()):
-            self._work.writer.edit(job_id, partial(_put_back, job_id, owner, over))
+            self._context.writer.edit(job_id, partial(_put_back, job_id, owner, over))
         entries = [entry for document in documents for entry in document["runs"] if entry.get("owner") == owner]
-        leave_places(self._work, [Place.of(entry) for entry in entries], ended=True)
-        self._work.writer.known.clear()
+        leave_places(self._context, [Place.of(entry) for entry in entries], ended=True)
+        self._context.writer.known.clear()
 
     def _documents_of(self, owners: Sequence[str]) -> list[Document]:
         """Return the documents of jobs in which owners have runs."""
         if not owners:
             return []
         marks = [owner_mark(owner) for owner in owners]
-        return list(self._work.collections.jobs.find({"marks": {"$in": marks}}))
+        return list(self._context.collections.jobs.find({"marks": {"$in": marks}}))
 
     def _set_aside(self, job_id: str, run_id: str, reason: str) -> None:
         def edit(document: Document | None) -> Document:
@@ -217,20 +218,20 @@ class Ends:
             runs = [set_aside(entry, reason) if entry["id"] == run_id else entry for entry in document["runs"]]
             return with_runs(document, freed(runs, f"job:{job_id}"))
 
-        self._work.writer.edit(job_id, edit)
+        self._context.writer.edit(job_id, edit)
 
     def _as_recorded(self, ends: Sequence[_End]) -> list[_End]:
         """Return ends as the records say that others have written."""
-        history = self._work.collections.history
+        history = self._context.collections.history
         rows = {row["_id"]: row for row in history.find({"_id": {"$in": [end.record["_id"] for end in ends]}})}
         return [end.as_recorded(rows[end.record["_id"]]) for end in ends if end.record["_id"] in rows]
 
     def _mend(self, now: datetime) -> None:
         """Finish what somebody who was lost has left half done."""
-        work = self._work
-        work.writer.pass_on(list(work.collections.jobs.find({"marks": "told"}).limit(LOST_AT_ONCE)))
-        free_held(work, [f"limit:{name}" for name in tidy(work.collections, work.writer, now)])
-        work.collections.owners.delete_many({"given_up": {"$lt": to_micros(now - REMEMBERED)}})
+        context = self._context
+        context.writer.pass_on(list(context.collections.jobs.find({"marks": "told"}).limit(LOST_AT_ONCE)))
+        free_held(context, [f"limit:{name}" for name in tidy(context.collections, context.writer, now)])
+        context.collections.owners.delete_many({"given_up": {"$lt": to_micros(now - REMEMBERED)}})
 
 
 class _End:
@@ -321,6 +322,8 @@ def _applied(document: Document, ends: Sequence[_End]) -> Document | None:
     runs: list[Document] = [entry for entry in document["runs"] if _claim(entry) not in claims]
     follow_ups = [_following(live[end.claim], end.record) for end in over]
     runs += [entry for entry in follow_ups if entry is not None]
+    if not runs and not document["here"]:
+        return without(document, "runs")
     if any("held" in entry for entry in runs):
         for key, count in Counter(keys_of(end.settlement.attempt.run, ())[0] for end in over).items():
             runs = freed(runs, key, count)

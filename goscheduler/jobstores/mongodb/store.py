@@ -57,8 +57,8 @@ from goscheduler.jobstores.mongodb.connecting import (
     prepare,
 )
 from goscheduler.jobstores.mongodb.documents import NEVER, Document, Documents, unquoted, without, without_job
-from goscheduler.jobstores.mongodb.due_work import Looking, Seen
-from goscheduler.jobstores.mongodb.firing import Claiming, Firing, Work
+from goscheduler.jobstores.mongodb.due_work import DueWork, DueWorkReader
+from goscheduler.jobstores.mongodb.firing import Claiming, Firing, StoreContext
 from goscheduler.jobstores.mongodb.history import History
 from goscheduler.jobstores.mongodb.jobs import AT_ONCE, Adding
 from goscheduler.jobstores.mongodb.listener import Waking
@@ -111,8 +111,8 @@ class MongoDBJobStore(SharedJobStore):
         self._server_time = server_time
         self._poll = Poll()
         self._waking: Waking | None = None
-        self._seen: tuple[str, FireRequest, Seen] | None = None
-        """What ``fire_due`` or ``claim_runs`` has seen last, for the other one, which is named, in the same round."""
+        self._peeked: tuple[str, FireRequest, DueWork] | None = None
+        """What ``fire_due`` or ``claim_runs`` has read last, for the other step, which is named, of the same round."""
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> MongoDBJobStore:
@@ -136,14 +136,14 @@ class MongoDBJobStore(SharedJobStore):
     def _open(self, records: Records) -> None:
         self._collections = collections_of(self.client, self._database, self._prefix)
         self._writer = Writer(self._collections)
-        self._looking = Looking(self._collections, self._server_time, self._hears)
-        self._work = Work(self._collections, Documents(records), self._writer, self._looking)
-        self._adding = Adding(self._work)
-        self._owners = Owners(self._collections, self._looking, self._server_time)
-        self._ends = Ends(self._work)
-        self._strays = Strays(self._work)
-        self._runs_at_hand = Runs(self._work, self._logger)
-        self._memory = History(self._work, self._runs_at_hand)
+        self._reader = DueWorkReader(self._collections, self._server_time, self._hears)
+        self._context = StoreContext(self._collections, Documents(records), self._writer, self._reader)
+        self._adding = Adding(self._context)
+        self._owners = Owners(self._collections, self._reader, self._server_time)
+        self._ends = Ends(self._context)
+        self._strays = Strays(self._context)
+        self._runs_at_hand = Runs(self._context, self._logger)
+        self._memory = History(self._context, self._runs_at_hand)
 
     def _leave_to_the_parent(self) -> None:
         """Use connections of our own in a forked process, if the client is ours."""
@@ -186,7 +186,7 @@ class MongoDBJobStore(SharedJobStore):
 
     def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
         with deadline():
-            return self._looking.count_due_beside(executors, until)
+            return self._reader.count_due_beside(executors, until)
 
     def get_all_jobs(self) -> list[Job]:
         return sorted(self._jobs_where({"here": True}), key=_time_order)
@@ -195,7 +195,7 @@ class MongoDBJobStore(SharedJobStore):
         return [self._job(document) for document in self._collections.jobs.find(condition)]
 
     def _job(self, document: Document) -> Job:
-        return self._work.documents.job(document)
+        return self._context.documents.job(document)
 
     def add_job(self, job: Job) -> None:
         with self._making_due():
@@ -206,7 +206,7 @@ class MongoDBJobStore(SharedJobStore):
             self._adding.add_all(jobs)
 
     def update_job(self, job: Job) -> None:
-        self._edit(job.id, lambda document: self._work.documents.with_job(_present(job.id, document), job))
+        self._edit(job.id, lambda document: self._context.documents.with_job(_present(job.id, document), job))
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         edited: list[Job] = []
@@ -214,7 +214,7 @@ class MongoDBJobStore(SharedJobStore):
         def change(document: Document | None) -> Document:
             before = _present(job_id, document)
             edited.append(edit(self._job(before)))
-            return self._work.documents.with_job(before, edited[-1])
+            return self._context.documents.with_job(before, edited[-1])
 
         self._edit(job_id, change)
         edited[-1]._scheduler, edited[-1]._jobstore_alias = self._scheduler, self._alias
@@ -234,55 +234,54 @@ class MongoDBJobStore(SharedJobStore):
 
     @contextmanager
     def _making_due(self) -> Iterator[None]:
-        """Do something by which a job may be due earlier than was seen."""
+        """Do something by which a job may be due earlier than was work."""
         try:
             yield
         finally:
-            self._seen = None
-            self._looking.forget()
+            self._peeked = None
+            self._reader.forget()
 
     # Firing
 
     def fire_due(self, request: FireRequest) -> Fired:
         with deadline():
-            seen = self._seen_before("fire_due", request)
-            seen = seen or self._looking.expect(request) or self._looking.look(request)
+            work = self._already_peeked("fire_due", request) or self._reader.peek(request)
             fired = Fired()
-            if seen.job_due is not None and seen.job_due <= to_micros(seen.now):
-                fired = Firing(self._work, request, seen.now).fire()
+            if work.job_due is not None and work.job_due <= to_micros(work.now):
+                fired = Firing(self._context, request, work.now).fire()
                 if fired.error is not None:
                     return fired
                 try:
-                    seen = self._looking.look_after(request, fired.runs, seen)
+                    work = self._reader.peek_after(request, fired.runs, work)
                 except PyMongoError as error:
                     return fired._replace(error=error)
         self._poll.found(bool(fired.runs))
-        self._seen = ("claim_runs", request, seen)
-        return fired._replace(next_due=_time(seen.job_due), more=seen.jobs_left, now=seen.now)
+        self._peeked = ("claim_runs", request, work)
+        return fired._replace(next_due=_time(work.job_due), more=work.jobs_left, now=work.now)
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         with deadline():
-            seen = self._seen_before("claim_runs", request) or self._looking.look(request)
+            work = self._already_peeked("claim_runs", request) or self._reader.peek(request)
             claimed = Claimed()
-            if seen.run_due is not None and seen.run_due <= to_micros(seen.now):
-                claimed = Claiming(self._work, request, seen.now).claim()
+            if work.run_due is not None and work.run_due <= to_micros(work.now):
+                claimed = Claiming(self._context, request, work.now).claim()
                 if claimed.error is not None:
                     return claimed
                 try:
-                    seen = self._looking.look_after(request, claimed.runs, seen)
+                    work = self._reader.peek_after(request, claimed.runs, work)
                 except PyMongoError as error:
                     return claimed._replace(error=error)
-            elif seen.job_due is not None:
-                self._seen = ("fire_due", request, seen)
+            elif work.job_due is not None:
+                self._peeked = ("fire_due", request, work)
             return claimed._replace(
-                next_due=_time(seen.run_due), more=claimed.more or seen.runs_left or seen.held,
-                to_cancel=self._runs_at_hand.to_cancel(request.owner) if seen.to_cancel else (),
+                next_due=_time(work.run_due), more=claimed.more or work.runs_left or work.blocked,
+                to_cancel=self._runs_at_hand.to_cancel(request.owner) if work.to_cancel else (),
             )  # fmt: skip
 
-    def _seen_before(self, reader: str, request: FireRequest) -> Seen | None:
-        """Return what this round has seen for ``reader``, once. A round has a plan of its own, if not always a time."""
-        (wanted, earlier, seen), self._seen = self._seen or (None, request, None), None
-        return seen if (wanted, earlier.now) == (reader, request.now) and earlier.plan is request.plan else None
+    def _already_peeked(self, step: str, request: FireRequest) -> DueWork | None:
+        """Return what the other step of this round has read for ``step``, once; each round has a plan of its own."""
+        (for_step, earlier, work), self._peeked = self._peeked or (None, request, None), None
+        return work if (for_step, earlier.now) == (step, request.now) and earlier.plan is request.plan else None
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         if not settlements:
@@ -290,11 +289,11 @@ class MongoDBJobStore(SharedJobStore):
         with deadline():
             refused, eased = self._ends.settle(settlements, settlements[0].attempt.run.owner)
         if eased:
-            self._seen = None
+            self._peeked = None
         return refused
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
-        self._seen = None
+        self._peeked = None
         with deadline():
             self._runs_at_hand.add(run, must_exist)
 
@@ -314,7 +313,7 @@ class MongoDBJobStore(SharedJobStore):
     def cancel_run(
         self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
-        self._seen = None
+        self._peeked = None
         with deadline():
             return self._runs_at_hand.cancel(run_id, reason, end, keep_existing_reason)
 
@@ -333,7 +332,7 @@ class MongoDBJobStore(SharedJobStore):
             return self._owners.renew(owner, now, lease)
 
     def retire_owner(self, owner: str) -> None:
-        self._seen = None
+        self._peeked = None
         with deadline():
             self._ends.retire(owner)
             self._owners.forget(owner)
@@ -343,15 +342,15 @@ class MongoDBJobStore(SharedJobStore):
             return self._owners.alive(now)
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
-        self._seen = None
+        self._peeked = None
         with deadline():
-            moment = self._looking.now(now)
+            moment = self._reader.now(now)
             unpack_runs(self._collections, self._writer)
             self._memory.mend(moment)
             return self._ends.recover(moment, decide)
 
     def requeue_orphans(self, limit: int) -> Requeued:
-        self._seen = None
+        self._peeked = None
         with deadline():
             return self._strays.put_back(limit)
 
@@ -378,9 +377,9 @@ class MongoDBJobStore(SharedJobStore):
             return self._memory.letters(query)
 
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
-        self._seen = None
+        self._peeked = None
         with deadline():
-            return self._memory.take(run_id, follow_up, self._looking.now(SYSTEM_CLOCK.now()))
+            return self._memory.take(run_id, follow_up, self._reader.now(SYSTEM_CLOCK.now()))
 
     # Suspension
 
@@ -412,7 +411,7 @@ class MongoDBJobStore(SharedJobStore):
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         def hear() -> None:
-            self._looking.forget()
+            self._reader.forget()
             wake()
 
         if self._waking is None:

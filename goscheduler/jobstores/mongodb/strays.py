@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.jobstores.base import Requeued
 from goscheduler.jobstores.mongodb.documents import ANY_HELD, MARKS, NEVER, Document, held_key, turned, with_runs
-from goscheduler.jobstores.mongodb.firing import BROKEN, Work
+from goscheduler.jobstores.mongodb.firing import BROKEN, StoreContext
 from goscheduler.jobstores.mongodb.writer import Change, as_read
 
 _LIMIT = "limit:"
@@ -28,9 +28,9 @@ _BEGINNING = ""
 class Strays:
     """Walks over all documents in which runs are held."""
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._jobs = work.collections.jobs
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._jobs = context.collections.jobs
         self._after = _BEGINNING
         """The documents up to this one were looked at."""
         self._at_end = False
@@ -66,9 +66,9 @@ class Strays:
         again = [suspect.unchanged_since(before[suspect.document["_id"]]) for suspect in self._astray(list(documents))]
         changes = [Change(suspect.document, suspect.freed()) for suspect in again if suspect.runs]
         turns = self._turns({key for suspect in again for key in suspect.runs.values()}) - self._given
-        made = {change.before["_id"] for change in self._work.writer.write(changes)}
+        made = {change.before["_id"] for change in self._context.writer.write(changes)}
         if made:
-            self._work.writer.call()
+            self._context.writer.call()
         freed = [each for suspect in again if suspect.document["_id"] in made for each in suspect.runs.items()]
         self._given.update(key for _, key in freed)
         return [run_id for run_id, key in freed if key not in turns]
@@ -86,7 +86,7 @@ class Strays:
     def _astray(self, documents: Sequence[Document]) -> list[_Suspect]:
         """Return the documents with runs that are held though they could try, by the places as they are now."""
         names = {name for document in documents for name in _limits_held(document)}
-        rows = self._work.collections.limits.find({"_id": {"$in": list(names)}}) if names else ()
+        rows = self._context.collections.limits.find({"_id": {"$in": list(names)}}) if names else ()
         limits: dict[str, Document] = {f"{_LIMIT}{row['_id']}": row for row in rows}
         taken = self._given + Counter({key: len(row.get("places", ())) for key, row in limits.items()})
         found = [_Suspect(document, self._runs_astray(document, taken), limits) for document in documents]
@@ -115,7 +115,7 @@ class Strays:
     def _most(self, entry: Document, document: Document) -> int | None:
         """Return how many may be live under the key that a run is held under; None if any number may."""
         try:
-            job = self._work.documents.run(entry, document).job
+            job = self._context.documents.run(entry, document).job
         except CodecError:
             return None  # who claims it sets it aside
         if entry["held"].startswith(_LIMIT):

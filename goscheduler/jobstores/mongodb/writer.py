@@ -19,7 +19,7 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError
 from pymongo.write_concern import WriteConcern
 
-from goscheduler.jobstores.mongodb.documents import Document, indexed, is_empty
+from goscheduler.jobstores.mongodb.documents import Document, indexed, is_empty, without
 
 #: How many documents are changed by one statement, and by all the statements of one message.
 BATCH = 100
@@ -157,15 +157,15 @@ class Writer:
 
     def _send(self, changes: Sequence[Change]) -> Sequence[Change]:
         """Write changes by one message, and return those that were made."""
-        groups: dict[tuple[str, ...] | None, list[Change]] = {}
+        kept: list[Change] = []
+        deleted: list[Change] = []
         for change in changes:
             change.after["v"] = self.mark()
-            shape = None if is_empty(change.after) else tuple(sorted(change.before.keys() - change.after.keys()))
-            groups.setdefault(shape, []).append(change)
+            (deleted if is_empty(change.after) else kept).append(change)
         statements = [
-            _deletion(part) if shape is None else _update(part, shape)
-            for shape, group in groups.items()
-            for part in (group[start : start + BATCH] for start in range(0, len(group), BATCH))
+            statement(group[start : start + BATCH])
+            for statement, group in ((_update, kept), (_deletion, deleted))
+            for start in range(0, len(group), BATCH)
         ]
         result = self._jobs.bulk_write(statements, ordered=False)
         return changes if result.matched_count + result.deleted_count == len(changes) else self._read_back(changes)
@@ -192,7 +192,7 @@ class Writer:
         waiting = [document for document in documents if document.get("told")]
         if waiting:
             self.record([record for document in waiting for record in document["told"]])
-            self.write([Change(document, _without_told(document)) for document in waiting], owner)
+            self.write([Change(document, without(document, "told")) for document in waiting], owner)
 
 
 def duplicates(error: BulkWriteError) -> list[int]:
@@ -203,18 +203,18 @@ def duplicates(error: BulkWriteError) -> list[int]:
     return [problem["index"] for problem in problems]
 
 
-def _without_told(document: Document) -> Document:
-    return {name: value for name, value in document.items() if name != "told"}
+def _update(group: Sequence[Change]) -> Any:
+    """Return one statement that changes many documents: a table of what each of them is to be.
 
-
-def _update(group: Sequence[Change], unset: Sequence[str]) -> UpdateMany:
-    """Return one statement that changes many documents: a table of what is to be put into which of them."""
+    A definition that stays is not sent again, because it may be large.
+    """
     ids = [change.before["_id"] for change in group]
-    values = [_differing(change) for change in group]
+    values = [
+        without(after, "definition") if after.get("definition") == before.get("definition") else after
+        for before, after in group
+    ]
     value: Document = {"$arrayElemAt": [{"$literal": values}, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
-    steps: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", value]}}]
-    if unset:
-        steps.append({"$unset": list(unset)})
+    steps = [{"$replaceWith": {"$mergeObjects": [{"definition": "$definition"}, value]}}]
     return UpdateMany(as_read([change.before for change in group]), steps)
 
 
@@ -228,12 +228,6 @@ def as_read(documents: Sequence[Document]) -> Document:
         "_id": {"$in": [document["_id"] for document in documents]},
         "v": {"$in": [document["v"] for document in documents]},
     }
-
-
-def _differing(change: Change) -> dict[str, Any]:
-    before, after = change
-    nothing = object()
-    return {name: value for name, value in after.items() if before.get(name, nothing) != value}
 
 
 def _is_made(change: Change, now: Document | None) -> bool:

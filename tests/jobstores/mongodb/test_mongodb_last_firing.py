@@ -79,7 +79,7 @@ def test_who_adds_a_job_in_the_moment_in_which_another_fires_it_for_the_last_tim
 
         monkeypatch.setattr(Collection, step, fire_first)
     if add is ADDING["run_now"]:  # which finds no job: it was removed a moment ago, and added again by the other
-        monkeypatch.setattr(store._work.writer, "edit", with_nothing_read_first(store._work.writer))
+        monkeypatch.setattr(store._context.writer, "edit", with_nothing_read_first(store._context.writer))
     add(store, make_job("a", due=NOW, trigger=DateTrigger(NOW)))
     assert others == []
     requests.fire(store, owner="owner-2")

@@ -92,7 +92,7 @@ def test_a_process_that_was_too_late_for_a_run_gives_back_its_own_place_only(
         store.add_run(asked_for(make_job("a", limits=TWO), "run-a", NOW))
     won = []
     act = lambda: won.extend(getattr(requests, step)(peer, owner="owner-1").runs)  # noqa: E731
-    come_between(monkeypatch, store._work.writer, "write", act)
+    come_between(monkeypatch, store._context.writer, "write", act)
     assert getattr(requests, step)(store, owner="owner-0").runs == []
     assert runs_of(places) == [run.id for run in won], "the place of the one that has the run"
     for name in "bcd":
@@ -198,7 +198,7 @@ class TestLimitsAgainstTheModel(limits_against_the_model(MongoDBMachine, example
 def take_and_end(store, requests, monkeypatch):
     """Let a process take places for all that waits, and end before it has claimed anything."""
     with monkeypatch.context() as patch:
-        patch.setattr(store._work.writer, "_send", ended)
+        patch.setattr(store._context.writer, "_send", ended)
         assert isinstance(store.claim_runs(requests._request(NOW, owner="owner-0")).error, Ended)
 
 
