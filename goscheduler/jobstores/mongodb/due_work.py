@@ -35,8 +35,9 @@ META = {"_id": "schema"}
 MAX_DOCUMENTS_PER_ROUND = 1000
 #: For how long the store relies on the time before which no job was due.
 START_KNOWN_FOR = timedelta(seconds=1)
-#: For how long a process asks for its share first after it has lost many documents, and for how long a share is its own.
+#: For how long a process asks for its share first after it has lost many documents.
 SHARED_FOR = timedelta(seconds=10)
+#: For how long a share belongs to one process.
 SHARE_TURN_SECONDS = 5
 _DIGITS = "0123456789abcdef"
 _LONG_AGO = -(1 << 62)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from goscheduler._drivers.mongodb import deadline
 from goscheduler.errors import ConflictingIdError
-from goscheduler.jobstores.mongodb.connecting import deadline
 from goscheduler.jobstores.mongodb.documents import Document, without_job
 from goscheduler.jobstores.mongodb.firing import StoreContext
 

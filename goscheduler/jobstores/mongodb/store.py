@@ -42,24 +42,17 @@ try:
 except ImportError as error:
     raise ImportError(f'MongoDBJobStore requires PyMongo: pip install "goscheduler[mongodb]" ({error})') from error
 
+from goscheduler._drivers.mongodb import create_client, database_of, deadline, given_client
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
-from goscheduler.jobstores.mongodb.connecting import (
-    check_name,
-    collections_of,
-    create_client,
-    database_of,
-    deadline,
-    given_client,
-    prepare,
-)
 from goscheduler.jobstores.mongodb.documents import NEVER, Document, Documents, unquoted, without, without_job
 from goscheduler.jobstores.mongodb.due_work import DueWork, DueWorkReader
 from goscheduler.jobstores.mongodb.firing import Claiming, Firing, StoreContext
 from goscheduler.jobstores.mongodb.history import History
+from goscheduler.jobstores.mongodb.indexes import check_name, collections_of, prepare
 from goscheduler.jobstores.mongodb.jobs import AT_ONCE, Adding
 from goscheduler.jobstores.mongodb.listener import Waking
 from goscheduler.jobstores.mongodb.owners import Owners

@@ -14,9 +14,10 @@ from pymongo.errors import AutoReconnect, PyMongoError
 from server_process import HOST
 
 from goscheduler import BackgroundScheduler
+from goscheduler._drivers import mongodb as drivers
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.events import EVENT_JOB_EXECUTED
-from goscheduler.jobstores.mongodb import MongoDBJobStore, connecting
+from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.testing.contract import NOW, JobMaker, Requests
 from goscheduler.testing.scheduler import ManualScheduler
 
@@ -130,7 +131,7 @@ def test_a_firing_that_the_majority_did_not_have_in_time_is_found_when_it_does(r
     store.start(scheduler, "default")
     store.add_job(JobMaker(scheduler)("a", due=NOW))
     with monkeypatch.context() as patch, replica_set.paused():
-        patch.setattr(connecting, "CALL", 0.5)
+        patch.setattr(drivers, "CALL_SECONDS", 0.5)
         assert isinstance(store.fire_due(Requests()._request(NOW)).error, PyMongoError)
         with pytest.raises(PyMongoError):
             store.live_runs()

@@ -13,8 +13,9 @@ from key_servers import Standalone
 from mongodb_machine import MongoDBMachine
 from pymongo.errors import AutoReconnect
 
+from goscheduler._drivers import mongodb as drivers
 from goscheduler.errors import ConflictingIdError, GoSchedulerError, InvalidArgument, StoreUnavailable
-from goscheduler.jobstores.mongodb import MongoDBJobStore, connecting, due_work
+from goscheduler.jobstores.mongodb import MongoDBJobStore, due_work
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import OutcomeKind, Owner
 from goscheduler.runs.records import HistoryQuery
@@ -587,7 +588,7 @@ class TestMongoDB(StoreContract):
 
 
 def test_a_server_that_does_not_answer_is_told_without_the_password(monkeypatch):
-    monkeypatch.setattr(connecting, "DEADLINES", {**connecting.DEADLINES, "serverSelectionTimeoutMS": 100})
+    monkeypatch.setattr(drivers, "DEADLINES", {**drivers.DEADLINES, "serverSelectionTimeoutMS": 100})
     store = MongoDBJobStore.from_url("mongodb://me:s3cret@127.0.0.1:1/jobs?directConnection=true")
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as caught:
         store.start(None, "default")
