@@ -21,7 +21,15 @@ from pymongo.errors import BulkWriteError
 from pymongo.write_concern import WriteConcern
 
 from goscheduler.jobstores.base import FireRequest
-from goscheduler.jobstores.mongodb.documents import ANY_HELD, NEVER, PRIORITIES, Document, end_mark, lane_ends, rank_in
+from goscheduler.jobstores.mongodb.documents import (
+    ANY_BLOCKED,
+    NEVER,
+    PRIORITIES,
+    Document,
+    end_mark,
+    queue_ends,
+    rank_in,
+)
 from goscheduler.jobstores.mongodb.writer import Collections, duplicates
 from goscheduler.times import EPOCH, UTC, from_micros, to_micros
 
@@ -100,7 +108,7 @@ class DueWorkReader:
                 first: Document = {"$project": {"_id": 0, "at": f"${place}.at", "what": f"{place} {with_room}"}}
                 since = start.since if place == "due" else _LONG_AGO
                 steps.append(self._also([*_earliest(place, executors, request.tasks, since), {"$limit": 1}, first]))
-        for what, mark in (("end", end_mark(request.owner)), ("held", ANY_HELD)):
+        for what, mark in (("end", end_mark(request.owner)), ("held", ANY_BLOCKED)):
             found_one: Document = {"$project": {"_id": 0, "what": what}}
             steps.append(self._also([{"$match": {"marks": mark}}, {"$limit": 1}, found_one]))
         steps.append(self._also_owners())
@@ -155,7 +163,7 @@ class DueWorkReader:
         """Return the first in the queue; while processes are in each other's way, the first of our share."""
         for share in (*self._share(request.owner), {}):
             documents = self._first(place, executor, count, request, now, share)
-            if documents:
+            if len(documents) == count:
                 break
         return documents
 
@@ -202,9 +210,9 @@ class DueWorkReader:
         if not executors:
             return
         try:
-            # They make peeks quicker and nothing else, so nobody waits until the majority has them.
+            # They make peeks quicker and nothing else, so the process does not wait until the majority has them.
             jobs = self._collections.jobs.with_options(write_concern=WriteConcern(w=1))
-            jobs.insert_many(lane_ends(executors), ordered=False)
+            jobs.insert_many(queue_ends(executors), ordered=False)
         except BulkWriteError as error:
             duplicates(error)
         self._executors_with_ends.update(executors)

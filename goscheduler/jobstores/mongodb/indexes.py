@@ -41,8 +41,7 @@ def check_name(field: str, value: Any) -> str:
 def collections_of(client: MongoClient[Document], database: str, prefix: str) -> Collections:
     """Return the collections of one store, with the promises that it needs."""
     concern = DURABLE if client.write_concern.is_server_default else client.write_concern
-    # What the majority does not have yet is not among what the majority has: who does not wait for it while writing
-    # would not see his own writes.
+    # A process that does not wait for the majority when it writes would not see its own writes in majority reads.
     waits = concern.document.get("w") == "majority"
     options: dict[str, Any] = {
         "read_concern": ReadConcern("majority" if waits else "local"),
@@ -71,7 +70,7 @@ def prepare(client: MongoClient[Document], collections: Collections, logger: log
 
 
 def _check_shape(collections: Collections) -> None:
-    """Refuse collections that somebody else has made, or a newer version of this program."""
+    """Refuse collections that another program has made, or a newer version of this one."""
     # In one step: several processes may start at once.
     meta = collections.meta.find_one_and_update(
         META, {"$setOnInsert": {"version": SCHEMA_VERSION}}, upsert=True, return_document=ReturnDocument.AFTER
@@ -110,13 +109,13 @@ def _make_indexes(collections: Collections) -> None:
 
 
 def _make_notifications(collections: Collections) -> None:
-    """Make the collection that processes call each other by: only one of a fixed size can be listened to."""
+    """Make the collection of notifications: only one of a fixed size can be listened to."""
     try:
         collections.calls.database.create_collection(collections.calls.name, capped=True, size=NOTIFICATION_BYTES)
     except CollectionInvalid:
         return  # it is there
     except OperationFailure as error:
-        if error.code != _EXISTS:  # somebody has just made it
+        if error.code != _EXISTS:  # another process has just made it
             raise
 
 

@@ -91,9 +91,9 @@ def with_nothing_read_first(writer):
     """Return ``writer.edit`` that takes a job at first for one that there is not."""
     edit = writer.edit
 
-    def edit_blindly(job_id, change, call=True):
+    def edit_blindly(job_id, change, notify=True):
         after = change(None)
-        return after if writer._write_one(job_id, None, indexed(after), call) else edit(job_id, change, call)
+        return after if writer._write_one(job_id, None, indexed(after), notify) else edit(job_id, change, notify)
 
     return edit_blindly
 

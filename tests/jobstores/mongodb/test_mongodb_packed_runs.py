@@ -52,7 +52,7 @@ def pack(store, make_job):
 
     def write(*ids, store=store, **options):
         jobs = [make_job(job_id, due=NOW, trigger=DateTrigger(NOW), **options) for job_id in ids]
-        runs = [_packed(job, store._context.documents.records.job_text(job)) for job in jobs]
+        runs = [_packed(job, store._context.codec.records.job_text(job)) for job in jobs]
         document = {"_id": ObjectId(), "here": False, "runs": runs, "marks": ["flight", "owner:owner-1"], "v": "old-1"}
         store._collections.jobs.insert_one(document)
 

@@ -47,7 +47,7 @@ def lost(run, host=""):
 
 class TestMongoDB(StoreContract):
     @pytest.fixture(autouse=True)
-    def _place(self, mongodb, fresh):
+    def _permit(self, mongodb, fresh):
         self.space = fresh(mongodb)
 
     def make_store(self):
@@ -81,7 +81,7 @@ class TestMongoDB(StoreContract):
     ):
         store.add_job(make_job("a", due=NOW, retry=1 if dead else None))
         (run,) = requests.fire(store).runs
-        end_at(monkeypatch, store._ends, "apply", "before")
+        end_at(monkeypatch, store._settling, "apply", "before")
         end = failed(run) if dead else succeeded(run)
         with pytest.raises(AutoReconnect):
             store.settle([end])
@@ -127,7 +127,7 @@ class TestMongoDB(StoreContract):
         store.add_job(make_job("a", due=NOW))
         (run,) = requests.fire(store).runs
         with monkeypatch.context() as patch:
-            end_at(patch, peer._ends, "apply", "before")
+            end_at(patch, peer._settling, "apply", "before")
             with pytest.raises(AutoReconnect):
                 peer.recover_runs(NOW, lost)
         late = succeeded(run)
@@ -141,7 +141,7 @@ class TestMongoDB(StoreContract):
     def test_records_that_wait_in_a_job_reach_the_history_when_somebody_looks_for_lost_runs(
         self, store, peer, make_job, requests, monkeypatch, cancelled
     ):
-        end_at(monkeypatch, store._writer, "pass_on", "before")
+        end_at(monkeypatch, store._writer, "move_records", "before")
         if cancelled:
             store.add_run(asked_for(make_job("a"), "run-x", NOW))
             with pytest.raises(AutoReconnect):
@@ -162,7 +162,7 @@ class TestMongoDB(StoreContract):
         store.add_job(make_job("a", due=NOW, retry=1))
         (run,) = requests.fire(store).runs
         store.settle([failed(run)])
-        end_at(monkeypatch, store._runs_at_hand, "add", "after" if written else "before")
+        end_at(monkeypatch, store._unfinished, "add", "after" if written else "before")
         monkeypatch.setattr(store._reader, "now", lambda now: NOW)
         with pytest.raises(AutoReconnect):
             store.take_dead_letter(run.id, lambda letter: redriven(letter, NOW))
@@ -187,14 +187,14 @@ class TestMongoDB(StoreContract):
     ):
         store.add_jobs([make_job("a", trigger=DateTrigger(NOW)), make_job("b")])
         first, second = sorted(requests.fire(store).runs, key=lambda run: run.job.id)
-        read = store._ends._documents_of
+        read = store._settling._documents_of
 
         def read_early(owners):
             documents = read(owners)
             assert not store.settle([succeeded(first)])
             return documents
 
-        monkeypatch.setattr(store._ends, "_documents_of", read_early)
+        monkeypatch.setattr(store._settling, "_documents_of", read_early)
         store.retire_owner("owner-1")
         assert [run.id for run in store.pending_runs()] == [second.id]
         assert store.live_runs() == []
@@ -232,7 +232,7 @@ class TestMongoDB(StoreContract):
         heard = threading.Event()
         if who != "somebody who is not heard":
             store.subscribe(heard.set)
-            assert store._waking.listening.wait(60)
+            assert store._listener.listening.wait(60)
         store.add_job(make_job("a", due=NOW + MINUTE))
         assert not requests.fire(store).runs
         heard.clear()
@@ -243,7 +243,7 @@ class TestMongoDB(StoreContract):
 
     def test_what_was_fired_is_not_passed_again_by_who_looks_for_more(self, store, make_job, requests, mongodb):
         store.subscribe(lambda: None)
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         store.add_jobs([make_job(f"job-{n}", due=NOW - n * SECOND, trigger=DateTrigger(NOW)) for n in range(50)])
         store.add_job(make_job("last", due=NOW + MINUTE))
         assert len(requests.fire(store).runs) == 50
@@ -263,7 +263,7 @@ class TestMongoDB(StoreContract):
     ):
         monkeypatch.setattr(due_work, "MAX_DOCUMENTS_PER_ROUND", 10)
         store.subscribe(lambda: None)
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         store.add_jobs([make_job(f"job-{number:02}", due=NOW, trigger=DateTrigger(NOW)) for number in range(25)])
         monkeypatch.setattr(store._reader, "forget", lambda: None)  # as if the word came too late
         first = requests.fire(store, room={"default": 100}).runs
@@ -450,7 +450,7 @@ class TestMongoDB(StoreContract):
     def test_another_process_is_heard_of_within_a_second(self, store, peer, make_job):
         woken, ready = threading.Event(), threading.Event()
         store.subscribe(lambda: woken.set() if ready.is_set() else None)
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         ready.set()
         store.add_job(make_job("ours"))
         peer.add_job(make_job("theirs"))
@@ -460,7 +460,7 @@ class TestMongoDB(StoreContract):
     def test_what_we_do_ourselves_does_not_wake_us(self, store, peer, make_job):
         woken: list[None] = []
         store.subscribe(lambda: woken.append(None))
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         store.add_job(make_job("ours"))
         before = len(woken)
         peer.add_job(make_job("theirs"))
@@ -473,19 +473,19 @@ class TestMongoDB(StoreContract):
         wait_until(lambda: store._collections.calls.count_documents({}) == 20)  # nobody has waited for them
         woken: list[None] = []
         store.subscribe(lambda: woken.append(None))
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         peer.add_job(make_job("present"))
         wait_until(lambda: len(woken) > 1)
         assert len(woken) == 2, "at the start, and for the call after it"
 
     def test_where_calls_cannot_be_heard_the_server_is_asked(self, store, peer, make_job, requests):
-        calls = self._client()[self.space.name]["jobs.calls"]
-        calls.drop()
-        calls.insert_one({"by": "somebody"})
+        messages = self._client()[self.space.name]["jobs.calls"]
+        messages.drop()
+        messages.insert_one({"by": "somebody"})
         store.subscribe(lambda: None)
         peer.add_job(make_job("a", due=NOW))
         assert store.poll_after() <= 1
-        assert not store._waking.listening.is_set()
+        assert not store._listener.listening.is_set()
         assert [run.job.id for run in requests.fire(store).runs] == ["a"]
 
     @pytest.mark.parametrize(("steps", "looks"), [
@@ -636,7 +636,7 @@ def go_through_the_life_of_runs(url):
         place.start(scheduler, "default")
         place.subscribe(lambda: None)
     make_job, requests = JobMaker(scheduler), Requests()
-    assert store._waking.listening.wait(60)
+    assert store._listener.listening.wait(60)
     assert store.poll_after() > 1000, "a server of this kind tells, too"
     store.add_jobs([make_job(f"job-{number}", due=NOW, trigger=DateTrigger(NOW), retry=2) for number in range(40)])
     fired = in_threads([lambda place=place: requests.fire(place) for place in (store, peer) * 4])
@@ -653,7 +653,7 @@ def go_through_the_life_of_runs(url):
 
 class TestMongoDBAgainstTheModel(against_the_model(MongoDBMachine, examples=5, steps=40)):
     @pytest.fixture(autouse=True)
-    def _place(self, mongodb, fresh):
+    def _permit(self, mongodb, fresh):
         MongoDBMachine.url = fresh(mongodb).url
 
 
