@@ -25,8 +25,8 @@ from pymongo.errors import (
     WTimeoutError,
 )
 
+from goscheduler._drivers.mongodb import DURABLE, UNAUTHORISED
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
-from goscheduler.jobstores.mongodb.connecting import DURABLE
 from goscheduler.locks.base import LockBackend, key_of
 
 DEFAULT_DATABASE = "goscheduler"
@@ -40,7 +40,6 @@ _IS_RUNNING: Document = {"$gt": ["$expires", "$$NOW"]}
 _GROWN: Document = {
     "$max": [{"$add": [{"$ifNull": ["$fence", 0]}, 1]}, {"$multiply": [{"$toLong": "$$NOW"}, 1000]}],
 }
-_UNAUTHORISED = (13, 18)
 
 
 class MongoDBLocks(LockBackend):
@@ -113,7 +112,7 @@ class MongoDBLocks(LockBackend):
         except OperationFailure as error:
             if error.timeout:
                 raise StoreUnavailable("MongoDB did not answer in time") from error
-            if error.code in _UNAUTHORISED:
+            if error.code in UNAUTHORISED:
                 raise GoSchedulerError(f"MongoDB refuses us: {error.args[0]}; check user and password") from None
             raise
 

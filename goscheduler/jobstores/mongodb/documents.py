@@ -7,9 +7,8 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 
 ==============  ======================================================================================================
 ``_id``         the id of the job
-``v``           a word that is different after every change: who changes a document names the one that was read
+``v``           a token that is different after every change: a change names the token that was read
 ``here``        whether there is a job; false while only runs of it are left
-``new``         while flights may have a run of the job that is not in ``runs``
 ``fence``       the highest fence so far
 ``definition``  the job text; also that of all its runs that have none of their own
 ``lane``        executor, priority and task of the job, the last one empty where it has none
@@ -17,28 +16,25 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``due``         ``lane`` with that time as ``at``, while the job can fire
 ``suspended``   why it cannot be run
 ``limits``      names of its limits
-``life``        what it has lived through
+``life``        its statistics
 ``finished``    when it fired for the last time, where it is kept
 ``runs``        its runs: ``id``, ``text``, ``lane``, ``due``, ``fence``, ``firing`` (stands for a fire time) and, where
-                it applies, ``owner``, ``by`` (a word for the claim), ``definition``, ``limits``, ``held`` (the key it
-                waits for), ``freed`` (the key it waited for), ``cancel`` (why it is to end), ``revoked`` (its job was
-                removed), ``unreadable`` (why), ``job`` (its id, in a flight)
+                it applies, ``owner``, ``by`` (a token of the claim), ``definition``, ``limits``, ``held`` (the key it
+                is blocked on), ``freed`` (the key it waited for), ``cancel`` (why it is to end), ``revoked`` (its job
+                was removed), ``unreadable`` (why)
 ``ready``       lane and time of the run to be claimed first
 ``told``        records on their way into the history
-``marks``       what it is found by: "owner:" and who has a run of it, "end:" and who is to end one, "held:" with a key
-                that a run is held under and when the first of these is due, "told", "suspended", "finished",
-                "flight". One index for all of them costs less
+``marks``       what it is found by: "owner:" with an owner of a run, "end:" with the owner of a run that has a cancel
+                request, "held:" with a key that runs are blocked on and when the first of these is due, "told",
+                "suspended", "finished". One index for all of them costs less
 ==============  ======================================================================================================
 
-A **flight** is a document of the same shape, with ``here`` false and an ``ObjectId`` for ``_id``, that has runs of many
-jobs; each of them brings the text of its job as ``definition``.
-
-An **end of a lane** is a document that is of no job, and due at :data:`NEVER`; see ``mongodb.due_work`` for what it is
-good for. Its ``_id`` names executor and priority. Another one ends the marks that are looked for.
+An **end of a queue** is a document of no job, due at :data:`NEVER`; ``mongodb.due_work`` explains it. Its ``_id`` names
+executor and priority. Another one ends the marks that the store searches for.
 
 ``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
-scheduler, with the ``sessions`` of its transactions, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of
-all this, ``jobs.calls``: a ring of words that is added to when other processes are to look at once.
+scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of
+all this, ``jobs.messages``: a ring of words that is added to when other processes are to look at once.
 """
 
 from __future__ import annotations
@@ -64,25 +60,25 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 #: How large a job text may be. A document may have 16 MiB, and holds a second text while a run of an edited job lives.
-LONGEST_TEXT = 4 * 1024 * 1024
+MAX_TEXT_LENGTH = 4 * 1024 * 1024
 #: How many runs of one job may wait.
-MOST_RUNS = 20_000
-#: What is found of marks where runs are held until others end, and not because they cannot be read.
-ANY_HELD: Document = {"$in": [re.compile("^held:job:"), re.compile("^held:limit:")]}
+MAX_RUNS_PER_JOB = 20_000
+#: The marks of runs that are blocked until others end, and not because they cannot be read.
+ANY_BLOCKED: Document = {"$in": [re.compile("^held:job:"), re.compile("^held:limit:")]}
 
 #: The name of the index of marks.
 MARKS = "goscheduler_marks"
 PRIORITIES = list(range(10))
-#: When the ends of lanes are due. No time of a job comes near to it.
+#: When the ends of queues are due. No time of a job comes near to it.
 NEVER = 1 << 62
 
 #: What ends a key in a mark, and what comes after every mark with that key. No name of a limit has either of them.
-_END_OF_KEY, _BEYOND_KEY = "\x00", "\x01"
+_AFTER_KEY, _BEYOND_KEY = "\x00", "\x01"
 
 _JOB_FIELDS = ("lane", "next", "zone", "due", "suspended", "limits", "life", "finished")
 
 
-class Documents:
+class DocumentCodec:
     """Writes and reads documents for one store."""
 
     def __init__(self, records: Records) -> None:
@@ -94,23 +90,23 @@ class Documents:
         """Return the document with this job in it, in place of what it said about one."""
         text = self._checked_text(job)
         changed = redefined(without_job(document), text)
-        changed.update(here=True, lane=lane_of(job), zone="Z")
+        changed.update(here=True, lane=queue_of(job), zone="Z")
         if job.next_run_time is not None:
             changed.update(next=to_micros(job.next_run_time), zone=zone_text(job.next_run_time))
         if job.suspended is not None:
-            changed["suspended"] = quoted(job.suspended)
+            changed["suspended"] = json_text(job.suspended)
         elif "next" in changed:
             changed["due"] = {**changed["lane"], "at": changed["next"]}
         if job.limits:
             changed["limits"] = [limit.name for limit in job.limits]
-        _put_life(changed, job.stats)
+        _put_stats(changed, job.stats)
         return changed
 
     def _checked_text(self, job: Job) -> str:
         text = self.records.job_text(job)
-        if len(text) > LONGEST_TEXT:
+        if len(text) > MAX_TEXT_LENGTH:
             raise InvalidArgument(
-                f"Job {job.id!r} is too large to be stored: {len(text)} bytes, at most {LONGEST_TEXT} are taken",
+                f"Job {job.id!r} is too large to be stored: {len(text)} bytes, at most {MAX_TEXT_LENGTH} are taken",
                 field="args",
             )
         return text
@@ -121,7 +117,7 @@ class Documents:
         try:
             at = document.get("next")
             time = None if at is None else self._time(at, document["zone"])
-            life, reason = stats_of(document), None if suspended is None else unquoted(suspended)
+            life, reason = stats_of(document), None if suspended is None else from_json_text(suspended)
         except Exception as error:
             time, life, reason = None, NO_STATS, f"its record cannot be read: {described(error)}"
         job = self.records.job(document["_id"], document.get("definition", ""), time, life, reason)
@@ -145,7 +141,7 @@ class Documents:
         entry = {
             "id": run.id,
             "text": run_head(run),
-            "lane": document["lane"] if fired else lane_of(job),
+            "lane": document["lane"] if fired else queue_of(job),
             "due": to_micros(run.due_at),
             "fence": run.fence,
             "firing": run.source is Source.SCHEDULE,
@@ -157,14 +153,6 @@ class Documents:
         if job.options.limits:
             entry["limits"] = [limit.name for limit in job.options.limits]
         return entry
-
-    def flight_entry(self, run: Run, document: Document) -> Document:
-        """Return a run of the job that is in a document as an entry of a flight."""
-        due = to_micros(run.due_at)
-        return {
-            "id": run.id, "text": run_head(run, due), "lane": document["lane"], "due": due, "fence": run.fence,
-            "firing": True, "owner": run.owner, "job": document["_id"], "definition": document["definition"],
-        }  # fmt: skip
 
     def run(self, entry: Document, document: Document) -> Run:
         """Return the run of an entry.
@@ -184,24 +172,24 @@ def full_text(entry: Document, document: Document) -> str:
     return changed_head(entry["text"]) + definition
 
 
-def lane_of(job: Job) -> Document:
-    """Return where something of a job stands in line."""
+def queue_of(job: Job) -> Document:
+    """Return the queue of a job."""
     return {"executor": job.executor, "priority": job.priority, "task": job.task or ""}
 
 
-def lane_ends(executors: Iterable[str]) -> list[Document]:
-    """Return the documents that end the lanes of executors, and the marks that are looked for."""
-    nobody: Document = {"v": "", "here": False}
-    ends: list[Document] = [{"_id": {"end": "marks"}, **nobody, "marks": ["end;", "held;"]}]
+def queue_ends(executors: Iterable[str]) -> list[Document]:
+    """Return the documents that end the queues of executors, and the marks that the store searches for."""
+    base: Document = {"v": "", "here": False}
+    ends: list[Document] = [{"_id": {"end": "marks"}, **base, "marks": ["end;", "held;"]}]
     for executor in executors:
         for priority in PRIORITIES:
             place = {"executor": executor, "priority": priority, "at": NEVER, "task": ""}
-            ends.append({"_id": {"end": [executor, priority]}, **nobody, "due": place, "ready": place})
+            ends.append({"_id": {"end": [executor, priority]}, **base, "due": place, "ready": place})
     return ends
 
 
 def rank_in(place: Document) -> tuple[int, int]:
-    """Return the rank of what stands at a place in line; see :func:`goscheduler.runs.plan.rank_of`."""
+    """Return the rank of an entry in a queue; see :func:`goscheduler.runs.plan.rank_of`."""
     return place["at"] + place["priority"] * PRIORITY_STEP_US, place["at"]
 
 
@@ -228,18 +216,16 @@ def indexed(document: Document) -> Document:
     """Return the document with the fields that follow from the others, by which it is found."""
     runs = document.get("runs", ())
     marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
-    if is_flight(document):
-        marks.append(FLIGHT)
-    held: list[Document] = []
+    blocked: list[Document] = []
     for entry in runs:
         if "owner" in entry:
             marks.append(owner_mark(entry["owner"]))
             if "cancel" in entry:
                 marks.append(end_mark(entry["owner"]))
         elif "held" in entry:
-            held.append(entry)
-    if held:
-        marks += held_marks(held)
+            blocked.append(entry)
+    if blocked:
+        marks += blocked_marks(blocked)
     changed = without(document, "ready", "marks")
     if marks:
         changed["marks"] = sorted(set(marks))
@@ -250,38 +236,36 @@ def indexed(document: Document) -> Document:
 
 
 def owner_mark(owner: str) -> str:
-    """Return what documents are marked with in which an owner has a run."""
+    """Return the mark of documents in which an owner has a run."""
     return f"owner:{owner}"
 
 
 def end_mark(owner: str) -> str:
-    """Return what documents are marked with in which an owner is to end a run."""
+    """Return the mark of documents in which a run of an owner has a cancel request."""
     return f"end:{owner}"
 
 
-def held_marks(entries: Iterable[Document]) -> list[str]:
-    """Return what a document is marked with in which runs are held; by the marks the one that is due first is found."""
+def blocked_marks(entries: Iterable[Document]) -> list[str]:
+    """Return the marks of a document with blocked runs; they sort by the run that is due first."""
     first: dict[str, int] = {}
     for entry in entries:
         first[entry["held"]] = min(entry["due"], first.get(entry["held"], NEVER))
-    return [f"held:{key}{_END_OF_KEY}{due + NEVER:016x}" for key, due in first.items()]
+    return [f"held:{key}{_AFTER_KEY}{due + NEVER:016x}" for key, due in first.items()]
 
 
-def held_under(key: str) -> Document:
-    """Return the condition for the marks of documents in which a run is held under a key.
+def blocked_under(key: str) -> Document:
+    """Return the condition for the marks of documents in which a run is blocked on a key.
 
     An earlier version has written the key and no time; these come first.
     """
     return {"$elemMatch": {"$gte": f"held:{key}", "$lt": f"held:{key}{_BEYOND_KEY}"}}
 
 
-def held_key(mark: str) -> str:
-    """Return the key of a mark that is one of :func:`held_marks`."""
-    return mark.removeprefix("held:").rpartition(_END_OF_KEY)[0] or mark.removeprefix("held:")
+def blocked_key(mark: str) -> str:
+    """Return the key of a mark that is one of :func:`blocked_marks`."""
+    return mark.removeprefix("held:").rpartition(_AFTER_KEY)[0] or mark.removeprefix("held:")
 
 
-#: What flights are marked with.
-FLIGHT = "flight"
 #: Conditions for documents with live runs, and with pending ones.
 LIVE: Document = {"marks": {"$elemMatch": {"$gte": "owner:", "$lt": "owner;"}}}
 PENDING: Document = {
@@ -291,9 +275,10 @@ PENDING: Document = {
 
 def broken(document: Document, error: Exception) -> Document:
     """Return a document that is not of the shape described above as that of a suspended job, with all that it held."""
-    kept = {name: value for name, value in document.items() if name not in ("due", "ready", "marks", "runs", "told")}
+    kept = without(document, "due", "ready", "marks", "runs", "told")
     reason = f"its document is broken: {described(error)}"
-    return {**kept, "here": True, "suspended": quoted(reason), "broken": [document.get("runs"), document.get("told")]}
+    told = document.get("told")
+    return {**kept, "here": True, "suspended": json_text(reason), "broken": [document.get("runs"), told]}
 
 
 def is_claimable(entry: Document) -> bool:
@@ -302,26 +287,21 @@ def is_claimable(entry: Document) -> bool:
 
 
 def is_empty(document: Document) -> bool:
-    """Tell whether there is nothing left to be known about a job."""
+    """Tell whether nothing is left to store about a job."""
     return not document["here"] and not document.get("runs") and not document.get("told")
 
 
-def is_flight(document: Document) -> bool:
-    """Tell whether a document holds runs of many jobs, and is that of none."""
-    return not isinstance(document["_id"], str)
-
-
-def freed(runs: Iterable[Document], key: str, count: int = 1) -> list[Document]:
+def unblocked(runs: Iterable[Document], key: str, count: int = 1) -> list[Document]:
     """Return the runs, of which those that are held under ``key`` and were due first may try again."""
     result = list(runs)
-    held = [index for index, entry in enumerate(result) if entry.get("held") == key]
-    for index in sorted(held, key=lambda index: result[index]["due"])[:count]:
-        result[index] = turned(result[index])
+    blocked = [index for index, entry in enumerate(result) if entry.get("held") == key]
+    for index in sorted(blocked, key=lambda index: result[index]["due"])[:count]:
+        result[index] = unblocked_entry(result[index])
     return result
 
 
-def turned(entry: Document) -> Document:
-    """Return the entry of a run that is held: it may try again."""
+def unblocked_entry(entry: Document) -> Document:
+    """Return the entry of a blocked run that may try again."""
     return {**without(entry, "held"), "freed": entry["held"]}
 
 
@@ -353,47 +333,47 @@ def history_document(record: Record, kind: str = "") -> Document:
 
 
 def stats_of(document: Document) -> JobStats:
-    """Return what a job has lived through."""
+    """Return the statistics of a job."""
     life, finished = document.get("life"), document.get("finished")
     if life is None:
         return NO_STATS if finished is None else NO_STATS._replace(finished_at=from_micros(finished, UTC))
     outcome = life.get("outcome")
     return JobStats(
-        life.get("count", 0), _time(life.get("last")), _time(life.get("success")), unquoted(life.get("error")),
-        None if outcome is None else OutcomeKind(outcome), unquoted(life.get("paused_by")), _time(finished),
+        life.get("count", 0), _time(life.get("last")), _time(life.get("success")), from_json_text(life.get("error")),
+        None if outcome is None else OutcomeKind(outcome), from_json_text(life.get("paused_by")), _time(finished),
     )  # fmt: skip
 
 
-def with_life(document: Document, life: JobStats) -> Document:
-    """Return the document with another life of its job."""
+def with_stats(document: Document, life: JobStats) -> Document:
+    """Return the document with other statistics of its job."""
     changed = without(document, "life", "finished")
-    _put_life(changed, life)
+    _put_stats(changed, life)
     return changed
 
 
-def _put_life(document: Document, life: JobStats) -> None:
+def _put_stats(document: Document, life: JobStats) -> None:
     if life.finished_at is not None:
         document["finished"] = to_micros(life.finished_at)
     told = {
         "count": life.run_count or None,
         "last": _moment(life.last_run),
         "success": _moment(life.last_success),
-        "error": quoted(life.last_error),
+        "error": json_text(life.last_error),
         "outcome": None if life.last_outcome is None else life.last_outcome.value,
-        "paused_by": quoted(life.paused_by),
+        "paused_by": json_text(life.paused_by),
     }
     kept = {name: value for name, value in told.items() if value is not None}
     if kept:
         document["life"] = kept
 
 
-def quoted(words: str | None) -> str | None:
-    """Return what somebody has to say so that it can be stored whatever it is."""
+def json_text(words: str | None) -> str | None:
+    """Return ``words`` as JSON, so that any character can be stored."""
     return None if words is None else json.dumps(words)
 
 
-def unquoted(text: str | None) -> str | None:
-    """Return what :func:`quoted` was given."""
+def from_json_text(text: str | None) -> str | None:
+    """Return the text that :func:`json_text` was given."""
     return None if text is None else str(json.loads(text))
 
 

@@ -1,31 +1,37 @@
-"""What the MongoDB store asks: what there is to do, by one question for most rounds, and what is due, in order.
+"""Reads what there is to do in the MongoDB store: one question for most rounds, and the documents that are due.
 
-Who looks for the first entry of an index passes those that were deleted before it, for as long as the server keeps them
-for its snapshots, which is five minutes. With a hundred firings a second these are 30,000, and they would be passed for
-each lane and each mark that is asked for. So each of them ends in an entry that stays, at a time that never comes; and
-it is remembered for a second, unless we make a job due or hear that somebody else did, before which time there is none.
+An index scan also steps over deleted entries, which MongoDB keeps for its snapshots for five minutes. With a hundred
+firings a second these are 30,000, and a search that finds nothing steps over all of them, for each queue and each mark
+that it asks for. So each queue ends in an entry that stays, at a time that never comes. The store also remembers for a
+second the time before which no job is due, unless this process changes a job or hears that another process did.
 
-Of many jobs that are due at the same time that tells nothing, so who is alone reads more of them than it takes, for the
-next rounds. Whoever changes one of them meanwhile is safe: what is written is compared with what was read.
+Several processes that fire at the head of one queue would take the same documents, and all but one would lose. After
+a round in which a process has lost many, it asks for **its share** first: documents differ in the last digit of their
+versions, and each live process has digits of its own. The shares rotate with the clock, so that no document depends on
+one process; a process that finds too few in its share reads from the head of the queue again.
 """
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pymongo.errors import BulkWriteError
 from pymongo.write_concern import WriteConcern
 
-from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.base import FireRequest
-from goscheduler.jobstores.mongodb.documents import ANY_HELD, NEVER, PRIORITIES, Document, end_mark, lane_ends, rank_in
+from goscheduler.jobstores.mongodb.documents import (
+    ANY_BLOCKED,
+    NEVER,
+    PRIORITIES,
+    Document,
+    end_mark,
+    queue_ends,
+    rank_in,
+)
 from goscheduler.jobstores.mongodb.writer import Collections, duplicates
-from goscheduler.times import UTC, from_micros, to_micros
+from goscheduler.times import EPOCH, UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
@@ -33,20 +39,19 @@ if TYPE_CHECKING:
 #: The server's clock in microseconds; it is exact to a millisecond.
 SERVER_NOW: Document = {"$multiply": [{"$toLong": "$$NOW"}, 1000]}
 META = {"_id": "schema"}
-#: How many documents are taken in one round: all of it has to be done within one deadline.
-MOST = 1000
-#: For how many seconds it is believed that there is more to do, when there was more than could be taken.
-BELIEVED = 0.25
-#: For how many seconds it is believed that there is no job before the first one that was seen.
-START_BELIEVED = 1.0
-#: How many times as many documents as are taken in one round are read at most.
-FARTHEST = 4
-#: In how many seconds a round has to be read for that: large documents would be too old before they are taken.
-QUICKLY = 0.05
+#: How many documents one round takes at most: all of it has to be done within one deadline.
+MAX_DOCUMENTS_PER_ROUND = 1000
+#: For how long the store relies on the time before which no job was due.
+START_KNOWN_FOR = timedelta(seconds=1)
+#: For how long a process asks for its share first after it has lost many documents.
+SHARED_FOR = timedelta(seconds=10)
+#: For how long a share belongs to one process.
+SHARE_TURN_SECONDS = 5
+_DIGITS = "0123456789abcdef"
 _LONG_AGO = -(1 << 62)
 
 
-class Seen(NamedTuple):
+class DueWork(NamedTuple):
     """What there is to do, for executors that have room."""
 
     now: datetime
@@ -57,9 +62,9 @@ class Seen(NamedTuple):
     runs_left: bool
     """The same of a pending run."""
     to_cancel: bool
-    """Whether a run of ours is to be ended."""
-    held: bool
-    """Whether runs are held until others have ended."""
+    """Whether a run of this owner has a cancel request."""
+    blocked: bool
+    """Whether runs wait until others have ended."""
 
 
 class _Start(NamedTuple):
@@ -70,113 +75,73 @@ class _Start(NamedTuple):
     executors: frozenset[str]
     tasks: Sequence[str]
     changes: int
-    found_at: float
+    found_at: datetime
 
 
-class _Rest(NamedTuple):
-    """Documents with due jobs that were read and not taken: those of the lowest rank first."""
-
-    documents: Sequence[Document]
-    tasks: Sequence[str]
-    changes: int
-    """How much had changed before they were read."""
-    read_at: float
-
-    def is_for(self, request: FireRequest, changes: int) -> bool:
-        """Tell whether a request would find the same, as far as is known."""
-        return self.tasks == request.tasks and self.changes == changes and self.is_fresh()
-
-    def is_fresh(self) -> bool:
-        """Tell whether it was read a moment ago."""
-        return SYSTEM_CLOCK.monotonic() - self.read_at <= BELIEVED
-
-
-class Looking:
-    """Asks for one store; ``hears`` tells whether changes that others make are heard of."""
+class DueWorkReader:
+    """Reads for one store; ``hears`` tells whether this process hears of the changes of others."""
 
     def __init__(self, collections: Collections, server_time: bool, hears: Callable[[], bool]) -> None:
         self._collections = collections
-        self._jobs = collections.jobs.name
         self._server_time = server_time
         self._hears = hears
-        self._spread = 1
-        self._alone = self._reads_quickly = False
-        self._rests: dict[str, _Rest] = {}
-        """What was read for the next rounds, by executor."""
         self._changes = 0
-        self._start = _Start(_LONG_AGO, frozenset(), (), 0, -math.inf)
-        self._more = False
-        self._ended: set[str] = set()
-        """Executors whose lanes have an end."""
-        self._looked_at = -math.inf
-        self._server_now: datetime | None = None
+        self._start = _Start(_LONG_AGO, frozenset(), (), 0, EPOCH)
+        self._executors_with_ends: set[str] = set()
+        self._now = EPOCH
+        self._share_until = EPOCH
+        self._owners: Sequence[str] = ()
+        """The owners that are alive, by the last peek."""
 
     def forget(self) -> None:
-        """Believe nothing any more: a job may be due earlier than was seen."""
+        """Rely on nothing that was read: a job may be due earlier."""
         self._changes += 1
 
-    def look(self, request: FireRequest) -> Seen:
+    def peek(self, request: FireRequest) -> DueWork:
         """Return what there is to do."""
-        self._end_lanes(request.room.keys() - self._ended)
-        start = self._started(request)
+        self._write_queue_ends(request.room.keys() - self._executors_with_ends)
+        start = self._known_start(request)
         steps: list[Document] = [{"$match": META}, {"$project": {"_id": 0, "at": SERVER_NOW}}]
         for with_room in (True, False):
             executors = [name for name, room in request.room.items() if (room > 0) is with_room]
             for place in ("due", "ready") if executors else ():
-                what = f"{place} {with_room}"
-                last: Document = {"$project": {"_id": 0, "at": f"${place}.at", "what": what}}
+                first: Document = {"$project": {"_id": 0, "at": f"${place}.at", "what": f"{place} {with_room}"}}
                 since = start.since if place == "due" else _LONG_AGO
-                steps.append(self._also([*_earliest(place, executors, request.tasks, since), {"$limit": 1}, last]))
-        for what, mark in (("end", end_mark(request.owner)), ("held", ANY_HELD)):
-            told: Document = {"$project": {"_id": 0, "what": what}}
-            steps.append(self._also([{"$match": {"marks": mark}}, {"$limit": 1}, told]))
-        steps.append(self._whether_others_live(request.owner))
+                steps.append(self._also([*_earliest(place, executors, request.tasks, since), {"$limit": 1}, first]))
+        for what, mark in (("end", end_mark(request.owner)), ("held", ANY_BLOCKED)):
+            found_one: Document = {"$project": {"_id": 0, "what": what}}
+            steps.append(self._also([{"$match": {"marks": mark}}, {"$limit": 1}, found_one]))
+        steps.append(self._also_owners())
         found: dict[Any, Any] = {row.get("what"): row.get("at") for row in self._collections.meta.aggregate(steps)}
-        now = from_micros(found[None], UTC) if self._server_time else request.now
+        self._now = now = from_micros(found[None], UTC) if self._server_time else request.now
+        self._owners = sorted({request.owner, *found.get("owners", ())})
         at = to_micros(now)
-        self._looked_at, self._server_now, self._more = SYSTEM_CLOCK.monotonic(), now, False
-        self._alone = "others" not in found
-        self._rests = {executor: rest for executor, rest in self._rests.items() if rest.is_fresh()}
         if request.room:
             times = [found[what] for what in ("due True", "due False") if what in found]
             self._start = start._replace(since=min(times, default=at))
-        jobs_left, runs_left = (found.get(f"{place} False", math.inf) <= at for place in ("due", "ready"))
-        return Seen(
+        jobs_left, runs_left = (found.get(f"{place} False", at + 1) <= at for place in ("due", "ready"))
+        return DueWork(
             now, found.get("due True"), found.get("ready True"), jobs_left, runs_left, "end" in found, "held" in found
         )
 
-    def look_after(self, request: FireRequest, runs: Sequence[Run], seen: Seen) -> Seen:
+    def peek_after(self, request: FireRequest, runs: Sequence[Run], work: DueWork) -> DueWork:
         """Return what there is to do after ``runs`` have taken their room.
 
-        It is not asked where there is no room, nor where as many were taken as are taken at once.
+        Where there is no room left, or the round was full, that is known already.
         """
         rest = request.after(runs)
-        full = not any(free > 0 for free in rest.room.values())
-        if not full and len(runs) < MOST:
-            return self.look(rest)
-        self._more = True
-        runs_left = seen.runs_left or (seen.run_due is not None and seen.run_due <= to_micros(seen.now))
-        return seen._replace(job_due=None, run_due=None, jobs_left=True, runs_left=runs_left) if full else seen
+        if any(free > 0 for free in rest.room.values()):
+            return self.peek(rest) if len(runs) < MAX_DOCUMENTS_PER_ROUND else work
+        runs_left = work.runs_left or (work.run_due is not None and work.run_due <= to_micros(work.now))
+        return work._replace(job_due=None, run_due=None, jobs_left=True, runs_left=runs_left)
 
-    def _started(self, request: FireRequest) -> _Start:
-        """Return where to begin, from what was seen before if that can be believed."""
-        before, now = self._start, SYSTEM_CLOCK.monotonic()
-        fresh = _Start(_LONG_AGO, frozenset(request.room), request.tasks, self._changes, now)
-        known = before._replace(since=_LONG_AGO, found_at=now) == fresh
-        return before if known and self._hears() and now - before.found_at < START_BELIEVED else fresh
-
-    def expect(self, request: FireRequest) -> Seen | None:
-        """Return that jobs are due, where a moment ago there was more than could be taken; else None.
-
-        The server's clock is past the time given.
-        """
-        more, self._more = self._more, False
-        passed = SYSTEM_CLOCK.monotonic() - self._looked_at
-        has_room = any(room > 0 for room in request.room.values())
-        if not more or passed > BELIEVED or self._server_now is None or not has_room:
-            return None
-        now = self._server_now + timedelta(seconds=passed) if self._server_time else request.now
-        return Seen(now, to_micros(now), None, False, False, False, False)
+    def _known_start(self, request: FireRequest) -> _Start:
+        """Return where the jobs begin, by an earlier peek if nothing can have changed since."""
+        before = self._start
+        fresh = _Start(_LONG_AGO, frozenset(request.room), request.tasks, self._changes, request.now)
+        same = before._replace(since=_LONG_AGO, found_at=request.now) == fresh
+        recent = timedelta(0) <= request.now - before.found_at < START_KNOWN_FOR
+        return before if same and recent and self._hears() else fresh
 
     def now(self, now: datetime) -> datetime:
         """Return the present moment, by the server's clock if that is the one to go by."""
@@ -189,64 +154,49 @@ class Looking:
         """Return documents with something due at ``place``, the lowest rank first, not more than there is room for."""
         found: list[Document] = []
         for executor, room in request.room.items():
-            count = min(room, MOST - len(found))
-            if count > 0 and place == "due":
-                found += self._first_of_many(executor, count, request, now)
-            elif count > 0:
-                found += self._some(self._ranked(place, executor, count * self._spread, request, now), count)
+            count = min(room, MAX_DOCUMENTS_PER_ROUND - len(found))
+            if count > 0:
+                found += self._ranked(place, executor, count, request, now)
         return found
 
-    def _first_of_many(self, executor: str, count: int, request: FireRequest, now: datetime) -> Sequence[Document]:
-        """Return documents with due jobs; if it can be believed, of what was read for an earlier round."""
-        rest = self._rests.pop(executor, None)
-        if rest is None or not rest.is_for(request, self._changes):
-            rest = self._read(executor, count, request, now)
-        if not self._alone or len(rest.documents) <= count:
-            return self._some(rest.documents, count)
-        self._rests[executor] = rest._replace(documents=rest.documents[count:])
-        return rest.documents[:count]
+    def _ranked(self, place: str, executor: str, count: int, request: FireRequest, now: datetime) -> list[Document]:
+        """Return the first in the queue; while processes are in each other's way, the first of our share."""
+        for share in (*self._share(request.owner), {}):
+            documents = self._first(place, executor, count, request, now, share)
+            if len(documents) == count:
+                break
+        return documents
 
-    def _read(self, executor: str, count: int, request: FireRequest, now: datetime) -> _Rest:
-        """Read documents with due jobs: for several rounds, if nobody else is there and it does not take long."""
-        begun, changes, limit = SYSTEM_CLOCK.monotonic(), self._changes, count * self._spread
-        if self._alone and self._reads_quickly and self._hears():
-            limit = max(limit, min(count * FARTHEST, request.room[executor]))
-        documents = self._ranked("due", executor, limit, request, now)
-        self._reads_quickly = SYSTEM_CLOCK.monotonic() - begun < QUICKLY
-        return _Rest(documents, request.tasks, changes, begun)
-
-    def _ranked(self, place: str, executor: str, limit: int, request: FireRequest, now: datetime) -> list[Document]:
-        """Return the first in line: by time, and of more urgent priorities what time alone has hidden."""
+    def _first(
+        self, place: str, executor: str, count: int, request: FireRequest, now: datetime, share: Document
+    ) -> list[Document]:
+        """Return the first in the queue: by time, and of more urgent priorities what time alone has hidden."""
         found: dict[str, Document] = {}
         priorities: Sequence[int] = PRIORITIES
-        since = self._started(request).since if place == "due" else _LONG_AGO
+        since = self._known_start(request).since if place == "due" else _LONG_AGO
         while priorities:
             steps = _earliest(place, [executor], request.tasks, since, to_micros(now), priorities)
-            steps.append({"$limit": limit})
-            if place == "due":
-                steps.append({"$unset": ["lane", "next"]})
-            rows = list(self._collections.jobs.aggregate(steps, batchSize=limit + 1))
-            found.update((row["_id"], _whole(row) if place == "due" else row) for row in rows)
-            if len(rows) < limit:
+            steps[0]["$match"].update(share)
+            rows = list(self._collections.jobs.aggregate([*steps, {"$limit": count}], batchSize=count + 1))
+            found.update((row["_id"], row) for row in rows)
+            if len(rows) < count:
                 break
             # What is left is not earlier than these, so it goes before them only if it is more urgent.
             priorities = PRIORITIES[: max(row[place]["priority"] for row in rows)]
-        return sorted(found.values(), key=_Rank(place))[:limit]
+        return sorted(found.values(), key=lambda document: rank_in(document[place]))[:count]
 
-    def _some(self, documents: Sequence[Document], room: int) -> Sequence[Document]:
-        """Return as many as there is room for: the first, or any where several processes have snatched at the same."""
-        if self._spread == 1 or len(documents) <= room:
-            return documents[:room]
-        return random.sample(documents, room)
+    def _share(self, owner: str) -> list[Document]:
+        """Return the condition for our share, if processes are in each other's way."""
+        if self._now >= self._share_until or owner not in self._owners or len(self._owners) < 2:
+            return []
+        processes = min(len(self._owners), len(_DIGITS))
+        turn = (self._owners.index(owner) + to_micros(self._now) // (SHARE_TURN_SECONDS * 1_000_000)) % processes
+        return [{"v": {"$regex": f"[{_DIGITS[turn::processes]}]$"}}]
 
     def took(self, made: int, tried: int) -> None:
-        """Take in how many of the documents that were tried others had not taken meanwhile."""
-        if made * 2 < tried:
-            self._spread = min(self._spread * 2, 8)
-        elif made == tried:
-            self._spread = max(self._spread // 2, 1)
-        if made < tried:
-            self._rests.clear()
+        """Note how many of the documents that this process tried to change others had not changed meanwhile."""
+        if made * 8 < tried * 7:
+            self._share_until = self._now + SHARED_FOR
 
     def count_due_beside(self, executors: Collection[str], until: datetime) -> dict[str, int]:
         """Return executor → how many jobs are due at ``until`` and name it, for all executors but these."""
@@ -255,47 +205,26 @@ class Looking:
         found = self._collections.jobs.aggregate([{"$match": due}, {"$group": counted}])
         return {document["_id"]: document["count"] for document in found}
 
-    def _end_lanes(self, executors: Collection[str]) -> None:
-        """Write the ends of the lanes of executors, unless somebody has done so before."""
+    def _write_queue_ends(self, executors: Collection[str]) -> None:
+        """Write the ends of the queues of executors, unless another process has done so before."""
         if not executors:
             return
         try:
-            # They make looks quicker and nothing else, so nobody waits until the majority has them.
+            # They make peeks quicker and nothing else, so the process does not wait until the majority has them.
             jobs = self._collections.jobs.with_options(write_concern=WriteConcern(w=1))
-            jobs.insert_many(lane_ends(executors), ordered=False)
+            jobs.insert_many(queue_ends(executors), ordered=False)
         except BulkWriteError as error:
             duplicates(error)
-        self._ended.update(executors)
+        self._executors_with_ends.update(executors)
 
     def _also(self, pipeline: list[Document]) -> Document:
-        return {"$unionWith": {"coll": self._jobs, "pipeline": pipeline}}
+        return {"$unionWith": {"coll": self._collections.jobs.name, "pipeline": pipeline}}
 
-    def _whether_others_live(self, owner: str) -> Document:
-        others: Document = {"_id": {"$ne": owner}, "given_up": {"$exists": False}}
-        told: list[Document] = [{"$match": others}, {"$limit": 1}, {"$project": {"_id": 0, "what": "others"}}]
-        return {"$unionWith": {"coll": self._collections.owners.name, "pipeline": told}}
-
-
-def _whole(document: Document) -> Document:
-    """Return a document with what was left out, because ``due`` says it, too: that takes less time than reading it."""
-    due = document["due"]
-    document["lane"] = _lane(due["executor"], due["priority"], due["task"])
-    document["next"] = due["at"]
-    return document
-
-
-@lru_cache(maxsize=256)
-def _lane(executor: str, priority: int, task: str) -> Document:
-    """Return a lane; the same for all documents in it, because nobody changes one."""
-    return {"executor": executor, "priority": priority, "task": task}
-
-
-class _Rank:
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def __call__(self, document: Document) -> tuple[int, int]:
-        return rank_in(document[self._place])
+    def _also_owners(self) -> Document:
+        alive: Document = {"$match": {"given_up": {"$exists": False}}}
+        together: Document = {"$group": {"_id": None, "at": {"$push": "$_id"}}}
+        told: Document = {"$project": {"_id": 0, "what": "owners", "at": 1}}
+        return {"$unionWith": {"coll": self._collections.owners.name, "pipeline": [alive, together, told]}}
 
 
 def _earliest(

@@ -1,4 +1,4 @@
-"""Firing and claiming in the MongoDB store: read, ask the plan, write each document if nobody else has meanwhile."""
+"""Firing and claiming in the MongoDB store: read, plan, write each document that no other process has changed."""
 
 from __future__ import annotations
 
@@ -6,32 +6,31 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-import pymongo
 from pymongo.errors import PyMongoError
 
 from goscheduler.codec import CodecError
+from goscheduler.jobstores._shared.decisions import admit, decide
 from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Suspended
 from goscheduler.jobstores.mongodb.documents import (
     Document,
-    Documents,
+    DocumentCodec,
+    blocked_under,
     broken,
-    freed,
-    held_under,
     history_document,
     is_claimable,
-    quoted,
+    json_text,
     rank_in,
+    unblocked,
     with_runs,
     without,
     without_job,
 )
-from goscheduler.jobstores.mongodb.due_work import Looking
-from goscheduler.jobstores.mongodb.limits import Place, Places, give_back
-from goscheduler.jobstores.mongodb.packed_runs import Flights, can_fly
+from goscheduler.jobstores.mongodb.due_work import DueWorkReader
+from goscheduler.jobstores.mongodb.limits import LimitPermits, Permit, release_permits
 from goscheduler.jobstores.mongodb.writer import Change, Collections, Writer
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.plan import ConcurrencyState, FiringPlan
+from goscheduler.runs.plan import FiringPlan
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import claimed
 from goscheduler.times import to_micros
@@ -40,66 +39,54 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.model import Run
 
-#: How often a batch is planned anew because somebody else has taken places under the same limits.
-MOST_PLANS = 8
-#: Seconds after which it is thought that documents are kept from us by somebody who was killed.
-PATIENCE = 2.0
+#: How often a batch is planned anew because another process has taken permits under the same limits.
+MAX_PLANS_PER_BATCH = 8
 DISPLACED = "a newer run of its job takes its place"
 UNREADABLE = "unreadable"
-#: What comes of a document that somebody else has written, or changed by hand.
+#: Errors that a document raises that another program has written, or that was changed by hand.
 BROKEN = (AttributeError, KeyError, TypeError, ValueError)
 
 
-class Work(NamedTuple):
-    """What the steps below work with."""
+class StoreContext(NamedTuple):
+    """What the steps of one store share."""
 
     collections: Collections
-    documents: Documents
+    codec: DocumentCodec
     writer: Writer
-    looking: Looking
-    flights: Flights
+    reader: DueWorkReader
 
 
 class _Planned(NamedTuple):
-    """What is planned for the job of a document."""
+    """The plan for the job of a document."""
 
     document: Document
     job: Job
     plan: FiringPlan
     after: Document
-    """The document as it is to be, if its run does not fly."""
-    entry: Document | None = None
-    """The run as it is to be in a flight, if it flies."""
-
-
-#: The document of a job whose run flies is deleted.
-_NOWHERE: Document = {}
+    """The document after the firing."""
 
 
 class Firing:
     """One round of ``fire_due``."""
 
-    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext, request: FireRequest, now: datetime) -> None:
+        self._context = context
         self._request = request
         self._now = now
-        self._flying = False
-        self._told: list[Document] = []
+        self._with_records: list[Document] = []
 
     def fire(self) -> Fired:
-        """Fire what is due, and write all of it."""
-        found = self._work.looking.due("due", self._request, self._now)
-        documents = self._work.flights.completed(found, "due")
-        self._flying = self._work.flights.may_take_off(len(documents))
+        """Fire due jobs, and write all of it."""
+        documents = self._context.reader.due("due", self._request, self._now)
         done: list[_Planned] = []
         error: Exception | None = None
         try:
             for group, limited in _by_limits(documents, lambda document: document.get("limits", ())):
                 done += self._fire_limited(group) if limited else self._write(self._planned(group, Ledger()))
-            self._work.writer.pass_on(self._told, self._request.owner)
+            self._context.writer.move_records(self._with_records, self._request.owner)
         except PyMongoError as caught:
             error = caught
-        self._work.looking.took(len(done), len(documents))
+        self._context.reader.took(len(done), len(documents))
         return Fired(
             [run for each in done for run in each.plan.start],
             [attempt for each in done for attempt in each.plan.records],
@@ -109,18 +96,18 @@ class Firing:
         )
 
     def _fire_limited(self, documents: Sequence[Document]) -> list[_Planned]:
-        """Fire jobs that have limits: first their places, then the jobs, then back what was not needed."""
-        work = self._work
-        for _ in range(MOST_PLANS):
-            places = Places(work.collections, work.writer, _names(documents))
-            planned = self._planned(documents, places.ledger)
-            wanted = [_place(run) for each in planned for run in each.plan.start]
-            if not places.take(wanted, self._now):
-                leave_places(work, [place._replace(names=places.taken) for place in wanted])
+        """Fire jobs that have limits: take permits, write the jobs, release the permits that are left."""
+        context = self._context
+        for _ in range(MAX_PLANS_PER_BATCH):
+            permits = LimitPermits(context.collections, context.writer, _names(documents))
+            planned = self._planned(documents, permits.ledger)
+            wanted = [_permit(run) for each in planned for run in each.plan.start]
+            if not permits.take(wanted, self._now):
+                release_and_unblock(context, [place._replace(names=permits.taken) for place in wanted])
                 continue
             done = self._write(planned)
             written = {run.id for each in done for run in each.plan.start}
-            leave_places(work, [place for place in wanted if place.run not in written])
+            release_and_unblock(context, [place for place in wanted if place.run not in written])
             return done
         return []
 
@@ -128,69 +115,42 @@ class Firing:
         return [self._planned_safely(document, ledger) for document in documents]
 
     def _planned_safely(self, document: Document, ledger: Ledger) -> _Planned:
-        """Return what is planned for a job; one whose document is broken does not hold up the others."""
+        """Return the plan for a job; a broken document does not hold up the others."""
         try:
             return self._plan(document, ledger)
         except BROKEN as error:
             after = broken(document, error)
-            return _Planned(document, self._work.documents.job(after), FiringPlan(suspended=str(error)), after)
+            return _Planned(document, self._context.codec.job(after), FiringPlan(suspended=str(error)), after)
 
     def _plan(self, document: Document, ledger: Ledger) -> _Planned:
-        job = self._work.documents.job(document)
-        fence = max(document.get("fence", 0) + 1, to_micros(self._now))
+        job = self._context.codec.job(document)
         live = waiting = 0
         for entry in document.get("runs", ()):
             live += "owner" in entry
             waiting += "owner" not in entry and entry["firing"]
-        if job.suspended is not None:
-            plan = FiringPlan(suspended=job.suspended)
-        else:
-            plan = self._request.plan(job, ConcurrencyState(live, waiting, fence, ledger), self._now)
+        plan, fence = decide(job, self._request, self._now, live, waiting, document.get("fence", 0), ledger)
+        if job.suspended is None:
             job.next_run_time = plan.next_run_time
-        if self._flying and can_fly(document, plan):
-            return _Planned(document, job, plan, _NOWHERE, self._work.documents.flight_entry(plan.start[0], document))
         return _Planned(document, job, plan, self._after(document, plan, fence))
 
     def _write(self, planned: Sequence[_Planned]) -> list[_Planned]:
-        """Write plans, and return those of documents that nobody else has changed meanwhile."""
-        work = self._work
-        flying = [each for each in planned if each.entry is not None]
-        flown = work.flights.take_off([each.document for each in flying], [each.entry or {} for each in flying])
-        changes: list[Change] = []
-        for document, _, plan, after, entry in planned:
-            if entry is None:
-                changes.append(Change(document, after))
-            elif not flown:
-                changes.append(Change(document, self._after(document, plan, entry["fence"])))
-        made = self._made(changes)
-        self._told += [after for _, after in made if "told" in after]
+        """Write plans, and return those of documents that no other process has changed meanwhile."""
+        made = self._context.writer.write([Change(each.document, each.after) for each in planned], self._request.owner)
+        self._with_records += [after for _, after in made if "told" in after]
         ids = {change.before["_id"] for change in made}
-        return [each for each in planned if (flown and each.entry is not None) or each.job.id in ids]
-
-    def _made(self, changes: Sequence[Change]) -> list[Change]:
-        """Write changes, and return those that were made; also of documents that somebody had who was killed."""
-        writer, owner = self._work.writer, self._request.owner
-        try:
-            with pymongo.timeout(PATIENCE):
-                return writer.write(changes, owner)
-        except PyMongoError as error:
-            if not error.timeout:
-                raise
-        self._work.flights.free()
-        return writer.write(changes, owner)
+        return [each for each in planned if each.job.id in ids]
 
     def _after(self, document: Document, plan: FiringPlan, fence: int) -> Document:
-        document = without(document, "new")
         if plan.suspended is not None:
-            return {**without(document, "due"), "suspended": quoted(plan.suspended)}
+            return {**without(document, "due"), "suspended": json_text(plan.suspended)}
         after = self._moved(document, plan)
         runs = list(document.get("runs", ()))
         if plan.cancel_live:
-            runs = [{"cancel": quoted(DISPLACED), **entry} if "owner" in entry else entry for entry in runs]
+            runs = [{"cancel": json_text(DISPLACED), **entry} if "owner" in entry else entry for entry in runs]
         started = (*plan.start, *plan.wait)
         if started:
             after["fence"] = fence
-            runs += [self._work.documents.run_entry(run, document, fired=True) for run in started]
+            runs += [self._context.codec.run_entry(run, document, fired=True) for run in started]
         if plan.records:
             told = [history_document(record_of(attempt)) for attempt in plan.records]
             after["told"] = [*document.get("told", ()), *told]
@@ -210,17 +170,16 @@ class Firing:
 class Claiming:
     """One round of ``claim_runs``."""
 
-    def __init__(self, work: Work, request: FireRequest, now: datetime) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext, request: FireRequest, now: datetime) -> None:
+        self._context = context
         self._request = request
         self._now = now
         self._at = to_micros(now)
         self._room: dict[str, int] = {}
 
     def claim(self) -> Claimed:
-        """Claim what is pending and due."""
-        found = self._work.looking.due("ready", self._request, self._now)
-        documents = self._work.flights.completed(found, "ready")
+        """Claim pending runs that are due."""
+        documents = self._context.reader.due("ready", self._request, self._now)
         self._room = dict(self._request.room)
         done: list[_Attempt] = []
         error: Exception | None = None
@@ -229,32 +188,33 @@ class Claiming:
                 done += self._attempts(group, limited)
         except PyMongoError as caught:
             error = caught
-        self._work.looking.took(len(done), len(documents))
+        self._context.reader.took(len(done), len(documents))
         runs = [run for each in done for run in each.runs]
-        return Claimed(runs, more=any(each.held for each in done), error=error)
+        return Claimed(runs, more=any(each.blocked for each in done), error=error)
 
     def _attempts(self, documents: Sequence[Document], limited: bool) -> list[_Attempt]:
-        """Claim from documents; where there are limits, first their places, then the runs."""
-        work = self._work
+        """Claim from documents; where there are limits, take permits first."""
+        context = self._context
         names = {name for document in documents for name in _claimable_names(document)} if limited else set()
-        for _ in range(MOST_PLANS):
-            room, places = dict(self._room), Places(work.collections, work.writer, names)
-            attempts = [self._attempt_safely(document, places.ledger, room) for document in documents]
-            wanted = [place for attempt in attempts for place in attempt.places]
-            if not places.take(wanted, self._now):
-                leave_places(work, [place._replace(names=places.taken) for place in wanted])
+        for _ in range(MAX_PLANS_PER_BATCH):
+            room, permits = dict(self._room), LimitPermits(context.collections, context.writer, names)
+            attempts = [self._attempt_safely(document, permits.ledger, room) for document in documents]
+            wanted = [place for attempt in attempts for place in attempt.permits]
+            if not permits.take(wanted, self._now):
+                release_and_unblock(context, [place._replace(names=permits.taken) for place in wanted])
                 continue
             self._room = room
-            changes = work.writer.write([attempt.change for attempt in attempts], self._request.owner)
+            changes = context.writer.write([attempt.change for attempt in attempts], self._request.owner)
             made = {change.before["_id"] for change in changes}
             done = [attempt for attempt in attempts if attempt.change.before["_id"] in made]
-            leave_places(
-                work,
-                [place for each in attempts if each.change.before["_id"] not in made for place in each.places],
+            release_and_unblock(
+                context,
+                [place for each in attempts if each.change.before["_id"] not in made for place in each.permits],
             )
-            # What ended between the reading and the holding has found nobody to let try.
-            eased = places.eased({key.removeprefix("limit:") for attempt in done for key in attempt.held})
-            free_held(work, [*(key for attempt in done for key in attempt.keys), *(f"limit:{name}" for name in eased)])
+            # A run that ended between the read and the write has found no blocked run to unblock.
+            blocked_on = {key.removeprefix("limit:") for attempt in done for key in attempt.blocked}
+            keys = [key for attempt in done for key in attempt.keys]
+            unblock_next(context, [*keys, *(f"limit:{name}" for name in permits.freed_limits(blocked_on))])
             return done
         return []
 
@@ -268,21 +228,19 @@ class Claiming:
         attempt = _Attempt(Change(document, {}), [], [], [], [])
         entries = list(document["runs"])
         live = sum("owner" in entry for entry in entries)
-        fence = max(document.get("fence", 0), self._at - 1)
+        fence = document.get("fence", 0)
         for index in sorted(range(len(entries)), key=lambda index: _rank(entries[index])):
             entry = entries[index]
             if not self._is_due(entry, room):
                 continue
-            fence += 1
-            concurrency = ConcurrencyState(live, 0, fence, ledger)
-            entries[index] = self._claimed_or_refused(entry, document, concurrency, attempt)
+            entries[index], fence = self._claimed_or_refused(entry, document, live, fence, ledger, attempt)
             if "owner" in entries[index]:
                 live += 1
                 room[entry["lane"]["executor"]] -= 1
-        after = with_runs({**without(document, "new"), "fence": fence}, entries)
+        after = with_runs({**document, "fence": fence}, entries)
         for key in attempt.keys:
             if key.startswith("job:"):
-                after = with_runs(after, freed(after["runs"], key))
+                after = with_runs(after, unblocked(after["runs"], key))
         return attempt._replace(change=Change(document, after))
 
     def _is_due(self, entry: Document, room: dict[str, int]) -> bool:
@@ -291,27 +249,28 @@ class Claiming:
         return is_claimable(entry) and entry["due"] <= self._at and known and room.get(lane["executor"], 0) > 0
 
     def _claimed_or_refused(
-        self, entry: Document, document: Document, concurrency: ConcurrencyState, attempt: _Attempt
-    ) -> Document:
+        self, entry: Document, document: Document, live: int, fence: int, ledger: Ledger, attempt: _Attempt
+    ) -> tuple[Document, int]:
+        """Return the entry of a run that was due, and the highest fence of its job."""
         try:
-            run = self._work.documents.run(entry, document)
+            run = self._context.codec.run(entry, document)
         except CodecError as error:
             if "freed" in entry:
                 attempt.keys.append(entry["freed"])
-            return set_aside(entry, str(error))
-        refusal = self._request.admit(run, concurrency, self._now)
+            return set_aside(entry, str(error)), fence
+        refusal, fence = admit(run, self._request, self._now, live, fence, ledger)
         if refusal is None:
-            attempt.runs.append(claimed(run, self._request.owner, concurrency.fence))
-            mark = self._work.writer.mark()
+            attempt.runs.append(claimed(run, self._request.owner, fence))
+            mark = self._context.writer.mark()
             if run.job.options.limits:
-                attempt.places.append(_place(run, mark))
-            return {**without(entry, "freed"), "owner": self._request.owner, "fence": concurrency.fence, "by": mark}
+                attempt.permits.append(_permit(run, mark))
+            return {**without(entry, "freed"), "owner": self._request.owner, "fence": fence, "by": mark}, fence
         if entry.get("freed", refusal.key) != refusal.key:
             attempt.keys.append(entry["freed"])
         if refusal.until is not None:
-            return {**without(entry, "freed"), "due": max(to_micros(refusal.until), entry["due"])}
-        attempt.held.append(refusal.key or "")
-        return {**without(entry, "freed"), "held": refusal.key}
+            return {**without(entry, "freed"), "due": max(to_micros(refusal.until), entry["due"])}, fence
+        attempt.blocked.append(refusal.key or "")
+        return {**without(entry, "freed"), "held": refusal.key}, fence
 
 
 class _Attempt(NamedTuple):
@@ -319,51 +278,51 @@ class _Attempt(NamedTuple):
 
     change: Change
     runs: list[Run]
-    places: list[Place]
+    permits: list[Permit]
     """What these runs need under their limits."""
     keys: list[str]
-    """Keys under which another run may try in the stead of one that was let try, and was refused for another reason."""
-    held: list[str]
-    """Keys under which runs are held from now on."""
+    """Keys of runs that were unblocked and then refused for another reason: another run may try instead."""
+    blocked: list[str]
+    """Keys that runs are blocked on from now on."""
 
 
 def set_aside(entry: Document, reason: str) -> Document:
-    """Return the entry of a run that cannot be read: kept, where nobody claims it."""
-    return {**without(entry, "owner", "freed"), "held": UNREADABLE, "unreadable": quoted(reason)}
+    """Return the entry of a run that cannot be read: kept, and never claimed."""
+    return {**without(entry, "owner", "freed"), "held": UNREADABLE, "unreadable": json_text(reason)}
 
 
-def leave_places(work: Work, places: Sequence[Place], ended: bool = False) -> None:
-    """Give back places, and let as many runs try that are held under the same limits; for ``ended`` see ``give_back``.
+def release_and_unblock(context: StoreContext, permits: Sequence[Permit], ended: bool = False) -> None:
+    """Release permits, and unblock as many runs under the same limits; for ``ended`` see :func:`release_permits`.
 
-    Also those of runs that were never written: somebody may have found the limit full because of them.
+    Permits of runs that were never written count too: another process may have found the limit full because of them.
     """
-    give_back(work.collections.limits, places, ended)
-    free_held(work, [f"limit:{name}" for place in places for name in place.names])
+    release_permits(context.collections.limits, permits, ended)
+    unblock_next(context, [f"limit:{name}" for place in permits for name in place.names])
 
 
-def free_held(work: Work, keys: Iterable[str]) -> None:
-    """Let a run that is held under a limit try again for each time that its key is given."""
+def unblock_next(context: StoreContext, keys: Iterable[str]) -> None:
+    """Unblock one run under a limit for each time that its key is given."""
     for key in keys:
         if key.startswith("limit:"):
-            _free_one(work, key)
+            _unblock_one(context, key)
 
 
-def _free_one(work: Work, key: str) -> None:
-    for _ in range(MOST_PLANS):
-        # In the order of the index, and so by time. To sort by marks would be to sort by all that a document has.
-        document = work.collections.jobs.find_one({"marks": held_under(key)})
+def _unblock_one(context: StoreContext, key: str) -> None:
+    for _ in range(MAX_PLANS_PER_BATCH):
+        # The index has the order of time. A sort by marks would compare all marks of a document.
+        document = context.collections.jobs.find_one({"marks": blocked_under(key)})
         if document is None:
             return
-        after = with_runs(document, freed(document["runs"], key))
-        if work.writer.write([Change(document, after)]):
-            work.writer.call()
+        after = with_runs(document, unblocked(document["runs"], key))
+        if context.writer.write([Change(document, after)]):
+            context.writer.notify()
             return
 
 
 def _by_limits(
     documents: Sequence[Document], names: Callable[[Document], Iterable[str]]
 ) -> list[tuple[list[Document], bool]]:
-    """Return documents in groups: those that no limit concerns, and those that one does."""
+    """Return documents in groups: those without limits, and those with limits."""
     free: list[Document] = []
     limited: list[Document] = []
     for document in documents:
@@ -380,8 +339,8 @@ def _names(documents: Iterable[Document]) -> set[str]:
     return {name for document in documents for name in document.get("limits", ())}
 
 
-def _place(run: Run, by: str | None = None) -> Place:
-    return Place(run.id, [limit.name for limit in run.job.options.limits], by, run.job.id)
+def _permit(run: Run, by: str | None = None) -> Permit:
+    return Permit(run.id, [limit.name for limit in run.job.options.limits], by, run.job.id)
 
 
 def _rank(entry: Document) -> tuple[int, int]:

@@ -10,8 +10,8 @@ from pymongo.collection import Collection
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.records import history_record
-from goscheduler.jobstores.mongodb.documents import Document, unquoted
-from goscheduler.jobstores.mongodb.firing import Work
+from goscheduler.jobstores.mongodb.documents import Document, from_json_text
+from goscheduler.jobstores.mongodb.firing import StoreContext
 from goscheduler.jobstores.mongodb.runs import Runs
 from goscheduler.runs.model import DeadLetter, OutcomeKind, Run
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -19,18 +19,18 @@ from goscheduler.times import to_micros
 
 _NEWEST_FIRST = [("finished", -1), ("run_id", -1), ("fence", -1)]
 _SUCCEEDED = OutcomeKind.SUCCEEDED.value
-#: When somebody has begun to take a dead letter and did not come to an end in so many microseconds, it is looked after.
-TAKING = 60_000_000
+#: When a process has not finished taking a dead letter for so many microseconds, a recovery finishes it.
+TAKING_TIMEOUT_US = 60_000_000
 
 
 class History:
-    """What is remembered by one store."""
+    """The history of one store."""
 
-    def __init__(self, work: Work, runs: Runs) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext, runs: Runs) -> None:
+        self._context = context
         self._runs = runs
-        self._history = work.collections.history
-        self._dead = work.collections.dead
+        self._history = context.collections.history
+        self._dead = context.collections.dead
         self._counted_at: int | None = None
 
     def page(self, query: HistoryQuery) -> list[Record]:
@@ -38,7 +38,7 @@ class History:
         return [record for row in _find(self._history, query) if (record := _read(row)) is not None]
 
     def prune(self, retention: Retention, now: datetime, limit: int) -> int:
-        """Forget records that are not to be kept, oldest first, at most ``limit``; return how many."""
+        """Delete records that need not be kept, oldest first, at most ``limit``; return how many."""
         old = {
             "$or": [
                 {"outcome": _SUCCEEDED, "finished": {"$lt": _before(now, retention.succeeded)}},
@@ -80,9 +80,9 @@ class History:
         record = _read(row)
         try:
             return record and DeadLetter(
-                self._work.documents.records.run(row["_id"], row["run"], record.owner, row["fence"]),
+                self._context.codec.records.run(row["_id"], row["run"], record.owner, row["fence"]),
                 record,
-                unquoted(row["reason"]) or "",
+                from_json_text(row["reason"]) or "",
             )
         except (CodecError, KeyError, ValueError):
             return None
@@ -90,8 +90,8 @@ class History:
     def take(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None, now: datetime) -> bool:
         """Remove a dead letter; with ``follow_up`` a pending run comes in its place.
 
-        It is marked as being taken, then the run is written, then it is removed. Who is lost in between leaves a mark,
-        and :meth:`mend` goes by whether there is such a run.
+        The letter is marked, the run is written, the letter is removed. A process that is lost in between leaves the
+        mark, and :meth:`mend` checks whether there is such a run.
         """
         free = {"_id": run_id, "taken": {"$exists": False}}
         if follow_up is None:
@@ -105,9 +105,9 @@ class History:
         return True
 
     def mend(self, now: datetime) -> None:
-        """Finish the taking of dead letters that somebody who was lost has begun."""
-        for row in self._dead.find({"taken": {"$lt": to_micros(now) - TAKING}}):
-            waiting = self._work.collections.jobs.find_one({"_id": row["job_id"], "runs.id": row["_id"]})
+        """Finish the taking of dead letters that a lost process has begun."""
+        for row in self._dead.find({"taken": {"$lt": to_micros(now) - TAKING_TIMEOUT_US}}):
+            waiting = self._context.collections.jobs.find_one({"_id": row["job_id"], "runs.id": row["_id"]})
             tried = {"run_id": row["_id"], "fence": {"$gt": row["fence"]}, "job_id": row["job_id"]}
             if waiting is not None or self._history.find_one(tried) is not None:
                 self._dead.delete_one({"_id": row["_id"], "taken": row["taken"]})

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from goscheduler._drivers.mongodb import deadline
 from goscheduler.errors import ConflictingIdError
-from goscheduler.jobstores.mongodb.connecting import deadline
 from goscheduler.jobstores.mongodb.documents import Document, without_job
-from goscheduler.jobstores.mongodb.firing import Work
+from goscheduler.jobstores.mongodb.firing import StoreContext
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
 
 #: How many documents are written by one message.
-AT_ONCE = 1000
+DOCUMENTS_PER_INSERT = 1000
 
 
 class Adding:
     """Adds for one store."""
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
 
     def add(self, job: Job) -> None:
         """Add a job.
@@ -30,7 +30,7 @@ class Adding:
         """
         new = self._new(job)
         with deadline():
-            if not self._work.writer.add(new):
+            if not self._context.writer.add(new):
                 self._add_anew(job)
 
     def add_all(self, jobs: Sequence[Job]) -> None:
@@ -39,15 +39,15 @@ class Adding:
         :raises ConflictingIdError: if there is one by one of their ids
         """
         new = [self._new(job) for job in jobs]
-        for start in range(0, len(new), AT_ONCE):
-            batch = new[start : start + AT_ONCE]
+        for start in range(0, len(new), DOCUMENTS_PER_INSERT):
+            batch = new[start : start + DOCUMENTS_PER_INSERT]
             with deadline():
-                taken = self._work.writer.add_all(batch)
+                taken = self._context.writer.add_all(batch)
             if taken:
                 self._add_all_anew([job for job in jobs if job.id in taken], new)
 
     def _new(self, job: Job) -> Document:
-        return self._work.documents.with_job({"_id": job.id, "here": False}, job)
+        return self._context.codec.with_job({"_id": job.id, "here": False}, job)
 
     def _add_all_anew(self, jobs: Sequence[Job], others: Sequence[Document]) -> None:
         added: list[str] = []
@@ -67,21 +67,22 @@ class Adding:
         def edit(document: Document | None) -> Document:
             if document is not None and document["here"]:
                 raise ConflictingIdError(job.id)
-            return self._work.documents.with_job(document or {"_id": job.id, "here": False}, job)
+            return self._context.codec.with_job(document or {"_id": job.id, "here": False}, job)
 
         with deadline():
-            self._work.writer.edit(job.id, edit)
+            self._context.writer.edit(job.id, edit)
 
     def _remove_again(self, job_id: str) -> None:
         def edit(document: Document | None) -> Document:
             return without_job(document or {"_id": job_id, "here": False})
 
         with deadline():
-            self._work.writer.edit(job_id, edit, call=False)
+            self._context.writer.edit(job_id, edit, notify=False)
 
     def _remove_all_again(self, documents: Sequence[Document]) -> None:
-        for start in range(0, len(documents), AT_ONCE):
+        for start in range(0, len(documents), DOCUMENTS_PER_INSERT):
             with deadline():
-                ours = [document["v"] for document in documents[start : start + AT_ONCE] if "v" in document]
-                ids = [document["_id"] for document in documents[start : start + AT_ONCE]]
-                self._work.collections.jobs.delete_many({"_id": {"$in": ids}, "v": {"$in": ours}})
+                batch = documents[start : start + DOCUMENTS_PER_INSERT]
+                ours = [document["v"] for document in batch if "v" in document]
+                ids = [document["_id"] for document in batch]
+                self._context.collections.jobs.delete_many({"_id": {"$in": ids}, "v": {"$in": ours}})

@@ -1,14 +1,14 @@
-"""Limits in the MongoDB store: which claims have a place under which name.
+"""Limits in the MongoDB store: which claims have a permit under which name.
 
-A place is taken in the document of the limit before the run is written, and given back after it has ended, so that a
-limit is never exceeded, whatever ends in between. **A place belongs to one claim.** Several processes may take places
-for the same waiting run, of which one gets the run; and a process may be late with a place of a run that has been
-claimed again since. So a place bears the word of its claim as ``by``, as the run does once it is claimed, and is given
-back by that word. The firing that makes a run needs no such word, because nobody else knows the id of that run; places
-that an earlier version has taken have none either.
+A process takes a permit in the document of the limit before it writes the run, and releases it after the run has ended,
+so that a limit is never exceeded wherever a process crashes. **A permit belongs to one claim.** Several processes may
+take permits for the same waiting run, and one of them gets the run; and a process may be late with a permit of a run
+that was claimed again since. So a permit has the token of its claim as ``by``, as the run has once it is claimed, and
+that token releases it. The firing that makes a run needs no token, because no other process knows the id of that run;
+permits that an earlier version has taken have none either. The field of a limit's document is called ``places``.
 
-A place whose claim was never written, or has ended, is given back by :func:`tidy`: it first changes the document of the
-job, so that a process that has stopped halfway cannot write the run any more.
+:func:`reclaim_orphans` releases a permit whose claim was never written, or has ended. It first changes the document of
+the job, so that a writer that stalled midway can no longer commit the run.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from goscheduler.jobstores.mongodb.writer import Collections, Writer
 from goscheduler.runs.limits import Ledger
 from goscheduler.times import to_micros
 
-#: A place is looked at again when it has been taken for so long, in microseconds.
-SETTLED = 10_000_000
+#: A permit is checked when it was taken so many microseconds ago.
+PERMIT_CHECK_AGE_US = 10_000_000
 
 
-class Place(NamedTuple):
+class Permit(NamedTuple):
     """What a claim takes under each limit of its run."""
 
     run: str
     names: Sequence[str]
     """The limits."""
     by: str | None = None
-    """The word of the claim; None if it is the firing that makes the run."""
+    """The token of the claim; None if it is the firing that makes the run."""
     job: str = ""
 
     @classmethod
-    def of(cls, entry: Document) -> Place:
-        """Return the place of a run that is or was live."""
+    def of(cls, entry: Document) -> Permit:
+        """Return the permit of a run that is or was live."""
         return cls(entry["id"], entry.get("limits", ()), entry.get("by"))
 
     def document(self, now: datetime) -> Document:
@@ -50,8 +50,8 @@ class Place(NamedTuple):
         return place if self.by is None else {**place, "by": self.by}
 
 
-class Places:
-    """The limits that one batch is concerned with, as they were read."""
+class LimitPermits:
+    """The limits of one batch, as they were read."""
 
     def __init__(self, collections: Collections, writer: Writer, names: Iterable[str]) -> None:
         self._limits = collections.limits
@@ -63,61 +63,61 @@ class Places:
         rates = {name: json.loads(row["starts"]) for name, row in found.items() if row.get("starts")}
         self.ledger = Ledger(self._live, rates)
         self.taken: list[str] = []
-        """Under which names :meth:`take` has taken places."""
+        """The names under which :meth:`take` has taken permits."""
 
-    def take(self, wanted: Sequence[Place], now: datetime) -> bool:
-        """Take places; false if somebody was quicker under one of the names."""
+    def take(self, wanted: Sequence[Permit], now: datetime) -> bool:
+        """Take permits; false if another process was quicker under one of the names."""
         starts = self.ledger.changed
         for name, before in self._before.items():
-            places = [place.document(now) for place in wanted if name in place.names]
-            if not places:
+            permits = [place.document(now) for place in wanted if name in place.names]
+            if not permits:
                 continue
             values = {"v": self._writer.mark()}
             if name in starts:
                 values["starts"] = json.dumps(starts[name], separators=(",", ":"))
-            if not self._put(name, before, places, values):
+            if not self._put(name, before, permits, values):
                 return False
             self.taken.append(name)
-            self._live[name] = self._live.get(name, 0) + len(places)
+            self._live[name] = self._live.get(name, 0) + len(permits)
         return True
 
-    def eased(self, names: Iterable[str]) -> list[str]:
-        """Return those of the names under which fewer places are taken by now."""
+    def freed_limits(self, names: Iterable[str]) -> list[str]:
+        """Return the names under which fewer permits are taken by now."""
         wanted = [name for name in names if name in self._before]
         rows = self._limits.find({"_id": {"$in": wanted}}) if wanted else ()
         return [row["_id"] for row in rows if len(row.get("places", ())) < self._live.get(row["_id"], 0)]
 
-    def _put(self, name: str, before: Document | None, places: list[Document], values: dict[str, Any]) -> bool:
+    def _put(self, name: str, before: Document | None, permits: list[Document], values: dict[str, Any]) -> bool:
         if before is not None:
-            change = {"$push": {"places": {"$each": places}}, "$set": values}
+            change = {"$push": {"places": {"$each": permits}}, "$set": values}
             return self._limits.update_one({"_id": name, "v": before["v"]}, change).matched_count == 1
         try:
-            self._limits.insert_one({"_id": name, "places": places, **values})
+            self._limits.insert_one({"_id": name, "places": permits, **values})
         except DuplicateKeyError:
             return False
         return True
 
 
-def give_back(limits: Any, places: Sequence[Place], ended: bool = False) -> None:
-    """Give back places. Who has read them meanwhile counts too many, never too few.
+def release_permits(limits: Any, permits: Sequence[Permit], ended: bool = False) -> None:
+    """Release permits. A process that has read them meanwhile counts too many, never too few.
 
-    With ``ended`` they are of runs that were live: then one of such a run that bears no word is of no use either.
+    With ``ended`` their runs were live: then a permit of such a run without a token is released too.
     """
-    names = sorted({name for place in places for name in place.names})
+    names = sorted({name for place in permits for name in place.names})
     if not names:
         return
-    words = [place.by for place in places if place.by is not None]
-    runs = [place.run for place in places if ended or place.by is None]
+    words = [place.by for place in permits if place.by is not None]
+    runs = [place.run for place in permits if ended or place.by is None]
     these: Document = {"$or": [{"by": {"$in": words}}, {"by": None, "run": {"$in": runs}}]}
     limits.update_many({"_id": {"$in": names}, "places": {"$elemMatch": these}}, {"$pull": {"places": these}})
 
 
-def tidy(collections: Collections, writer: Writer, now: datetime) -> list[str]:
-    """Give back places that belong to no live run, and return the name of the limit for each of them."""
-    before = to_micros(now) - SETTLED
+def reclaim_orphans(collections: Collections, writer: Writer, now: datetime) -> list[str]:
+    """Release permits that belong to no live run, and return the name of the limit for each of them."""
+    before = to_micros(now) - PERMIT_CHECK_AGE_US
     rows = list(collections.limits.find({"places.at": {"$lt": before}}, {"places": 1}))
     old = [
-        Place(place["run"], (row["_id"],), place.get("by"), place["job"])
+        Permit(place["run"], (row["_id"],), place.get("by"), place["job"])
         for row in rows
         for place in row["places"]
         if place["at"] < before
@@ -125,18 +125,18 @@ def tidy(collections: Collections, writer: Writer, now: datetime) -> list[str]:
     lost = _unused(collections, old)
     for job in {place.job for place in lost}:
         collections.jobs.update_one({"_id": job}, {"$set": {"v": writer.mark()}})
-    lost = _unused(collections, lost)  # again: now nobody can write one of these any more
-    give_back(collections.limits, lost)
+    lost = _unused(collections, lost)  # again: no process can write one of these runs any more
+    release_permits(collections.limits, lost)
     return [name for place in lost for name in place.names]
 
 
-def _unused(collections: Collections, places: Sequence[Place]) -> list[Place]:
-    """Return the places that belong to no live run."""
-    if not places:
+def _unused(collections: Collections, permits: Sequence[Permit]) -> list[Permit]:
+    """Return the permits that belong to no live run."""
+    if not permits:
         return []
     parts = {"runs.id": 1, "runs.owner": 1, "runs.by": 1}
-    documents = collections.jobs.find({"_id": {"$in": list({place.job for place in places})}}, parts)
+    documents = collections.jobs.find({"_id": {"$in": list({place.job for place in permits})}}, parts)
     live = {
         entry["id"]: entry.get("by") for document in documents for entry in document.get("runs", ()) if "owner" in entry
     }
-    return [place for place in places if place.run not in live or place.by not in (None, live[place.run])]
+    return [place for place in permits if place.run not in live or place.by not in (None, live[place.run])]

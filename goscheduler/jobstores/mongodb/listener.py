@@ -1,7 +1,7 @@
-"""How a process hears through MongoDB that another one has changed what is due: calls, listened to on its own thread.
+"""Notifications in MongoDB: a process hears on a thread of its own that another one has changed what is due.
 
-Calls stand in a collection of a fixed size, whose end can be waited at. A change stream would tell the same, but the
-server would look through all that anybody writes for it, which takes a third of what firing takes.
+Notifications are in a collection of a fixed size; a tailable cursor waits at its end. A change stream would tell the
+same, but for it the server reads all that any process writes, which costs a third of what firing costs.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from pymongo.read_concern import ReadConcern
 from goscheduler.jobstores.mongodb.documents import Document
 from goscheduler.jobstores.mongodb.writer import Writer
 
-#: For how long, in milliseconds, the server holds a question that it has no answer to.
-PATIENCE = 1000
-#: Seconds until it is tried again after an error.
-PAUSE = 2.0
+#: For how long the server waits for the next notification before it answers.
+MAX_AWAIT_MS = 1000
+#: Seconds until the listener tries again after an error.
+RETRY_SECONDS = 2.0
 
 
-class Waking:
-    """Calls ``wake`` when somebody else has made a change that others are to know of."""
+class Listener:
+    """Calls ``wake`` when another process has made something due."""
 
     def __init__(
-        self, calls: Collection[Document], writer: Writer, wake: Callable[[], None], logger: logging.Logger
+        self, notifications: Collection[Document], writer: Writer, wake: Callable[[], None], logger: logging.Logger
     ) -> None:
-        # A call comes after what it tells of is safe, so the call itself need not be.
-        self._calls = calls.with_options(read_concern=ReadConcern("local"))
+        # A notification comes after its change is durable, so it need not be durable itself.
+        self._notifications = notifications.with_options(read_concern=ReadConcern("local"))
         self._writer = writer
         self._wake = wake
         self._logger = logger
         self._over = threading.Event()
         self.listening = threading.Event()
-        """Set while changes are heard of."""
+        """Set while this process hears of changes."""
         self._thread = threading.Thread(target=self._run, name="goscheduler-mongodb", daemon=True)
         self._thread.start()
 
@@ -45,7 +45,7 @@ class Waking:
         """End the thread, and wait until it has ended."""
         self._over.set()
         if self._thread is not threading.current_thread():
-            self._thread.join(2 * PATIENCE / 1000)
+            self._thread.join(2 * MAX_AWAIT_MS / 1000)
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -53,23 +53,27 @@ class Waking:
                 self._listen()
             except PyMongoError as error:
                 if not self._over.is_set():
-                    self._logger.info("Changes in MongoDB are not heard of for now: %s", type(error).__name__)
+                    self._logger.info(
+                        "MongoDB does not notify of changes for now (%s); the store is polled until it does",
+                        type(error).__name__,
+                    )
             finally:
                 self.listening.clear()
-            self._over.wait(PAUSE)
+            self._over.wait(RETRY_SECONDS)
 
     def _listen(self) -> None:
         start = self._writer.mark()
-        self._calls.insert_one({"by": start})
-        with self._calls.find({}, cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(PATIENCE) as calls:
-            while calls.alive and not self._over.is_set():
-                for call in calls:  # those that are there; ends when nothing has come for a while
-                    self._hear(str(call.get("by")), start)
+        self._notifications.insert_one({"by": start})
+        tail = self._notifications.find({}, cursor_type=CursorType.TAILABLE_AWAIT)
+        with tail.max_await_time_ms(MAX_AWAIT_MS) as messages:
+            while messages.alive and not self._over.is_set():
+                for message in messages:  # ends when none has come for a while
+                    self._handle(str(message.get("by")), start)
 
-    def _hear(self, caller: str, start: str) -> None:
-        """Wake for a call of somebody else that came after our own at the start, and for that one."""
-        if caller == start:
+    def _handle(self, sender: str, start: str) -> None:
+        """Wake for the first notification of our own, and for those of other processes that come after it."""
+        if sender == start:
             self.listening.set()
-            self._wake()  # for what has happened while nobody listened
-        elif self.listening.is_set() and not caller.startswith(f"{self._writer.name}-"):
+            self._wake()  # for changes before the listener was ready
+        elif self.listening.is_set() and not sender.startswith(f"{self._writer.name}-"):
             self._wake()

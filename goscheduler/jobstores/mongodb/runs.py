@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, JobLookupError
+from goscheduler.jobstores._shared.decisions import log_unreadable_run
 from goscheduler.jobstores.mongodb.documents import (
-    FLIGHT,
     LIVE,
-    MOST_RUNS,
+    MAX_RUNS_PER_JOB,
     PENDING,
     Document,
     end_mark,
-    freed,
+    from_json_text,
     history_document,
-    quoted,
-    unquoted,
+    json_text,
+    unblocked,
     with_runs,
     without,
 )
-from goscheduler.jobstores.mongodb.firing import Work, free_held
+from goscheduler.jobstores.mongodb.firing import StoreContext, unblock_next
 from goscheduler.runs.records import record_of
 from goscheduler.times import to_micros
 
@@ -33,20 +33,17 @@ if TYPE_CHECKING:
 class Runs:
     """The live and pending runs of one store."""
 
-    def __init__(self, work: Work, logger: logging.Logger) -> None:
-        self._work = work
-        self._jobs = work.collections.jobs
+    def __init__(self, context: StoreContext, logger: logging.Logger) -> None:
+        self._context = context
+        self._jobs = context.collections.jobs
         self._logger = logger
 
     def live(self, job_id: str | None) -> list[Run]:
         """Return the runs that an owner has."""
-        if job_id is None:
-            return self._where(LIVE, live=True)
-        its: Document = {"$or": [{"_id": job_id}, {"marks": FLIGHT, "runs.job": job_id}], **LIVE}
-        return [run for run in self._where(its, live=True) if run.job.id == job_id]
+        return self._where(_of_job(job_id, LIVE), live=True)
 
     def pending(self, job_id: str | None) -> list[Run]:
-        """Return the runs that nobody has yet, in the order of their due times."""
+        """Return the runs that have no owner, in the order of their due times."""
         return sorted(self._where(_of_job(job_id, PENDING), live=False), key=lambda run: to_micros(run.due_at))
 
     def _where(self, condition: Document, live: bool) -> list[Run]:
@@ -56,13 +53,12 @@ class Runs:
             for entry in document["runs"]
             if ("owner" in entry) is live
         ]
-        # By id: one that moves into another document while these are read may be found in both.
-        return list({run.id: run for run in found if run is not None}.values())
+        return [run for run in found if run is not None]
 
     def to_cancel(self, owner: str) -> list[tuple[Run, str]]:
-        """Return the runs of an owner that are to be ended, and why."""
+        """Return the runs of an owner that have a cancel request, and its reason."""
         found = [
-            (self._read(entry, document), unquoted(entry["cancel"]) or "")
+            (self._read(entry, document), from_json_text(entry["cancel"]) or "")
             for document in self._jobs.find({"marks": end_mark(owner)})
             for entry in document["runs"]
             if entry.get("owner") == owner and "cancel" in entry
@@ -70,41 +66,42 @@ class Runs:
         return [(run, reason) for run, reason in found if run is not None]
 
     def cancel_requests(self, job_id: str) -> dict[str, str]:
-        """Return run id → reason, of the live runs of a job that are to be ended."""
+        """Return run id → reason, for the live runs of a job that have a cancel request."""
         document = self._jobs.find_one({"_id": job_id}, {"runs": 1}) or {}
-        asked = {entry["id"]: _wished(entry) for entry in document.get("runs", ())}
+        asked = {entry["id"]: _cancel_request(entry) for entry in document.get("runs", ())}
         return {run_id: reason for run_id, reason in asked.items() if reason is not None}
 
     def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> list[str]:
-        """Forget that some runs of an owner are to be ended, where that is for the same reason; return their ids."""
+        """Delete cancel requests of runs of an owner that have the same reason; return the ids of the runs."""
         taken: list[str] = []
         these: Document = {"marks": end_mark(owner), "runs.id": {"$in": list(requests)}}
         for job_id in [row["_id"] for row in self._jobs.find(these, {"_id": 1})]:
-            taken += self._take_back(job_id, owner, requests)
+            taken += self._withdraw(job_id, owner, requests)
         return taken
 
-    def _take_back(self, job_id: str, owner: str, requests: Mapping[str, str]) -> list[str]:
+    def _withdraw(self, job_id: str, owner: str, requests: Mapping[str, str]) -> list[str]:
         taken: list[str] = []
 
         def edit(document: Document | None) -> Document:
             before: Document = document or {"_id": job_id, "here": False}
             heard = [
                 entry for entry in before.get("runs", ())
-                if entry.get("owner") == owner and entry["id"] in requests and _wished(entry) == requests[entry["id"]]
+                if entry.get("owner") == owner and entry["id"] in requests
+                and _cancel_request(entry) == requests[entry["id"]]
             ]  # fmt: skip
             taken[:] = [entry["id"] for entry in heard]
             for entry in heard:
                 before = _with_entry(before, entry, without(entry, "cancel"))
             return before if heard else document or before
 
-        self._work.writer.edit(job_id, edit, call=False)
+        self._context.writer.edit(job_id, edit, notify=False)
         return taken
 
     def _read(self, entry: Document, document: Document) -> Run | None:
         try:
-            return self._work.documents.run(entry, document)
+            return self._context.codec.run(entry, document)
         except CodecError as error:
-            self._logger.error("Run %s is kept and cannot be run: %s", entry.get("id"), error)
+            log_unreadable_run(self._logger, entry.get("id"), error)
             return None
 
     def add(self, run: Run, must_exist: bool = False) -> None:
@@ -118,13 +115,13 @@ class Runs:
                 raise JobLookupError(run.job.id)
             before: Document = {"_id": run.job.id, "here": False} if document is None else document
             runs: Sequence[Document] = before.get("runs", ())
-            if len(runs) >= MOST_RUNS:
+            if len(runs) >= MAX_RUNS_PER_JOB:
                 raise InvalidArgument(f"Job {run.job.id!r} has {len(runs)} runs; more cannot be stored", field="job_id")
-            if run.fence > before.get("fence", 0):  # it was handed out before, and its job was forgotten since
+            if run.fence > before.get("fence", 0):  # it was claimed before, and its job was forgotten since
                 before = {**before, "fence": run.fence}
-            return with_runs(before, [*runs, self._work.documents.run_entry(run, before)])
+            return with_runs(before, [*runs, self._context.codec.run_entry(run, before)])
 
-        self._work.writer.edit(run.job.id, edit)
+        self._context.writer.edit(run.job.id, edit)
 
     def discard_all(self, job_id: str | None) -> bool:
         """Remove the pending runs of one job or of all; false if there were none."""
@@ -135,8 +132,6 @@ class Runs:
 
     def discard(self, job_id: str, revoke: bool = False) -> None:
         """Remove the pending runs of a job; with ``revoke`` nothing follows its live ones."""
-        if revoke:
-            self._work.flights.land_jobs([job_id])
         turns: list[str] = []
 
         def edit(document: Document | None) -> Document:
@@ -146,22 +141,21 @@ class Runs:
             mark = {"revoked": True} if revoke else {}
             return with_runs(document, [{**entry, **mark} for entry in document["runs"] if "owner" in entry])
 
-        self._work.writer.edit(job_id, edit, call=False)
-        free_held(self._work, turns)
+        self._context.writer.edit(job_id, edit, notify=False)
+        unblock_next(self._context, turns)
 
     def cancel(
         self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool
     ) -> Run | None:
-        """End a pending run as ``end`` says, or have the owner of a live one told; None if there is none.
+        """End a pending run as ``end`` says, or request that the owner of a live one cancels it; None if there is none.
 
         An earlier reason for a live one stays if this one ``keep_existing_reason``.
         """
         found_in: Document = {"$or": [LIVE, PENDING], "runs.id": run_id}
-        row = self._jobs.find_one(found_in, {"runs": {"$elemMatch": {"id": run_id}}})
+        row = self._jobs.find_one(found_in, {"_id": 1})
         if row is None:
             return None
-        job_id: str = row["runs"][0].get("job", row["_id"])
-        self._work.flights.land_jobs([job_id])
+        job_id: str = row["_id"]
         found: list[tuple[Run, Document]] = []
 
         def edit(document: Document | None) -> Document:
@@ -174,18 +168,18 @@ class Runs:
             found.append((run, entry))
             if "owner" in entry:
                 stays = keep_existing_reason and "cancel" in entry
-                return before if stays else _with_entry(before, entry, {**entry, "cancel": quoted(reason)})
+                return before if stays else _with_entry(before, entry, {**entry, "cancel": json_text(reason)})
             return _called_off(before, entry, end(run))
 
-        self._work.writer.pass_on([self._work.writer.edit(job_id, edit)])
-        free_held(self._work, [entry["freed"] for _, entry in found if "freed" in entry and "owner" not in entry])
+        self._context.writer.move_records([self._context.writer.edit(job_id, edit)])
+        unblock_next(self._context, [entry["freed"] for _, entry in found if "freed" in entry and "owner" not in entry])
         return found[0][0] if found else None
 
 
 def _called_off(document: Document, entry: Document, end: Settlement) -> Document:
     """Return a document from which a pending run is gone, with a record of that."""
     others = [each for each in document["runs"] if each is not entry]
-    after = with_runs(document, freed(others, entry.get("freed", "")))
+    after = with_runs(document, unblocked(others, entry.get("freed", "")))
     record = history_document(record_of(end.attempt), ":off")
     return {**after, "told": [*document.get("told", ()), record]}
 
@@ -194,9 +188,9 @@ def _with_entry(document: Document, entry: Document, changed: Document) -> Docum
     return with_runs(document, [changed if each is entry else each for each in document["runs"]])
 
 
-def _wished(entry: Document) -> str | None:
-    """Return why a live run is to end, if it is."""
-    return unquoted(entry.get("cancel")) if "owner" in entry else None
+def _cancel_request(entry: Document) -> str | None:
+    """Return the reason of the cancel request of a live run, if it has one."""
+    return from_json_text(entry.get("cancel")) if "owner" in entry else None
 
 
 def _of_job(job_id: str | None, condition: Document) -> Document:

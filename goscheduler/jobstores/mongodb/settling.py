@@ -1,22 +1,22 @@
-"""Settling in the MongoDB store: how runs end, what follows them, and who is lost.
+"""Settling in the MongoDB store: the ends of runs, what follows them, and the runs of lost owners.
 
-The end of a run concerns two documents, its record in the history and the document of its job. **The record decides**:
-its id is the claim that it ends, run id and fence, so of all who want to end a claim the first wins and the others are
-refused. It says what follows, too. Then it is applied: the run leaves the document of its job, or waits there again.
+The end of a run changes two documents, its record in the history and the document of its job. **The record decides**:
+its id is the claim that it ends, run id and fence. Of several processes that end a claim the first wins, and the store
+refuses the others. The record also says what follows. Then the store applies it: the run leaves the document of its
+job, or waits there again.
 
 ==========================================  ==========================================================================
 a crash after                               leaves
 ==========================================  ==========================================================================
-nothing was written                         a live run, whose owner is lost: ended by ``recover_runs`` as it decides
+nothing was written                         a live run with a lost owner: ``recover_runs`` ends it
 the record                                  a live run that has a record: ``recover_runs`` applies what the record says
 the record and the dead letter              the same; writing a dead letter again changes nothing
-the document of the job                     a place under a limit that nobody has: given back within seconds
+the document of the job                     a permit of no run: it is released within seconds
 ==========================================  ==========================================================================
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -24,25 +24,24 @@ from functools import partial
 from typing import Any
 
 from goscheduler.codec import CodecError
+from goscheduler.jobstores._shared.owner_info import host_of
 from goscheduler.jobstores._shared.records import changed_head, history_record
 from goscheduler.jobstores.mongodb.documents import (
-    FLIGHT,
     LIVE,
     Document,
-    freed,
     full_text,
     history_document,
-    is_flight,
+    json_text,
     owner_mark,
-    quoted,
     stats_of,
-    with_life,
+    unblocked,
     with_runs,
+    with_stats,
     without,
 )
-from goscheduler.jobstores.mongodb.firing import Work, free_held, leave_places, set_aside
-from goscheduler.jobstores.mongodb.limits import Place, tidy
-from goscheduler.jobstores.mongodb.writer import MOST_TRIES, Change
+from goscheduler.jobstores.mongodb.firing import StoreContext, release_and_unblock, set_aside, unblock_next
+from goscheduler.jobstores.mongodb.limits import Permit, reclaim_orphans
+from goscheduler.jobstores.mongodb.writer import MAX_ATTEMPTS, Change
 from goscheduler.runs.model import Outcome, Run, Settlement
 from goscheduler.runs.plan import keys_of
 from goscheduler.runs.records import record_of
@@ -52,22 +51,22 @@ from goscheduler.times import to_micros
 #: The id of a run, and the fence that it was handed out with.
 Claim = tuple[str, int]
 
-#: How many documents with records on their way one look takes.
-LOST_AT_ONCE = 500
-#: For how long it is remembered that an owner was given up.
-REMEMBERED = timedelta(days=1)
+#: How many documents with records on their way into the history one recovery handles.
+MAX_DOCUMENTS_MENDED = 500
+#: For how long the store remembers that an owner was given up.
+GIVEN_UP_KEPT_FOR = timedelta(days=1)
 
 
-class Ends:
-    """Writes ends of runs for one store."""
+class Settling:
+    """Writes the ends of runs for one store."""
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
         self._unsure: set[str] = set()
-        """Ids of records of ours that may have been written, and are not known to be applied: the server went away."""
+        """Ids of records that this process may have written, and may not have applied: the server did not answer."""
 
     def settle(self, settlements: Sequence[Settlement], owner: str | None) -> tuple[list[Settlement], bool]:
-        """Write how runs ended; return those that were refused, and whether other runs may go on because of it."""
+        """Write how runs ended; return the refused ones, and whether other runs may start because of the others."""
         documents = self._documents([settlement.attempt.run for settlement in settlements])
         entries = _live_entries(documents.values())
         refused: list[Settlement] = []
@@ -75,7 +74,7 @@ class Ends:
         for settlement in settlements:
             run = settlement.attempt.run
             document, entry = documents.get(run.id, {}), entries.get((run.id, run.fence))
-            end = _End.of(settlement, document, entry, self._work.writer.name)
+            end = _End.of(settlement, document, entry, self._context.writer.name)
             if entry is None and end.record["_id"] not in self._unsure:
                 refused.append(settlement)
             else:
@@ -84,87 +83,74 @@ class Ends:
         if len(accepted) < len(ends):
             refused += [end.settlement for end in ends if end not in accepted]
         for settlement in refused:
-            self._work.writer.known.pop(settlement.attempt.run.id, None)
+            self._context.writer.known.pop(settlement.attempt.run.id, None)
         try:
             return refused, self.apply(accepted, documents, owner)
         except BaseException:
-            self._unsure |= {end.record["_id"] for end in accepted}  # or they would be refused the next time
+            self._unsure |= {end.record["_id"] for end in accepted}  # or the next attempt would be refused
             raise
 
     def _documents(self, runs: Sequence[Run]) -> dict[str, Document]:
-        """Return run id → the document that the run is in, where possible as we have written it."""
-        known = self._work.writer.known
+        """Return run id → the document that the run is in, where possible as this process has written it."""
+        known = self._context.writer.known
         found = {run.id: document for run in runs if (document := known.get(run.id)) is not None}
         missing = {run.job.id for run in runs if run.id not in found}
         return {**self._read(missing), **found} if missing else found
 
     def _read(self, job_ids: Collection[str]) -> dict[str, Document]:
         """Return run id → the document that the run is in, for all runs of some jobs."""
-        jobs, ids = self._work.collections.jobs, {"$in": list(job_ids)}
-        rows = [*jobs.find({"marks": FLIGHT, "runs.job": ids}), *jobs.find({"_id": ids})]
+        rows = self._context.collections.jobs.find({"_id": {"$in": list(job_ids)}})
         return {entry["id"]: row for row in rows for entry in row.get("runs", ())}
 
     def _decide(self, ends: Sequence[_End]) -> list[_End]:
-        """Write the records, and return those ends that nobody else has decided otherwise before."""
+        """Write the records, and return the ends that no other process has decided before."""
         ids = {end.record["_id"] for end in ends}
         try:
-            there = set(self._work.writer.record([end.record for end in ends]))
+            there = set(self._context.writer.record([end.record for end in ends]))
         except BaseException:
             self._unsure |= ids
             raise
         if there:
-            history = self._work.collections.history
-            ours = {"_id": {"$in": list(there & self._unsure)}, "by": self._work.writer.name}
+            history = self._context.collections.history
+            ours = {"_id": {"$in": list(there & self._unsure)}, "by": self._context.writer.name}
             there -= {row["_id"] for row in history.find(ours, {"_id": 1})}
         self._unsure -= ids
         return [end for end in ends if end.record["_id"] not in there]
 
     def apply(self, ends: Sequence[_End], documents: dict[str, Document], owner: str | None) -> bool:
-        """Take what has ended out of the documents of its jobs, and let others go on; false if there are none."""
-        work = self._work
+        """Take ended runs out of the documents of their jobs; return whether other runs may start because of it."""
+        context = self._context
         letters = [end.letter for end in ends if end.letter is not None]
         for letter in letters:
-            work.collections.dead.replace_one({"_id": letter["_id"]}, letter, upsert=True)
-        eased = any(end.entry is None or "limits" in end.entry for end in ends)
+            context.collections.dead.replace_one({"_id": letter["_id"]}, letter, upsert=True)
+        freed_limits = any(end.entry is None or "limits" in end.entry for end in ends)
         pending = ends
-        for _ in range(MOST_TRIES):
-            if self._land_what_goes_on(pending, documents):
-                documents = self._read({end.job_id for end in pending})
+        for _ in range(MAX_ATTEMPTS):
             groups, elsewhere = _by_document(pending, documents)
             changes = [
                 Change(document, after)
                 for document, group in groups.values()
                 if (after := _applied(document, group)) is not None
             ]
-            eased = eased or any("runs" in after and not is_flight(after) for _, after in changes)
-            made = {change.before["_id"] for change in work.writer.write(changes, owner)}
+            freed_limits = freed_limits or any("runs" in after for _, after in changes)
+            made = {change.before["_id"] for change in context.writer.write(changes, owner)}
             left = [change.before["_id"] for change in changes if change.before["_id"] not in made]
             pending = [*elsewhere, *(end for document_id in left for end in groups[document_id][1])]
             if not pending:
                 break
             documents = self._read({end.job_id for end in pending})
         for end in ends:
-            work.writer.known.pop(end.run_id, None)  # also where somebody else, or an earlier try, has applied it
+            context.writer.known.pop(end.run_id, None)  # also if another process has applied it
         self._ease(ends)
-        return eased
-
-    def _land_what_goes_on(self, ends: Sequence[_End], documents: dict[str, Document]) -> bool:
-        """Move what is tried again out of flights; false if there is no such run."""
-        jobs = {
-            end.job_id
-            for end in ends
-            if "follow_up" in end.record and end.run_id in documents and is_flight(documents[end.run_id])
-        }
-        if jobs:
-            self._work.flights.land_jobs(jobs)
-        return bool(jobs)
+        return freed_limits
 
     def _ease(self, ends: Sequence[_End]) -> None:
-        """Give back places under limits, and let runs try that are held under them."""
-        leave_places(self._work, [Place.of(end.entry) for end in ends if end.entry is not None], ended=True)
+        """Release the permits of ended runs, and unblock runs that wait for them."""
+        entries = [end.entry for end in ends if end.entry is not None and "limits" in end.entry]
+        release_and_unblock(self._context, [Permit.of(entry) for entry in entries], ended=True)
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
-        """Give up owners whose lease has lapsed, and settle what they had."""
+        """Give up owners whose lease has lapsed, and settle their runs."""
         lost_owners = self._give_up(to_micros(now))
         rows = self._documents_of(list(lost_owners))
         ends = [end for row in rows for end in self._lost(row, lost_owners, decide)]
@@ -176,10 +162,10 @@ class Ends:
         return [end.settlement for end in decided]
 
     def _give_up(self, now: int) -> dict[str, str]:
-        """Return owner → host of all that have runs and no lease, or whose lease has lapsed; they cannot come back."""
-        owners = self._work.collections.owners
-        # Who has runs is read before who is alive: an owner is alive before it has runs.
-        marks = self._work.collections.jobs.distinct("marks", LIVE)
+        """Return owner → host of owners with runs and without a lease; they cannot renew it any more."""
+        owners = self._context.collections.owners
+        # Owners with runs are read before leases: an owner has a lease before it has runs.
+        marks = self._context.collections.jobs.distinct("marks", LIVE)
         having = {mark.removeprefix("owner:") for mark in marks if mark.startswith("owner:")}
         lapsed = {"expires": {"$lte": now}, "given_up": {"$exists": False}}
         owners.update_many(lapsed, {"$set": {"given_up": now}})
@@ -187,7 +173,9 @@ class Ends:
         for owner in having - known.keys():
             owners.update_one({"_id": owner}, {"$setOnInsert": {"given_up": now, "expires": now}}, upsert=True)
         return {
-            owner: _host(known.get(owner)) for owner in having if owner not in known or "given_up" in known[owner]
+            owner: host_of(known.get(owner, {}).get("account", ""))
+            for owner in having
+            if owner not in known or "given_up" in known[owner]
         }
 
     def _lost(self, document: Document, owners: dict[str, str], decide: Callable[[Run, str], Settlement]) -> list[_End]:
@@ -196,15 +184,15 @@ class Ends:
             if entry.get("owner") not in owners:
                 continue
             try:
-                run = self._work.documents.run(entry, document)
+                run = self._context.codec.run(entry, document)
             except CodecError as error:
                 self._set_aside(document["_id"], entry["id"], str(error))
                 continue
-            ends.append(_End.of(decide(run, owners[entry["owner"]]), document, entry, self._work.writer.name))
+            ends.append(_End.of(decide(run, owners[entry["owner"]]), document, entry, self._context.writer.name))
         return ends
 
     def retire(self, owner: str) -> None:
-        """Make pending again what an owner has, but for what has a record already."""
+        """Make the runs of an owner pending again, but for those that have a record already."""
         documents = self._documents_of([owner])
         claims = {
             f"{entry['id']}:{entry['fence']}": document["_id"]
@@ -212,42 +200,41 @@ class Ends:
             for entry in document["runs"]
             if entry.get("owner") == owner
         }
-        over = set(self._work.collections.history.distinct("_id", {"_id": {"$in": list(claims)}}))
+        over = set(self._context.collections.history.distinct("_id", {"_id": {"$in": list(claims)}}))
         for job_id in set(claims.values()):
-            self._work.writer.edit(job_id, partial(_put_back, job_id, owner, over))
+            self._context.writer.edit(job_id, partial(_put_back, job_id, owner, over))
         entries = [entry for document in documents for entry in document["runs"] if entry.get("owner") == owner]
-        leave_places(self._work, [Place.of(entry) for entry in entries], ended=True)
-        self._work.writer.known.clear()
+        release_and_unblock(self._context, [Permit.of(entry) for entry in entries], ended=True)
+        self._context.writer.known.clear()
 
     def _documents_of(self, owners: Sequence[str]) -> list[Document]:
-        """Return the documents of jobs in which owners have runs; what they had in flights has landed."""
+        """Return the documents of jobs in which owners have runs."""
         if not owners:
             return []
-        self._work.flights.land({"runs.owner": {"$in": list(owners)}})
         marks = [owner_mark(owner) for owner in owners]
-        return list(self._work.collections.jobs.find({"marks": {"$in": marks}}))
+        return list(self._context.collections.jobs.find({"marks": {"$in": marks}}))
 
     def _set_aside(self, job_id: str, run_id: str, reason: str) -> None:
         def edit(document: Document | None) -> Document:
             if document is None or "runs" not in document:  # it has ended meanwhile
                 return {"_id": job_id, "here": False} if document is None else document
             runs = [set_aside(entry, reason) if entry["id"] == run_id else entry for entry in document["runs"]]
-            return with_runs(document, freed(runs, f"job:{job_id}"))
+            return with_runs(document, unblocked(runs, f"job:{job_id}"))
 
-        self._work.writer.edit(job_id, edit)
+        self._context.writer.edit(job_id, edit)
 
     def _as_recorded(self, ends: Sequence[_End]) -> list[_End]:
-        """Return ends as the records say that others have written."""
-        history = self._work.collections.history
+        """Return ends as the records of other processes have them."""
+        history = self._context.collections.history
         rows = {row["_id"]: row for row in history.find({"_id": {"$in": [end.record["_id"] for end in ends]}})}
         return [end.as_recorded(rows[end.record["_id"]]) for end in ends if end.record["_id"] in rows]
 
     def _mend(self, now: datetime) -> None:
-        """Finish what somebody who was lost has left half done."""
-        work = self._work
-        work.writer.pass_on(list(work.collections.jobs.find({"marks": "told"}).limit(LOST_AT_ONCE)))
-        free_held(work, [f"limit:{name}" for name in tidy(work.collections, work.writer, now)])
-        work.collections.owners.delete_many({"given_up": {"$lt": to_micros(now - REMEMBERED)}})
+        """Finish what a lost process has left half done."""
+        context = self._context
+        context.writer.move_records(list(context.collections.jobs.find({"marks": "told"}).limit(MAX_DOCUMENTS_MENDED)))
+        unblock_next(context, [f"limit:{name}" for name in reclaim_orphans(context.collections, context.writer, now)])
+        context.collections.owners.delete_many({"given_up": {"$lt": to_micros(now - GIVEN_UP_KEPT_FOR)}})
 
 
 class _End:
@@ -265,7 +252,7 @@ class _End:
 
     @classmethod
     def of(cls, settlement: Settlement, document: Document, entry: Document | None, writer: str) -> _End:
-        """Return what is to be written for a settlement; without an entry if the run is not live with this fence."""
+        """Return what to write for a settlement; without an entry if the run is not live with this fence."""
         record = history_document(record_of(settlement.attempt))
         record["by"] = writer
         follow_up = settlement.follow_up
@@ -275,11 +262,11 @@ class _End:
                 "crashes": follow_up.crashes,
             }  # fmt: skip
         if settlement.dead is not None and entry is not None:
-            record["dead"] = {"reason": quoted(settlement.dead), "run": full_text(entry, document)}
+            record["dead"] = {"reason": json_text(settlement.dead), "run": full_text(entry, document)}
         return cls(settlement, record, entry)
 
     def as_recorded(self, record: Document) -> _End:
-        """Return the end of the same claim as somebody else has recorded it."""
+        """Return the end of the same claim as another process has recorded it."""
         told = history_record(record["record"])
         account = told.reason or ": ".join(filter(None, (told.error_type, told.error_message)))
         outcome = Outcome(told.outcome, reason=account, started_at=told.started_at)
@@ -312,10 +299,9 @@ def _claim(entry: Document) -> Claim:
 def _by_document(
     ends: Iterable[_End], documents: dict[str, Document]
 ) -> tuple[dict[Any, tuple[Document, list[_End]]], list[_End]]:
-    """Return the id of a document → the document and the ends of runs that are in it; and ends to be looked for again.
+    """Return the id of a document → the document and the ends of runs in it; and the ends to search for again.
 
-    What we know of two runs may be two versions of one document: what is not in the one that is changed has not ended,
-    it may have landed elsewhere meanwhile.
+    This process may know two versions of one document: a run that is not in the version to change has not ended.
     """
     groups: dict[Any, tuple[Document, list[_End]]] = {}
     elsewhere: list[_End] = []
@@ -329,7 +315,7 @@ def _by_document(
 
 
 def _applied(document: Document, ends: Sequence[_End]) -> Document | None:
-    """Return a document after the ends of some runs in it; None if they have left it already."""
+    """Return a document after the ends of some runs in it; None if these runs have left it already."""
     live = _live_entries([document])
     over = [end for end in ends if end.claim in live]
     if not over:
@@ -338,18 +324,20 @@ def _applied(document: Document, ends: Sequence[_End]) -> Document | None:
     runs: list[Document] = [entry for entry in document["runs"] if _claim(entry) not in claims]
     follow_ups = [_following(live[end.claim], end.record) for end in over]
     runs += [entry for entry in follow_ups if entry is not None]
+    if not runs and not document["here"]:
+        return without(document, "runs")
     if any("held" in entry for entry in runs):
         for key, count in Counter(keys_of(end.settlement.attempt.run, ())[0] for end in over).items():
-            runs = freed(runs, key, count)
+            runs = unblocked(runs, key, count)
     changed = document
     if document["here"]:
         for end in over:
-            changed = with_life(changed, with_attempt(stats_of(changed), end.settlement.attempt))
+            changed = with_stats(changed, with_attempt(stats_of(changed), end.settlement.attempt))
     return with_runs(changed, runs)
 
 
 def _following(entry: Document, record: Document) -> Document | None:
-    """Return the run that waits in place of one that has ended. Nothing follows what was cancelled or revoked."""
+    """Return the run that waits in place of one that has ended; None after a run that was cancelled or revoked."""
     what = record.get("follow_up")
     if what is None or "cancel" in entry or "revoked" in entry:
         return None
@@ -358,7 +346,7 @@ def _following(entry: Document, record: Document) -> Document | None:
 
 
 def _put_back(job_id: str, owner: str, over: set[str], document: Document | None) -> Document:
-    """Return a document in which what an owner had is pending again; nothing follows a run that was revoked."""
+    """Return a document in which the runs of an owner are pending again; nothing follows a run that was revoked."""
     if document is None or "runs" not in document:  # they have ended meanwhile
         return {"_id": job_id, "here": False} if document is None else document
     runs: list[Document] = []
@@ -367,8 +355,4 @@ def _put_back(job_id: str, owner: str, over: set[str], document: Document | None
             runs.append(entry)
         elif "revoked" not in entry and f"{entry['id']}:{entry['fence']}" not in over:
             runs.append(without(entry, "owner"))
-    return with_runs(document, freed(runs, f"job:{document['_id']}", len(document["runs"])))
-
-
-def _host(row: Any) -> str:
-    return "" if row is None else json.loads(row.get("account", '[""]'))[0]
+    return with_runs(document, unblocked(runs, f"job:{document['_id']}", len(document["runs"])))

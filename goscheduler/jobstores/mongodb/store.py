@@ -1,34 +1,29 @@
 """A job store in MongoDB: a standalone server or a replica set, shared by any number of processes.
 
-A job and its runs are one document, so that firing is one change of one document, made only if nobody else has changed
-it since it was read. That needs neither transactions nor locks, and a crash at any point leaves either the job as it
-was or a run that is owned. Where a second document is concerned, one of the two decides and the other follows. Only
-where many jobs fire for the last time, and the server has transactions, their runs leave them for a document of their
-own, a flight: see ``mongodb.packed_runs``.
+A job and its runs are one document. A firing changes this document, and only if no other process has changed it since
+it was read. That needs neither transactions nor locks, and a crash at any point leaves either the job as it was or a
+run that has an owner. Where a step changes a second document, one of the two decides and the other follows.
 
 =====================================  ===============================================================================
 step                                   a crash after it
 =====================================  ===============================================================================
-``fire_due``: places under limits      the job is due as before; the places are given back within seconds
-``fire_due``: the document             owned runs, which are handed out again when the lease has lapsed. Records of
-                                       what was missed or skipped wait in it, and whoever looks for lost runs puts them
-                                       into the history
-``fire_due``: into a transaction       the jobs are due as before. Others get at them when they have waited for two
-                                       seconds; after its commit there are owned runs, as above
+``fire_due``: permits of limits        the job is due as before; the permits are released within seconds
+``fire_due``: the document             runs with an owner, which other processes run again when the lease has lapsed.
+                                       Records of missed and skipped firings wait in it; the next recovery of lost runs
+                                       moves them into the history
 ``claim_runs``                         as for the document
-``settle``: the record                 the record is the truth: a run that has one is not run again. What it says is
-                                       applied to the job when the lease has lapsed
-``settle``: the document               a place under a limit, which is given back within seconds
-``settle``: the place                  a run that waits for it and that nobody lets try, until somebody looks for such
-                                       runs, within minutes
+``settle``: the record                 a run that has a record does not run again. A recovery applies the record to the
+                                       job when the lease has lapsed
+``settle``: the document               a permit of a limit, which is released within seconds
+``settle``: the permit                 a run that stays blocked until a scheduler checks for orphans, within minutes
 ``cancel_run`` of a pending run        the record waits in the document of the job
 ``take_dead_letter``: marked           after a minute it is a dead letter again, unless its run is there
 ``take_dead_letter``: the run          after a minute the dead letter is gone
-``recover_runs``                       as for ``settle``: the next one who looks goes on
+``recover_runs``                       as for ``settle``: the next recovery goes on
 =====================================  ===============================================================================
 
-A round that finds nothing due costs one question. A round that fires costs four for any number of jobs, or six if it
-begins a flight, and the end of any number of runs costs two.
+A round that finds nothing due costs one question. A round that fires costs four for any number of jobs, and the end of
+any number of runs costs two.
 """
 
 from __future__ import annotations
@@ -46,31 +41,24 @@ try:
 except ImportError as error:
     raise ImportError(f'MongoDBJobStore requires PyMongo: pip install "goscheduler[mongodb]" ({error})') from error
 
+from goscheduler._drivers.mongodb import create_client, database_of, deadline, given_client
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
-from goscheduler.jobstores.mongodb.connecting import (
-    check_name,
-    collections_of,
-    create_client,
-    database_of,
-    deadline,
-    given_client,
-    prepare,
-)
-from goscheduler.jobstores.mongodb.documents import NEVER, Document, Documents, unquoted, without, without_job
-from goscheduler.jobstores.mongodb.due_work import Looking, Seen
-from goscheduler.jobstores.mongodb.firing import Claiming, Firing, Work
+from goscheduler.jobstores.mongodb.documents import NEVER, Document, DocumentCodec, from_json_text, without, without_job
+from goscheduler.jobstores.mongodb.due_work import DueWork, DueWorkReader
+from goscheduler.jobstores.mongodb.firing import Claiming, Firing, StoreContext
 from goscheduler.jobstores.mongodb.history import History
-from goscheduler.jobstores.mongodb.jobs import AT_ONCE, Adding
-from goscheduler.jobstores.mongodb.listener import Waking
+from goscheduler.jobstores.mongodb.indexes import check_name, collections_of, prepare
+from goscheduler.jobstores.mongodb.jobs import DOCUMENTS_PER_INSERT, Adding
+from goscheduler.jobstores.mongodb.listener import Listener
+from goscheduler.jobstores.mongodb.orphans import Orphans
 from goscheduler.jobstores.mongodb.owners import Owners
-from goscheduler.jobstores.mongodb.packed_runs import Flights
+from goscheduler.jobstores.mongodb.packed_runs import unpack_runs
 from goscheduler.jobstores.mongodb.runs import Runs
-from goscheduler.jobstores.mongodb.settling import Ends
-from goscheduler.jobstores.mongodb.strays import Strays
+from goscheduler.jobstores.mongodb.settling import Settling
 from goscheduler.jobstores.mongodb.writer import Change, Writer
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -114,9 +102,9 @@ class MongoDBJobStore(SharedJobStore):
         self._serializer = serializer
         self._server_time = server_time
         self._poll = Poll()
-        self._waking: Waking | None = None
-        self._seen: tuple[str, FireRequest, Seen] | None = None
-        """What ``fire_due`` or ``claim_runs`` has seen last, for the other one, which is named, in the same round."""
+        self._listener: Listener | None = None
+        self._peeked: tuple[str, FireRequest, DueWork] | None = None
+        """What ``fire_due`` or ``claim_runs`` has read last, for the other step, which is named, of the same round."""
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> MongoDBJobStore:
@@ -131,34 +119,34 @@ class MongoDBJobStore(SharedJobStore):
         self._open(Records(scheduler, alias, self._serializer, f"{self._database}.{self._prefix}"))
         try:
             prepare(self.client, self._collections, self._logger)
+            with deadline():
+                unpack_runs(self._collections, self._writer)
         except BaseException:
-            self.shutdown()  # or its connections would stay
+            self.shutdown()  # or its connections would stay open
             raise
 
     def _open(self, records: Records) -> None:
         self._collections = collections_of(self.client, self._database, self._prefix)
         self._writer = Writer(self._collections)
-        self._looking = Looking(self._collections, self._server_time, self._hears)
-        flights = Flights(self._collections, self._writer)
-        self._writer.insert_all = flights.insert_all
-        self._work = Work(self._collections, Documents(records), self._writer, self._looking, flights)
-        self._adding = Adding(self._work)
-        self._owners = Owners(self._collections, self._looking, self._server_time)
-        self._ends = Ends(self._work)
-        self._strays = Strays(self._work)
-        self._runs_at_hand = Runs(self._work, self._logger)
-        self._memory = History(self._work, self._runs_at_hand)
+        self._reader = DueWorkReader(self._collections, self._server_time, self._hears)
+        self._context = StoreContext(self._collections, DocumentCodec(records), self._writer, self._reader)
+        self._adding = Adding(self._context)
+        self._owners = Owners(self._collections, self._reader, self._server_time)
+        self._settling = Settling(self._context)
+        self._orphans = Orphans(self._context)
+        self._unfinished = Runs(self._context, self._logger)
+        self._history = History(self._context, self._unfinished)
 
     def _leave_to_the_parent(self) -> None:
-        """Use connections of our own in a forked process, if the client is ours."""
-        self._process, self._waking = os.getpid(), None
+        """Use new connections in a forked process, unless the user has given the client."""
+        self._process, self._listener = os.getpid(), None
         if self._connect is not None:
             self._parents_client, self.client = self.client, create_client(*self._connect)
 
     def shutdown(self) -> None:
-        if self._waking is not None:
-            self._waking.stop()
-            self._waking = None
+        if self._listener is not None:
+            self._listener.stop()
+            self._listener = None
         if self._connect is not None:
             self.client.close()
             self.client = create_client(*self._connect)
@@ -190,7 +178,7 @@ class MongoDBJobStore(SharedJobStore):
 
     def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
         with deadline():
-            return self._looking.count_due_beside(executors, until)
+            return self._reader.count_due_beside(executors, until)
 
     def get_all_jobs(self) -> list[Job]:
         return sorted(self._jobs_where({"here": True}), key=_time_order)
@@ -199,7 +187,7 @@ class MongoDBJobStore(SharedJobStore):
         return [self._job(document) for document in self._collections.jobs.find(condition)]
 
     def _job(self, document: Document) -> Job:
-        return self._work.documents.job(document)
+        return self._context.codec.job(document)
 
     def add_job(self, job: Job) -> None:
         with self._making_due():
@@ -210,7 +198,7 @@ class MongoDBJobStore(SharedJobStore):
             self._adding.add_all(jobs)
 
     def update_job(self, job: Job) -> None:
-        self._edit(job.id, lambda document: self._work.documents.with_job(_present(job.id, document), job))
+        self._edit(job.id, lambda document: self._context.codec.with_job(_present(job.id, document), job))
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         edited: list[Job] = []
@@ -218,129 +206,127 @@ class MongoDBJobStore(SharedJobStore):
         def change(document: Document | None) -> Document:
             before = _present(job_id, document)
             edited.append(edit(self._job(before)))
-            return self._work.documents.with_job(before, edited[-1])
+            return self._context.codec.with_job(before, edited[-1])
 
         self._edit(job_id, change)
         edited[-1]._scheduler, edited[-1]._jobstore_alias = self._scheduler, self._alias
         return edited[-1]
 
     def remove_job(self, job_id: str) -> None:
-        self._edit(job_id, lambda document: without_job(_present(job_id, document)), call=False)
+        self._edit(job_id, lambda document: without_job(_present(job_id, document)), notify=False)
 
     def remove_all_jobs(self) -> None:
-        while documents := list(self._collections.jobs.find({"here": True}).limit(AT_ONCE)):
+        while documents := list(self._collections.jobs.find({"here": True}).limit(DOCUMENTS_PER_INSERT)):
             with deadline():
                 self._writer.write([Change(document, without_job(document)) for document in documents])
 
-    def _edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
+    def _edit(self, job_id: str, edit: Callable[[Document | None], Document], notify: bool = True) -> Document:
         with deadline(), self._making_due():
-            return self._writer.edit(job_id, edit, call)
+            return self._writer.edit(job_id, edit, notify)
 
     @contextmanager
     def _making_due(self) -> Iterator[None]:
-        """Do something by which a job may be due earlier than was seen."""
+        """Do something by which a job may be due earlier than was work."""
         try:
             yield
         finally:
-            self._seen = None
-            self._looking.forget()
+            self._peeked = None
+            self._reader.forget()
 
     # Firing
 
     def fire_due(self, request: FireRequest) -> Fired:
         with deadline():
-            seen = self._seen_before("fire_due", request)
-            seen = seen or self._looking.expect(request) or self._looking.look(request)
+            work = self._already_peeked("fire_due", request) or self._reader.peek(request)
             fired = Fired()
-            if seen.job_due is not None and seen.job_due <= to_micros(seen.now):
-                fired = Firing(self._work, request, seen.now).fire()
+            if work.job_due is not None and work.job_due <= to_micros(work.now):
+                fired = Firing(self._context, request, work.now).fire()
                 if fired.error is not None:
                     return fired
                 try:
-                    seen = self._looking.look_after(request, fired.runs, seen)
+                    work = self._reader.peek_after(request, fired.runs, work)
                 except PyMongoError as error:
                     return fired._replace(error=error)
         self._poll.found(bool(fired.runs))
-        self._seen = ("claim_runs", request, seen)
-        return fired._replace(next_due=_time(seen.job_due), more=seen.jobs_left, now=seen.now)
+        self._peeked = ("claim_runs", request, work)
+        return fired._replace(next_due=_time(work.job_due), more=work.jobs_left, now=work.now)
 
     def claim_runs(self, request: FireRequest) -> Claimed:
         with deadline():
-            seen = self._seen_before("claim_runs", request) or self._looking.look(request)
+            work = self._already_peeked("claim_runs", request) or self._reader.peek(request)
             claimed = Claimed()
-            if seen.run_due is not None and seen.run_due <= to_micros(seen.now):
-                claimed = Claiming(self._work, request, seen.now).claim()
+            if work.run_due is not None and work.run_due <= to_micros(work.now):
+                claimed = Claiming(self._context, request, work.now).claim()
                 if claimed.error is not None:
                     return claimed
                 try:
-                    seen = self._looking.look_after(request, claimed.runs, seen)
+                    work = self._reader.peek_after(request, claimed.runs, work)
                 except PyMongoError as error:
                     return claimed._replace(error=error)
-            elif seen.job_due is not None:
-                self._seen = ("fire_due", request, seen)
+            elif work.job_due is not None:
+                self._peeked = ("fire_due", request, work)
             return claimed._replace(
-                next_due=_time(seen.run_due), more=claimed.more or seen.runs_left or seen.held,
-                to_cancel=self._runs_at_hand.to_cancel(request.owner) if seen.to_cancel else (),
+                next_due=_time(work.run_due), more=claimed.more or work.runs_left or work.blocked,
+                to_cancel=self._unfinished.to_cancel(request.owner) if work.to_cancel else (),
             )  # fmt: skip
 
-    def _seen_before(self, reader: str, request: FireRequest) -> Seen | None:
-        """Return what this round has seen for ``reader``, once. A round has a plan of its own, if not always a time."""
-        (wanted, earlier, seen), self._seen = self._seen or (None, request, None), None
-        return seen if (wanted, earlier.now) == (reader, request.now) and earlier.plan is request.plan else None
+    def _already_peeked(self, step: str, request: FireRequest) -> DueWork | None:
+        """Return what the other step of this round has read for ``step``, once; each round has a plan of its own."""
+        (for_step, earlier, work), self._peeked = self._peeked or (None, request, None), None
+        return work if (for_step, earlier.now) == (step, request.now) and earlier.plan is request.plan else None
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         if not settlements:
             return []
         with deadline():
-            refused, eased = self._ends.settle(settlements, settlements[0].attempt.run.owner)
-        if eased:
-            self._seen = None
+            refused, freed_limits = self._settling.settle(settlements, settlements[0].attempt.run.owner)
+        if freed_limits:
+            self._peeked = None
         return refused
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
-        self._seen = None
+        self._peeked = None
         with deadline():
-            self._runs_at_hand.add(run, must_exist)
+            self._unfinished.add(run, must_exist)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         with deadline():
-            return self._runs_at_hand.discard_all(job_id)
+            return self._unfinished.discard_all(job_id)
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         with deadline():
             self._writer.catch_up()
-            return self._runs_at_hand.live(job_id)
+            return self._unfinished.live(job_id)
 
     def pending_runs(self, job_id: str | None = None) -> list[Run]:
         with deadline():
-            return self._runs_at_hand.pending(job_id)
+            return self._unfinished.pending(job_id)
 
     def cancel_run(
         self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
-        self._seen = None
+        self._peeked = None
         with deadline():
-            return self._runs_at_hand.cancel(run_id, reason, end, keep_existing_reason)
+            return self._unfinished.cancel(run_id, reason, end, keep_existing_reason)
 
     def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         with deadline():
-            return self._runs_at_hand.cancel_requests(job_id)
+            return self._unfinished.cancel_requests(job_id)
 
     def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
         with deadline():
-            return self._runs_at_hand.withdraw_cancel_requests(owner, requests)
+            return self._unfinished.withdraw_cancel_requests(owner, requests)
 
     # Owners
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
-        self._work.flights.belong_to(owner.id)
         with deadline():
             return self._owners.renew(owner, now, lease)
 
     def retire_owner(self, owner: str) -> None:
-        self._seen = None
+        self._peeked = None
         with deadline():
-            self._ends.retire(owner)
+            self._settling.retire(owner)
             self._owners.forget(owner)
 
     def owners(self, now: datetime) -> list[Owner]:
@@ -348,26 +334,27 @@ class MongoDBJobStore(SharedJobStore):
             return self._owners.alive(now)
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
-        self._seen = None
+        self._peeked = None
         with deadline():
-            moment = self._looking.now(now)
-            self._memory.mend(moment)
-            return self._ends.recover(moment, decide)
+            moment = self._reader.now(now)
+            unpack_runs(self._collections, self._writer)
+            self._history.mend(moment)
+            return self._settling.recover(moment, decide)
 
     def requeue_orphans(self, limit: int) -> Requeued:
-        self._seen = None
+        self._peeked = None
         with deadline():
-            return self._strays.put_back(limit)
+            return self._orphans.put_back(limit)
 
     # History
 
     def history(self, query: HistoryQuery) -> list[Record]:
         with deadline():
-            return self._memory.page(query)
+            return self._history.page(query)
 
     def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
         with deadline():
-            return self._memory.prune(retention, now, limit)
+            return self._history.prune(retention, now, limit)
 
     def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
         idle: Document = {"marks": "finished", "runs": {"$exists": False}}
@@ -379,19 +366,19 @@ class MongoDBJobStore(SharedJobStore):
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
         with deadline():
-            return self._memory.letters(query)
+            return self._history.letters(query)
 
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
-        self._seen = None
+        self._peeked = None
         with deadline():
-            return self._memory.take(run_id, follow_up, self._looking.now(SYSTEM_CLOCK.now()))
+            return self._history.take(run_id, follow_up, self._reader.now(SYSTEM_CLOCK.now()))
 
     # Suspension
 
     def suspensions(self) -> Mapping[str, str]:
         with deadline():
             rows = self._collections.jobs.find({"marks": "suspended"}, {"suspended": 1})
-            return {row["_id"]: unquoted(row["suspended"]) or "" for row in rows}
+            return {row["_id"]: from_json_text(row["suspended"]) or "" for row in rows}
 
     def release(self, job_id: str) -> bool:
         released: list[bool] = []
@@ -412,22 +399,22 @@ class MongoDBJobStore(SharedJobStore):
 
     def forget_job(self, job_id: str) -> None:
         with deadline():
-            self._runs_at_hand.discard(job_id, revoke=True)
+            self._unfinished.discard(job_id, revoke=True)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         def hear() -> None:
-            self._looking.forget()
+            self._reader.forget()
             wake()
 
-        if self._waking is None:
-            self._waking = Waking(self._collections.calls, self._writer, hear, self._logger)
+        if self._listener is None:
+            self._listener = Listener(self._collections.calls, self._writer, hear, self._logger)
 
     def poll_after(self) -> float:
         return math.inf if self._hears() else self._poll.seconds
 
     def _hears(self) -> bool:
-        """Tell whether we hear at once that another process has made something due."""
-        return self._waking is not None and self._waking.listening.is_set()
+        """Tell whether this process hears at once that another one has made something due."""
+        return self._listener is not None and self._listener.listening.is_set()
 
     def __repr__(self) -> str:
         return f"<MongoDBJobStore ({self._database}.{self._prefix})>"

@@ -1,10 +1,10 @@
-"""How the MongoDB store changes documents: each only if nobody else has changed it since it was read.
+"""How the MongoDB store changes documents: each only if no other process has changed it since it was read.
 
-Every version of a document is marked by a word that is used once. A change names the word of the version that was read,
-so it either finds just that version or does nothing; losing is a normal answer. Many changes are one message. Where
-fewer documents were changed than were meant, or where the connection broke before the answer came, it is read back
-which ones bear our marks. What a primary had not passed on when it stepped down shows up later than one would think, so
-that such a reading begins with a write: the majority has it only when it has all that was before it.
+Each version of a document has a token that is used once. A change names the token of the version that was read, so it
+either finds just that version or does nothing; to lose is a normal answer. Many changes are one message. If the server
+changed fewer documents than it was asked to, or if the connection broke before the answer came, the writer reads back
+which documents have its tokens. A primary that steps down may pass on its last writes late, so such a read begins with
+a write: when the majority has that write, it has all writes before it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError
 from pymongo.write_concern import WriteConcern
 
-from goscheduler.jobstores.mongodb.documents import Document, indexed, is_empty, is_flight
+from goscheduler.jobstores.mongodb.documents import Document, indexed, is_empty, without
 
 #: How many documents are changed by one statement, and by all the statements of one message.
-BATCH = 100
-MESSAGE = 1000
-#: How often one change is tried before it is given up because others are always quicker.
-MOST_TRIES = 200
+DOCUMENTS_PER_STATEMENT = 100
+DOCUMENTS_PER_MESSAGE = 1000
+#: How often one change is tried before it fails because other processes are always quicker.
+MAX_ATTEMPTS = 200
 _DUPLICATE = 11000
 
 
@@ -55,26 +55,24 @@ class Writer:
         self._jobs = collections.jobs
         self._history = collections.history
         self._meta = collections.meta
-        self._calls = collections.calls.with_options(write_concern=WriteConcern(w=0))
+        self._notifications = collections.calls.with_options(write_concern=WriteConcern(w=0))
         self.name = uuid.uuid4().hex[:16]
-        """Who we are, as the first part of all marks."""
+        """The first part of all tokens of this process."""
         self._numbers = itertools.count(1)
         self.known: dict[str, Document] = {}
-        """Run id → the document that it is in as we wrote it last, of runs of ours: it is not read when these end."""
-        self.insert_all: Callable[[Sequence[Document]], Iterable[str]] = self.insert_all_plainly
-        """Adds documents, and returns the ids of those that were there already."""
+        """Run id → the document that this process wrote it into, for runs of its own: it is not read when these end."""
 
     def mark(self) -> str:
-        """Return a word that nobody has used."""
+        """Return a token that no process has used."""
         return f"{self.name}-{next(self._numbers):x}"
 
     def add(self, document: Document) -> bool:
         """Add a document; false if there is one by its id."""
-        return self._write_one(document["_id"], None, indexed(document), call=True)
+        return self._write_one(document["_id"], None, indexed(document), notify=True)
 
-    def call(self) -> None:
-        """Have other processes look at once. Whether they hear it is not waited for: they look by themselves too."""
-        self._calls.insert_one({"by": self.mark()})
+    def notify(self) -> None:
+        """Let other processes peek at once. Nobody waits until they hear it: they also peek by themselves."""
+        self._notifications.insert_one({"by": self.mark()})
 
     def catch_up(self) -> None:
         """Return when everything that was written so far can be read, or is gone with the server that had it."""
@@ -83,25 +81,25 @@ class Writer:
     def add_all(self, documents: Sequence[Document]) -> set[str]:
         """Add documents, and return the ids of those that could not be added: something is known of their jobs."""
         for document in documents:
-            document.update(v=self.mark(), new=True)
-        taken = set(self.insert_all([indexed(document) for document in documents]))
+            document.update(v=self.mark())
+        taken = set(self._insert_all([indexed(document) for document in documents]))
         if not taken:
-            self.call()
+            self.notify()
         return taken
 
-    def edit(self, job_id: str, edit: Callable[[Document | None], Document], call: bool = True) -> Document:
-        """Change one document as ``edit``, a pure function, says, however many others change it too."""
-        for _ in range(MOST_TRIES):
+    def edit(self, job_id: str, edit: Callable[[Document | None], Document], notify: bool = True) -> Document:
+        """Change one document as ``edit``, a pure function, says, even if other processes change it too."""
+        for _ in range(MAX_ATTEMPTS):
             before = self._jobs.find_one({"_id": job_id})
             after = edit(before)
             if after is before:
                 return after
             after = indexed(after)
-            if self._write_one(job_id, before, after, call):
+            if self._write_one(job_id, before, after, notify):
                 return after
-        raise ConnectionFailure(f"Job {job_id!r} is changed by others all the time")
+        raise ConnectionFailure(f"Job {job_id!r} is changed by other processes all the time")
 
-    def _write_one(self, job_id: str, before: Document | None, after: Document, call: bool) -> bool:
+    def _write_one(self, job_id: str, before: Document | None, after: Document, notify: bool) -> bool:
         after["v"] = self.mark()
         try:
             written = self._replace(job_id, before, after)
@@ -110,13 +108,13 @@ class Writer:
             if not self._jobs.count_documents({"_id": job_id, "v": after["v"]}, limit=1):
                 raise
             written = True
-        if written and call:
-            self.call()
+        if written and notify:
+            self.notify()
         return written
 
     def _replace(self, job_id: str, before: Document | None, after: Document) -> bool:
         if before is None:
-            return is_empty(after) or self._insert({**after, "new": True})
+            return is_empty(after) or self._insert(after)
         if is_empty(after):
             return self._jobs.delete_one({"_id": job_id, "v": before["v"]}).deleted_count == 1
         return self._jobs.replace_one({"_id": job_id, "v": before["v"]}, after).matched_count == 1
@@ -128,7 +126,7 @@ class Writer:
             return False
         return True
 
-    def insert_all_plainly(self, documents: Sequence[Document]) -> list[str]:
+    def _insert_all(self, documents: Sequence[Document]) -> list[str]:
         """Add documents, and return the ids of those of which there is one already."""
         try:
             self._jobs.insert_many(documents, ordered=False)
@@ -139,12 +137,12 @@ class Writer:
     def write(self, changes: Sequence[Change], owner: str | None = None) -> list[Change]:
         """Write changes of different documents, and return those that were made.
 
-        It is remembered of the runs that ``owner`` has in them how they are now.
+        The writer remembers the documents of runs of ``owner``.
         """
         ready = [Change(before, after if is_empty(after) else indexed(after)) for before, after in changes]
         made: list[Change] = []
-        for start in range(0, len(ready), MESSAGE):
-            made += self._send(ready[start : start + MESSAGE])
+        for start in range(0, len(ready), DOCUMENTS_PER_MESSAGE):
+            made += self._send(ready[start : start + DOCUMENTS_PER_MESSAGE])
         for before, after in made:
             self._remember(before, after, owner)
         return made
@@ -159,21 +157,21 @@ class Writer:
 
     def _send(self, changes: Sequence[Change]) -> Sequence[Change]:
         """Write changes by one message, and return those that were made."""
-        groups: dict[tuple[str, ...] | None, list[Change]] = {}
+        kept: list[Change] = []
+        deleted: list[Change] = []
         for change in changes:
             change.after["v"] = self.mark()
-            shape = None if is_empty(change.after) else tuple(sorted(change.before.keys() - change.after.keys()))
-            groups.setdefault(shape, []).append(change)
+            (deleted if is_empty(change.after) else kept).append(change)
         statements = [
-            _deletion(part) if shape is None else _update(part, shape)
-            for shape, group in groups.items()
-            for part in (group[start : start + BATCH] for start in range(0, len(group), BATCH))
+            statement(group[start : start + DOCUMENTS_PER_STATEMENT])
+            for statement, group in ((_update, kept), (_deletion, deleted))
+            for start in range(0, len(group), DOCUMENTS_PER_STATEMENT)
         ]
         result = self._jobs.bulk_write(statements, ordered=False)
         return changes if result.matched_count + result.deleted_count == len(changes) else self._read_back(changes)
 
     def _read_back(self, group: Sequence[Change]) -> list[Change]:
-        """Return which changes were made; of one that somebody has changed again, by what it has handed out."""
+        """Return which changes were made; if a document was changed again since, its runs tell."""
         ids = [change.before["_id"] for change in group]
         parts = {"v": 1, "runs.id": 1, "runs.by": 1}
         now = {found["_id"]: found for found in self._jobs.find({"_id": {"$in": ids}}, parts)}
@@ -189,12 +187,12 @@ class Writer:
             return [documents[index]["_id"] for index in duplicates(error)]
         return []
 
-    def pass_on(self, documents: Iterable[Document], owner: str | None = None) -> None:
-        """Write the records that stand in documents of jobs into the history, and take them out there."""
+    def move_records(self, documents: Iterable[Document], owner: str | None = None) -> None:
+        """Move the records that wait in documents of jobs into the history."""
         waiting = [document for document in documents if document.get("told")]
         if waiting:
             self.record([record for document in waiting for record in document["told"]])
-            self.write([Change(document, _without_told(document)) for document in waiting], owner)
+            self.write([Change(document, without(document, "told")) for document in waiting], owner)
 
 
 def duplicates(error: BulkWriteError) -> list[int]:
@@ -205,18 +203,18 @@ def duplicates(error: BulkWriteError) -> list[int]:
     return [problem["index"] for problem in problems]
 
 
-def _without_told(document: Document) -> Document:
-    return {name: value for name, value in document.items() if name != "told"}
+def _update(group: Sequence[Change]) -> Any:
+    """Return one statement that changes many documents: a table of what each of them is to be.
 
-
-def _update(group: Sequence[Change], unset: Sequence[str]) -> UpdateMany:
-    """Return one statement that changes many documents: a table of what is to be put into which of them."""
+    A definition that stays is not sent again, because it may be large.
+    """
     ids = [change.before["_id"] for change in group]
-    values = [_differing(change) for change in group]
+    values = [
+        without(after, "definition") if after.get("definition") == before.get("definition") else after
+        for before, after in group
+    ]
     value: Document = {"$arrayElemAt": [{"$literal": values}, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
-    steps: list[Document] = [{"$replaceWith": {"$mergeObjects": ["$$ROOT", value]}}]
-    if unset:
-        steps.append({"$unset": list(unset)})
+    steps = [{"$replaceWith": {"$mergeObjects": [{"definition": "$definition"}, value]}}]
     return UpdateMany(as_read([change.before for change in group]), steps)
 
 
@@ -225,22 +223,16 @@ def _deletion(group: Sequence[Change]) -> Any:
 
 
 def as_read(documents: Sequence[Document]) -> Document:
-    """Return the filter for documents as they were read: a mark belongs to one version of one document."""
+    """Return the filter for documents as they were read: a token belongs to one version of one document."""
     return {
         "_id": {"$in": [document["_id"] for document in documents]},
         "v": {"$in": [document["v"] for document in documents]},
     }
 
 
-def _differing(change: Change) -> dict[str, Any]:
-    before, after = change
-    nothing = object()
-    return {name: value for name, value in after.items() if before.get(name, nothing) != value}
-
-
 def _is_made(change: Change, now: Document | None) -> bool:
-    if now is None:  # nobody but us deletes the last of a document, other than by moving what is in a flight
-        return is_empty(change.after) and not is_flight(change.before)
+    if now is None:  # no other process deletes the last runs of a document
+        return is_empty(change.after)
     if now.get("v") == change.after["v"]:
         return True
     new = _claims(change.after) - _claims(change.before)

@@ -14,14 +14,15 @@ from pymongo.errors import AutoReconnect, PyMongoError
 from server_process import HOST
 
 from goscheduler import BackgroundScheduler
+from goscheduler._drivers import mongodb as drivers
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.events import EVENT_JOB_EXECUTED
-from goscheduler.jobstores.mongodb import MongoDBJobStore, connecting
+from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.testing.contract import NOW, JobMaker, Requests
 from goscheduler.testing.scheduler import ManualScheduler
 
 pytestmark = pytest.mark.serial
-PATIENCE = 60
+MAX_AWAIT_MS = 60
 SETTINGS = {"electionTimeoutMillis": 1000, "heartbeatIntervalMillis": 200}
 
 
@@ -43,8 +44,8 @@ class Member(MongoDB):
 class ReplicaSet:
     def __init__(self, members):
         self.members = members
-        places = ",".join(f"{HOST}:{member.port}" for member in members)
-        self.url = f"mongodb://{places}/{{}}?replicaSet={MongoDB._SET}"
+        permits = ",".join(f"{HOST}:{member.port}" for member in members)
+        self.url = f"mongodb://{permits}/{{}}?replicaSet={MongoDB._SET}"
         wanted = [{"_id": number, "host": f"{HOST}:{member.port}"} for number, member in enumerate(members)]
         with members[0].client() as client:
             configuration = {"_id": MongoDB._SET, "members": wanted, "settings": SETTINGS}
@@ -53,7 +54,7 @@ class ReplicaSet:
 
     def primary(self):
         """Return the member that is the primary, when there is one."""
-        with pymongo.MongoClient(self.url.format(""), serverSelectionTimeoutMS=PATIENCE * 1000) as client:
+        with pymongo.MongoClient(self.url.format(""), serverSelectionTimeoutMS=MAX_AWAIT_MS * 1000) as client:
             client.admin.command("ping")
             _, port = client.primary
         return next(member for member in self.members if member.port == port)
@@ -112,9 +113,9 @@ def test_while_primaries_step_down_every_job_runs_once_and_nothing_is_left(repli
     )
     for _ in range(steps):
         for _ in range(count // 8):
-            assert executed.acquire(timeout=PATIENCE)
+            assert executed.acquire(timeout=MAX_AWAIT_MS)
         replica_set.step_down()
-    assert done.wait(PATIENCE), f"{count - len(ran)} jobs did not run"
+    assert done.wait(MAX_AWAIT_MS), f"{count - len(ran)} jobs did not run"
     for scheduler in schedulers:
         scheduler.shutdown()
     assert set(ran.values()) == {1}
@@ -130,7 +131,7 @@ def test_a_firing_that_the_majority_did_not_have_in_time_is_found_when_it_does(r
     store.start(scheduler, "default")
     store.add_job(JobMaker(scheduler)("a", due=NOW))
     with monkeypatch.context() as patch, replica_set.paused():
-        patch.setattr(connecting, "CALL", 0.5)
+        patch.setattr(drivers, "CALL_SECONDS", 0.5)
         assert isinstance(store.fire_due(Requests()._request(NOW)).error, PyMongoError)
         with pytest.raises(PyMongoError):
             store.live_runs()

@@ -45,7 +45,7 @@ def stores(scheduler, space):
 
 
 @pytest.fixture
-def places(space):
+def permits(space):
     """The documents of limits."""
     with pymongo.MongoClient(space.url) as client:
         yield client[space.name]["jobs.limits"]
@@ -77,13 +77,13 @@ def snoozed(run):
     return settle(run, Outcome(OutcomeKind.SNOOZED, started_at=NOW), NOW)
 
 
-def runs_of(places):
-    return [place["run"] for row in places.find() for place in row["places"]]
+def runs_of(permits):
+    return [place["run"] for row in permits.find() for place in row["places"]]
 
 
 @pytest.mark.parametrize("step", ["fire", "claim"])
 def test_a_process_that_was_too_late_for_a_run_gives_back_its_own_place_only(
-    stores, make_job, requests, places, monkeypatch, step
+    stores, make_job, requests, permits, monkeypatch, step
 ):
     store, peer, third = stores
     if step == "fire":
@@ -92,9 +92,9 @@ def test_a_process_that_was_too_late_for_a_run_gives_back_its_own_place_only(
         store.add_run(asked_for(make_job("a", limits=TWO), "run-a", NOW))
     won = []
     act = lambda: won.extend(getattr(requests, step)(peer, owner="owner-1").runs)  # noqa: E731
-    come_between(monkeypatch, store._work.writer, "write", act)
+    come_between(monkeypatch, store._context.writer, "write", act)
     assert getattr(requests, step)(store, owner="owner-0").runs == []
-    assert runs_of(places) == [run.id for run in won], "the place of the one that has the run"
+    assert runs_of(permits) == [run.id for run in won], "the place of the one that has the run"
     for name in "bcd":
         third.add_job(make_job(name, due=NOW, trigger=DateTrigger(NOW), limits=TWO))
     requests.fire(third, owner="owner-2")
@@ -104,7 +104,7 @@ def test_a_process_that_was_too_late_for_a_run_gives_back_its_own_place_only(
 
 @pytest.mark.parametrize("way", ["settle", "recover", "retire"])
 def test_a_process_that_is_late_with_a_place_leaves_that_of_the_next_claim(
-    stores, make_job, requests, places, monkeypatch, way
+    stores, make_job, requests, permits, monkeypatch, way
 ):
     store, peer, _ = stores
     store.add_run(asked_for(make_job("a", limits=TWO), "run-a", NOW))
@@ -118,16 +118,16 @@ def test_a_process_that_is_late_with_a_place_leaves_that_of_the_next_claim(
         peer.renew_owner(Owner("owner-1"), NOW + LEASE, LEASE)
     won = []
     act = lambda: won.extend(requests.claim(peer, now=NOW + LEASE, owner="owner-1").runs)  # noqa: E731
-    come_between(monkeypatch, settling, "leave_places", act)
+    come_between(monkeypatch, settling, "release_and_unblock", act)
     ways[way]()
     assert [run.id for run in won] == ["run-a"]
-    assert runs_of(places) == ["run-a"]
+    assert runs_of(permits) == ["run-a"]
     assert peer.settle([succeeded(won[0])]) == []
-    assert runs_of(places) == []
+    assert runs_of(permits) == []
 
 
 def test_a_place_that_was_found_without_a_run_is_given_back_without_that_of_the_next_claim(
-    stores, make_job, requests, places, monkeypatch
+    stores, make_job, requests, permits, monkeypatch
 ):
     store, peer, third = stores
     store.add_run(asked_for(make_job("a", limits=TWO), "run-a", NOW))
@@ -135,26 +135,26 @@ def test_a_place_that_was_found_without_a_run_is_given_back_without_that_of_the_
     won = []
     later = NOW + MINUTE
     act = lambda: won.extend(requests.claim(peer, now=later, owner="owner-1").runs)  # noqa: E731
-    come_between(monkeypatch, limits, "give_back", act)
+    come_between(monkeypatch, limits, "release_permits", act)
     third.recover_runs(later, None)
-    assert [run.id for run in won] == runs_of(places) == ["run-a"]
+    assert [run.id for run in won] == runs_of(permits) == ["run-a"]
 
 
 def test_a_place_of_a_claim_that_was_not_written_is_given_back_although_another_has_the_run(
-    stores, make_job, requests, places, monkeypatch
+    stores, make_job, requests, permits, monkeypatch
 ):
     store, peer, third = stores
     store.add_run(asked_for(make_job("a", limits=TWO), "run-a", NOW))
     take_and_end(store, requests, monkeypatch)
     (run,) = requests.claim(peer, owner="owner-1").runs
-    assert runs_of(places) == ["run-a", "run-a"]
+    assert runs_of(permits) == ["run-a", "run-a"]
     third.recover_runs(NOW + MINUTE, None)
-    assert runs_of(places) == ["run-a"]
+    assert runs_of(permits) == ["run-a"]
     assert peer.settle([succeeded(run)]) == []
-    assert runs_of(places) == []
+    assert runs_of(permits) == []
 
 
-def test_all_runs_may_go_for_which_places_are_found_that_nobody_has(stores, make_job, requests, places, monkeypatch):
+def test_all_runs_may_go_for_which_places_are_found_that_nobody_has(stores, make_job, requests, permits, monkeypatch):
     store, peer, third = stores
     for name in "ab":
         store.add_run(asked_for(make_job(name, limits=TWO), f"run-{name}", NOW))
@@ -166,7 +166,7 @@ def test_all_runs_may_go_for_which_places_are_found_that_nobody_has(stores, make
 
 @pytest.mark.parametrize("way", ["settle", "recover", "retire", "tidy"])
 @pytest.mark.parametrize("kind", ["fired", "claimed"])
-def test_a_place_that_an_earlier_version_has_taken_is_given_back(stores, make_job, requests, places, kind, way):
+def test_a_place_that_an_earlier_version_has_taken_is_given_back(stores, make_job, requests, permits, kind, way):
     store, peer, _ = stores
     job = make_job("a", due=NOW, trigger=DateTrigger(NOW), limits=TWO)
     if kind == "fired":
@@ -175,7 +175,7 @@ def test_a_place_that_an_earlier_version_has_taken_is_given_back(stores, make_jo
     else:
         store.add_run(asked_for(job, "run-a", NOW))
         (run,) = requests.claim(store, owner="owner-0").runs
-    places.update_many({}, {"$unset": {"places.$[].by": ""}})
+    permits.update_many({}, {"$unset": {"places.$[].by": ""}})
     if way == "settle":
         store.settle([succeeded(run)])
     elif way == "recover":
@@ -185,20 +185,20 @@ def test_a_place_that_an_earlier_version_has_taken_is_given_back(stores, make_jo
     else:
         store._collections.jobs.delete_one({"_id": "a"})
         peer.recover_runs(NOW + MINUTE, None)
-    assert runs_of(places) == []
+    assert runs_of(permits) == []
 
 
 @pytest.mark.timeout(300)
 class TestLimitsAgainstTheModel(limits_against_the_model(MongoDBMachine, examples=3)):
     @pytest.fixture(autouse=True)
-    def _place(self, mongodb, fresh):
+    def _permit(self, mongodb, fresh):
         MongoDBMachine.url = fresh(mongodb).url
 
 
 def take_and_end(store, requests, monkeypatch):
     """Let a process take places for all that waits, and end before it has claimed anything."""
     with monkeypatch.context() as patch:
-        patch.setattr(store._work.writer, "_send", ended)
+        patch.setattr(store._context.writer, "_send", ended)
         assert isinstance(store.claim_runs(requests._request(NOW, owner="owner-0")).error, Ended)
 
 

@@ -13,10 +13,10 @@ from key_servers import Standalone
 from mongodb_machine import MongoDBMachine
 from pymongo.errors import AutoReconnect
 
+from goscheduler._drivers import mongodb as drivers
 from goscheduler.errors import ConflictingIdError, GoSchedulerError, InvalidArgument, StoreUnavailable
 from goscheduler.job import copy_with
-from goscheduler.jobstores.mongodb import MongoDBJobStore, connecting
-from goscheduler.jobstores.mongodb import due_work as looking
+from goscheduler.jobstores.mongodb import MongoDBJobStore, due_work
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import OutcomeKind, Owner
 from goscheduler.runs.records import HistoryQuery
@@ -48,7 +48,7 @@ def lost(run, host=""):
 
 class TestMongoDB(StoreContract):
     @pytest.fixture(autouse=True)
-    def _place(self, mongodb, fresh):
+    def _permit(self, mongodb, fresh):
         self.space = fresh(mongodb)
 
     def make_store(self):
@@ -82,7 +82,7 @@ class TestMongoDB(StoreContract):
     ):
         store.add_job(make_job("a", due=NOW, retry=1 if dead else None))
         (run,) = requests.fire(store).runs
-        end_at(monkeypatch, store._ends, "apply", "before")
+        end_at(monkeypatch, store._settling, "apply", "before")
         end = failed(run) if dead else succeeded(run)
         with pytest.raises(AutoReconnect):
             store.settle([end])
@@ -128,7 +128,7 @@ class TestMongoDB(StoreContract):
         store.add_job(make_job("a", due=NOW))
         (run,) = requests.fire(store).runs
         with monkeypatch.context() as patch:
-            end_at(patch, peer._ends, "apply", "before")
+            end_at(patch, peer._settling, "apply", "before")
             with pytest.raises(AutoReconnect):
                 peer.recover_runs(NOW, lost)
         late = succeeded(run)
@@ -142,7 +142,7 @@ class TestMongoDB(StoreContract):
     def test_records_that_wait_in_a_job_reach_the_history_when_somebody_looks_for_lost_runs(
         self, store, peer, make_job, requests, monkeypatch, cancelled
     ):
-        end_at(monkeypatch, store._writer, "pass_on", "before")
+        end_at(monkeypatch, store._writer, "move_records", "before")
         if cancelled:
             store.add_run(asked_for(make_job("a"), "run-x", NOW))
             with pytest.raises(AutoReconnect):
@@ -163,8 +163,8 @@ class TestMongoDB(StoreContract):
         store.add_job(make_job("a", due=NOW, retry=1))
         (run,) = requests.fire(store).runs
         store.settle([failed(run)])
-        end_at(monkeypatch, store._runs_at_hand, "add", "after" if written else "before")
-        monkeypatch.setattr(store._looking, "now", lambda now: NOW)
+        end_at(monkeypatch, store._unfinished, "add", "after" if written else "before")
+        monkeypatch.setattr(store._reader, "now", lambda now: NOW)
         with pytest.raises(AutoReconnect):
             store.take_dead_letter(run.id, lambda letter: redriven(letter, NOW))
         assert peer.dead_letters(EVERYTHING) == []
@@ -188,14 +188,14 @@ class TestMongoDB(StoreContract):
     ):
         store.add_jobs([make_job("a", trigger=DateTrigger(NOW)), make_job("b")])
         first, second = sorted(requests.fire(store).runs, key=lambda run: run.job.id)
-        read = store._ends._documents_of
+        read = store._settling._documents_of
 
         def read_early(owners):
             documents = read(owners)
             assert not store.settle([succeeded(first)])
             return documents
 
-        monkeypatch.setattr(store._ends, "_documents_of", read_early)
+        monkeypatch.setattr(store._settling, "_documents_of", read_early)
         store.retire_owner("owner-1")
         assert [run.id for run in store.pending_runs()] == [second.id]
         assert store.live_runs() == []
@@ -205,17 +205,17 @@ class TestMongoDB(StoreContract):
     def test_it_is_not_looked_again_while_there_is_more_than_is_taken_at_once(
         self, store, make_job, requests, monkeypatch
     ):
-        monkeypatch.setattr(looking, "MOST", 10)
+        monkeypatch.setattr(due_work, "MAX_DOCUMENTS_PER_ROUND", 10)
         store.add_jobs([make_job(f"job-{number}", due=NOW) for number in range(25)])
         looks = []
-        look = store._looking.look
-        monkeypatch.setattr(store._looking, "look", lambda request: looks.append(request) or look(request))
+        look = store._reader.peek
+        monkeypatch.setattr(store._reader, "peek", lambda request: looks.append(request) or look(request))
         fired, counts = [], []
         while not fired or fired[-1].runs:
             fired.append(store.fire_due(requests._request(NOW, room={"default": 100})))
             counts.append(len(looks))
         assert [len(each.runs) for each in fired] == [10, 10, 5, 0]
-        assert counts == [1, 1, 2, 3], "at first, and when less was left than is taken"
+        assert counts == [1, 2, 4, 5], "before each round, and after it when less was left than is taken"
 
     def test_the_ends_of_lanes_are_neither_jobs_nor_runs(self, store, make_job, requests):
         store.add_job(make_job("a", due=NOW, trigger=DateTrigger(NOW), executor="other"))
@@ -233,7 +233,7 @@ class TestMongoDB(StoreContract):
         heard = threading.Event()
         if who != "somebody who is not heard":
             store.subscribe(heard.set)
-            assert store._waking.listening.wait(60)
+            assert store._listener.listening.wait(60)
         store.add_job(make_job("a", due=NOW + MINUTE))
         assert not requests.fire(store).runs
         heard.clear()
@@ -244,14 +244,14 @@ class TestMongoDB(StoreContract):
 
     def test_what_was_fired_is_not_passed_again_by_who_looks_for_more(self, store, make_job, requests, mongodb):
         store.subscribe(lambda: None)
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         store.add_jobs([make_job(f"job-{n}", due=NOW - n * SECOND, trigger=DateTrigger(NOW)) for n in range(50)])
         store.add_job(make_job("last", due=NOW + MINUTE))
         assert len(requests.fire(store).runs) == 50
-        assert store._looking._started(requests._request(NOW)).since == to_micros(NOW + MINUTE)
+        assert store._reader._known_start(requests._request(NOW)).since == to_micros(NOW + MINUTE)
 
     def test_the_executor_that_is_named_first_is_served_first(self, store, make_job, requests, monkeypatch):
-        monkeypatch.setattr(looking, "MOST", 5)
+        monkeypatch.setattr(due_work, "MAX_DOCUMENTS_PER_ROUND", 5)
         store.add_jobs([make_job(f"job-{n}", trigger=DateTrigger(NOW)) for n in range(20)])
         store.add_job(make_job("single", trigger=DateTrigger(NOW), executor="other"))
         runs = requests.fire(store, room={"default": 100, "other": 10}).runs
@@ -259,70 +259,14 @@ class TestMongoDB(StoreContract):
         runs = requests.fire(store, room={"other": 10, "default": 100}).runs
         assert [run.job.executor for run in runs].count("other") == 1
 
-    @pytest.fixture
-    def read(self, store, make_job, monkeypatch):
-        """25 due jobs for a store that takes ten at once and hears of changes; how many it reads, each time it does."""
-        monkeypatch.setattr(looking, "MOST", 10)
-        monkeypatch.setattr(looking, "BELIEVED", 600.0)  # however slow this machine is
-        monkeypatch.setattr(looking, "QUICKLY", 600.0)
+    def test_jobs_that_others_change_between_two_rounds_are_not_fired_as_they_were(
+        self, store, peer, make_job, requests, monkeypatch
+    ):
+        monkeypatch.setattr(due_work, "MAX_DOCUMENTS_PER_ROUND", 10)
         store.subscribe(lambda: None)
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         store.add_jobs([make_job(f"job-{number:02}", due=NOW, trigger=DateTrigger(NOW)) for number in range(25)])
-        store._looking._reads_quickly = True
-        counts = []
-        ranked = store._looking._ranked
-
-        def counted(*args):
-            documents = ranked(*args)
-            counts.append(len(documents))
-            return documents
-
-        monkeypatch.setattr(store._looking, "_ranked", counted)
-        return counts
-
-    def test_who_is_alone_reads_what_the_next_rounds_take(self, store, requests, read):
-        fired = [requests.fire(store, room={"default": 100}).runs for _ in range(4)]
-        assert [len(runs) for runs in fired] == [10, 10, 5, 0]
-        assert len({run.job.id for runs in fired for run in runs}) == 25
-        assert read == [25]
-
-    def test_who_is_alone_reads_no_more_than_there_is_room_for(self, store, requests, read):
-        fired = [requests.fire(store, room={"default": 12}).runs for _ in range(2)]
-        assert [len(runs) for runs in fired] == [10, 2]
-        assert read == [12], "the second time there were two of them left"
-
-    def test_who_is_not_alone_reads_what_it_takes(self, store, peer, requests, read):
-        peer.renew_owner(Owner("owner-2"), NOW, LEASE)
-        fired = [requests.fire(store, room={"default": 100}).runs for _ in range(4)]
-        assert [len(runs) for runs in fired] == [10, 10, 5, 0]
-        assert read == [10, 10, 5]
-
-    def test_who_reads_slowly_reads_what_it_takes(self, store, requests, read, monkeypatch):
-        monkeypatch.setattr(looking, "QUICKLY", 0.0)
-        store._looking._reads_quickly = False
-        fired = [requests.fire(store, room={"default": 100}).runs for _ in range(4)]
-        assert [len(runs) for runs in fired] == [10, 10, 5, 0]
-        assert read == [10, 10, 5]
-
-    def test_a_word_that_comes_while_documents_are_read_lets_them_be_read_again(
-        self, store, peer, make_job, requests, read, monkeypatch
-    ):
-        ranked = store._looking._ranked
-
-        def hear_meanwhile(*args):
-            documents = ranked(*args)
-            monkeypatch.setattr(store._looking, "_ranked", ranked)
-            store.add_job(make_job("urgent", due=NOW, trigger=DateTrigger(NOW), priority=0))
-            return documents
-
-        monkeypatch.setattr(store._looking, "_ranked", hear_meanwhile)
-        assert len(requests.fire(store, room={"default": 100}).runs) == 10
-        assert "urgent" in {run.job.id for run in requests.fire(store, room={"default": 100}).runs}
-
-    def test_what_was_read_and_changed_since_is_not_fired_as_it_was_read(
-        self, store, peer, make_job, requests, read, monkeypatch
-    ):
-        monkeypatch.setattr(store._looking, "forget", lambda: None)  # as if the word came too late
+        monkeypatch.setattr(store._reader, "forget", lambda: None)  # as if the word came too late
         first = requests.fire(store, room={"default": 100}).runs
         waiting = sorted({f"job-{number:02}" for number in range(25)} - {run.job.id for run in first})
         removed, postponed, rewritten = waiting[0], waiting[1], waiting[2]
@@ -333,6 +277,47 @@ class TestMongoDB(StoreContract):
         assert sorted(run.job.id for run in later) == sorted({*waiting} - {removed, postponed})
         assert [run.job.kwargs for run in later if run.job.id == rewritten] == [{"new": True}]
         assert store.lookup_job(postponed).next_run_time == NOW + MINUTE
+
+    # Shares
+
+    @pytest.fixture
+    def in_the_way(self, store, peer, make_job, requests):
+        """Two stores of which both have lost documents to each other, with 64 due jobs; (store, owner) of each."""
+        for owner, place in (("owner-1", store), ("owner-2", peer)):
+            place.renew_owner(Owner(owner), NOW, LEASE)
+        store.add_jobs([make_job(f"job-{n:02}", due=NOW, trigger=DateTrigger(NOW), priority=n % 10) for n in range(64)])
+        for owner, place in (("owner-1", store), ("owner-2", peer)):
+            place._reader.peek(requests._request(NOW, owner=owner))
+            place._reader.took(5, 10)
+        return (store, "owner-1"), (peer, "owner-2")
+
+    def test_processes_that_are_in_each_others_way_read_different_jobs_first(self, in_the_way, requests):
+        read = []
+        for place, owner in in_the_way:
+            request = requests._request(NOW, owner=owner, room={"default": 20})
+            read.append({row["_id"] for row in place._reader.due("due", request, NOW)})
+        assert [len(ids) for ids in read] == [20, 20]
+        assert not read[0] & read[1]
+
+    def test_a_process_takes_what_others_have_left_when_its_share_is_empty(self, in_the_way, requests):
+        (store, owner), _ = in_the_way
+        runs = [run for _ in range(4) for run in requests.fire(store, owner=owner, room={"default": 20}).runs]
+        assert len({run.job.id for run in runs}) == len(runs) == 64
+
+    def test_shares_rotate_so_that_no_job_depends_on_one_process(self, in_the_way, requests):
+        (store, owner), _ = in_the_way
+        shares = set()
+        for turn in range(2):
+            later = NOW + turn * due_work.SHARE_TURN_SECONDS * SECOND
+            store._reader.peek(requests._request(later, owner=owner))
+            store._reader.took(5, 10)
+            shares.add(str(store._reader._share(owner)))
+        assert len(shares) == 2
+
+    def test_a_process_that_loses_nothing_reads_from_the_head_of_the_queue(self, in_the_way, requests):
+        (store, owner), _ = in_the_way
+        store._reader.peek(requests._request(NOW + due_work.SHARED_FOR, owner=owner))
+        assert store._reader._share(owner) == []
 
     # Limits
 
@@ -355,7 +340,7 @@ class TestMongoDB(StoreContract):
             store.add_job(make_job("other", due=NOW - MINUTE, trigger=DateTrigger(NOW), limits=Limit("api", 1)))
             (first,) = requests.fire(store).runs
             store.settle([succeeded(first)])
-        write = store._work.writer.write
+        write = store._context.writer.write
 
         def write_late(*args):
             monkeypatch.undo()
@@ -363,7 +348,7 @@ class TestMongoDB(StoreContract):
             requests.claim(peer)
             return write(*args)
 
-        monkeypatch.setattr(store._work.writer, "write", write_late)
+        monkeypatch.setattr(store._context.writer, "write", write_late)
         assert getattr(requests, step)(store).runs == []
         assert [run.job.id for run in requests.claim(peer).runs] == ["a"]
 
@@ -466,7 +451,7 @@ class TestMongoDB(StoreContract):
     def test_another_process_is_heard_of_within_a_second(self, store, peer, make_job):
         woken, ready = threading.Event(), threading.Event()
         store.subscribe(lambda: woken.set() if ready.is_set() else None)
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         ready.set()
         store.add_job(make_job("ours"))
         peer.add_job(make_job("theirs"))
@@ -476,7 +461,7 @@ class TestMongoDB(StoreContract):
     def test_what_we_do_ourselves_does_not_wake_us(self, store, peer, make_job):
         woken: list[None] = []
         store.subscribe(lambda: woken.append(None))
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         store.add_job(make_job("ours"))
         before = len(woken)
         peer.add_job(make_job("theirs"))
@@ -489,19 +474,19 @@ class TestMongoDB(StoreContract):
         wait_until(lambda: store._collections.calls.count_documents({}) == 20)  # nobody has waited for them
         woken: list[None] = []
         store.subscribe(lambda: woken.append(None))
-        assert store._waking.listening.wait(60)
+        assert store._listener.listening.wait(60)
         peer.add_job(make_job("present"))
         wait_until(lambda: len(woken) > 1)
         assert len(woken) == 2, "at the start, and for the call after it"
 
     def test_where_calls_cannot_be_heard_the_server_is_asked(self, store, peer, make_job, requests):
-        calls = self._client()[self.space.name]["jobs.calls"]
-        calls.drop()
-        calls.insert_one({"by": "somebody"})
+        messages = self._client()[self.space.name]["jobs.calls"]
+        messages.drop()
+        messages.insert_one({"by": "somebody"})
         store.subscribe(lambda: None)
         peer.add_job(make_job("a", due=NOW))
         assert store.poll_after() <= 1
-        assert not store._waking.listening.is_set()
+        assert not store._listener.listening.is_set()
         assert [run.job.id for run in requests.fire(store).runs] == ["a"]
 
     @pytest.mark.parametrize(("steps", "looks"), [
@@ -514,8 +499,8 @@ class TestMongoDB(StoreContract):
     ):
         store.add_job(make_job("later", due=NOW + MINUTE))
         seen: list[None] = []
-        look = store._looking.look
-        monkeypatch.setattr(store._looking, "look", lambda request: (seen.append(None), look(request))[1])
+        look = store._reader.peek
+        monkeypatch.setattr(store._reader, "peek", lambda request: (seen.append(None), look(request))[1])
         request = requests._request(NOW)
         for step in steps:
             if step == "add":
@@ -604,7 +589,7 @@ class TestMongoDB(StoreContract):
 
 
 def test_a_server_that_does_not_answer_is_told_without_the_password(monkeypatch):
-    monkeypatch.setattr(connecting, "DEADLINES", {**connecting.DEADLINES, "serverSelectionTimeoutMS": 100})
+    monkeypatch.setattr(drivers, "DEADLINES", {**drivers.DEADLINES, "serverSelectionTimeoutMS": 100})
     store = MongoDBJobStore.from_url("mongodb://me:s3cret@127.0.0.1:1/jobs?directConnection=true")
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1") as caught:
         store.start(None, "default")
@@ -652,7 +637,7 @@ def go_through_the_life_of_runs(url):
         place.start(scheduler, "default")
         place.subscribe(lambda: None)
     make_job, requests = JobMaker(scheduler), Requests()
-    assert store._waking.listening.wait(60)
+    assert store._listener.listening.wait(60)
     assert store.poll_after() > 1000, "a server of this kind tells, too"
     store.add_jobs([make_job(f"job-{number}", due=NOW, trigger=DateTrigger(NOW), retry=2) for number in range(40)])
     fired = in_threads([lambda place=place: requests.fire(place) for place in (store, peer) * 4])
@@ -669,7 +654,7 @@ def go_through_the_life_of_runs(url):
 
 class TestMongoDBAgainstTheModel(against_the_model(MongoDBMachine, examples=5, steps=40)):
     @pytest.fixture(autouse=True)
-    def _place(self, mongodb, fresh):
+    def _permit(self, mongodb, fresh):
         MongoDBMachine.url = fresh(mongodb).url
 
 

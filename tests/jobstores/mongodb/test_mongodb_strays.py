@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from goscheduler.jobstores.mongodb import MongoDBJobStore, firing
-from goscheduler.jobstores.mongodb.limits import Places
+from goscheduler.jobstores.mongodb.limits import LimitPermits
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import Owner
 from goscheduler.runs.transitions import asked_for
@@ -104,7 +104,7 @@ def spoil(jobs, job_id, number=0):
 def test_a_run_that_waits_for_a_place_that_was_given_back_is_let_try(store, wait, requests, killed_before):
     wait(2)
     (live,) = requests.claim(store).runs
-    killed_before(firing, "free_held", lambda: store.settle([succeeded(live)]))
+    killed_before(firing, "unblock_next", lambda: store.settle([succeeded(live)]))
     assert not requests.claim(store).runs
     assert put_back(store) == ["run-1"]
     assert ids_of(requests.claim(store)) == ["run-1"]
@@ -123,7 +123,7 @@ def test_a_run_that_is_held_when_the_last_one_has_just_ended_is_let_try(
         return write(*args)
 
     monkeypatch.setattr(other._writer, "write", write_late)
-    killed_before(Places, "eased", lambda: requests.claim(other, owner="owner-2"))
+    killed_before(LimitPermits, "freed_limits", lambda: requests.claim(other, owner="owner-2"))
     monkeypatch.undo()
     assert not requests.claim(store).runs
     assert put_back(store) == ["run-1"]
@@ -134,10 +134,10 @@ def test_no_more_are_let_try_than_there_are_places(store, wait, requests, killed
     wait(6, TWO)
     live = requests.claim(store).runs
     assert len(live) == 2
-    killed_before(firing, "free_held", lambda: store.settle([succeeded(live[0])]))
+    killed_before(firing, "unblock_next", lambda: store.settle([succeeded(live[0])]))
     assert len(put_back(store)) == 1
     (third,) = requests.claim(store).runs
-    killed_before(firing, "free_held", lambda: store.settle([succeeded(live[1]), succeeded(third)]))
+    killed_before(firing, "unblock_next", lambda: store.settle([succeeded(live[1]), succeeded(third)]))
     assert len(put_back(store, 1)) == 2, "also if each look takes one of them"
     assert len(requests.claim(store).runs) == 2
 
@@ -153,7 +153,7 @@ def test_a_run_that_is_rightly_held_is_left_alone(store, wait, requests, jobs):
 def test_a_run_whose_place_was_given_back_a_moment_ago_is_left_to_the_one_who_did(store, other, wait, requests):
     wait(2)
     (live,) = requests.claim(store).runs
-    step = firing.free_held
+    step = firing.unblock_next
     store_free = []
 
     def look_first(*args):
@@ -161,7 +161,7 @@ def test_a_run_whose_place_was_given_back_a_moment_ago_is_left_to_the_one_who_di
         return step(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(firing, "free_held", look_first)
+        patch.setattr(firing, "unblock_next", look_first)
         store.settle([succeeded(live)])
     (seen,) = store_free
     assert (seen.ids, seen.more) == ([], True)
@@ -172,7 +172,7 @@ def test_a_run_whose_place_was_given_back_a_moment_ago_is_left_to_the_one_who_di
 def test_a_place_that_was_taken_between_two_looks_is_not_given_to_another(store, wait, requests, killed_before):
     wait(2)
     (live,) = requests.claim(store).runs
-    killed_before(firing, "free_held", lambda: store.settle([succeeded(live)]))
+    killed_before(firing, "unblock_next", lambda: store.settle([succeeded(live)]))
     assert store.requeue_orphans(1000).more
     wait(1)  # run-0 again, which comes first now
     assert ids_of(requests.claim(store)) == ["run-0"]
@@ -234,7 +234,7 @@ def test_a_document_that_somebody_has_spoilt_does_not_hold_up_the_others(store, 
     (live,) = requests.claim(store).runs
     jobs.update_one({"_id": "job-1"}, {"$set": {"runs": ["held"], "v": "by hand"}})
     jobs.update_one({"_id": "job-1"}, {"$set": {"marks": ["held:limit:few"]}})
-    killed_before(firing, "free_held", lambda: store.settle([succeeded(live)]))
+    killed_before(firing, "unblock_next", lambda: store.settle([succeeded(live)]))
     assert put_back(store) == ["run-2"]
 
 
@@ -244,8 +244,8 @@ def test_a_scheduler_looks_by_itself(url, killed_before, caplog):
         scheduler.add_job(nothing, "interval", days=1, id="job", limits=ONE)
         scheduler.run_now("job")
         (document,) = store._collections.jobs.find({"_id": "job"})
-        held = [{**document["runs"][0], "held": "limit:few"}]
-        store._writer.write([firing.Change(document, firing.with_runs(document, held))])
+        blocked = [{**document["runs"][0], "held": "limit:few"}]
+        store._writer.write([firing.Change(document, firing.with_runs(document, blocked))])
         with caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
         assert [record.outcome.value for record in scheduler.runs("job")] == ["succeeded"]

@@ -1,12 +1,12 @@
-"""Runs of the MongoDB store that are held although there is nothing left to wait for: found and let try again.
+"""Orphans of the MongoDB store: runs that are blocked although nothing is left to wait for. They are unblocked here.
 
-A job, its time and its runs are one document, so none of them can be missing in a list. But a run that is held under a
-limit is in another document than the places under that limit. Whoever gives a place back lets a held run try; if that
-process is killed in between, or always loses the race for the document, nobody else does so until another run under the
-limit ends, and there need not be any.
+A job, its time and its runs are one document, so no list can lack one of them. But a run that is blocked on a limit is
+in another document than the permits of that limit. A process that releases a permit unblocks a run; if it is killed in
+between, or always loses the race for the document, the run waits until another run under the limit ends, and there need
+not be any.
 
-In between that is also how things look for a moment while nothing is wrong. So a run is let try only if the **second
-look**, in the next call, finds its document unchanged, and that nobody has taken a place under the limit meanwhile.
+For a moment a store looks like that while nothing is wrong. So a run is unblocked only if the **second check**, in the
+next call, finds its document unchanged, and that no process has taken a permit under the limit meanwhile.
 """
 
 from __future__ import annotations
@@ -17,30 +17,38 @@ from typing import Any, NamedTuple
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores.base import Requeued
-from goscheduler.jobstores.mongodb.documents import ANY_HELD, MARKS, NEVER, Document, held_key, turned, with_runs
-from goscheduler.jobstores.mongodb.firing import BROKEN, Work
+from goscheduler.jobstores.mongodb.documents import (
+    ANY_BLOCKED,
+    MARKS,
+    NEVER,
+    Document,
+    blocked_key,
+    unblocked_entry,
+    with_runs,
+)
+from goscheduler.jobstores.mongodb.firing import BROKEN, StoreContext
 from goscheduler.jobstores.mongodb.writer import Change, as_read
 
 _LIMIT = "limit:"
 _BEGINNING = ""
 
 
-class Strays:
-    """Walks over all documents in which runs are held."""
+class Orphans:
+    """Walks over all documents with blocked runs."""
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._jobs = work.collections.jobs
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._jobs = context.collections.jobs
         self._after = _BEGINNING
-        """The documents up to this one were looked at."""
+        """The documents up to this one were checked."""
         self._at_end = False
         self._suspects: dict[str, _Suspect] = {}
-        """What looked astray in the last call, by the id of the document."""
+        """Possible orphans of the last call, by the id of the document."""
         self._given: Counter[str] = Counter()
         """Key → how many runs have got a turn under it in this walk."""
 
     def put_back(self, limit: int) -> Requeued:
-        """Look at ``limit`` documents, from where the last call has stopped, and again at what was suspect then."""
+        """Check ``limit`` documents, from where the last call has stopped, and the suspects of the last call again."""
         ids = self._put_back()
         if not self._at_end:
             page = self._page(limit)
@@ -53,28 +61,28 @@ class Strays:
         return Requeued(ids)
 
     def _page(self, limit: int) -> list[Document]:
-        held = self._jobs.find({"marks": ANY_HELD, "_id": {"$gt": self._after}})
-        held = held.hint(MARKS)  # or all jobs might be read, in the order of their ids
-        return list(held.sort("_id", 1).limit(limit))
+        blocked = self._jobs.find({"marks": ANY_BLOCKED, "_id": {"$gt": self._after}})
+        blocked = blocked.hint(MARKS)  # or all jobs might be read, in the order of their ids
+        return list(blocked.sort("_id", 1).limit(limit))
 
     def _put_back(self) -> list[str]:
-        """Let those of the suspects try that have not changed; return the ids of the runs nobody would have woken."""
+        """Unblock suspects that have not changed; return the ids of runs that no other process would have unblocked."""
         before, self._suspects = self._suspects, {}
         if not before:
             return []
         documents = self._jobs.find(as_read([suspect.document for suspect in before.values()]))
         again = [suspect.unchanged_since(before[suspect.document["_id"]]) for suspect in self._astray(list(documents))]
-        changes = [Change(suspect.document, suspect.freed()) for suspect in again if suspect.runs]
+        changes = [Change(suspect.document, suspect.unblocked()) for suspect in again if suspect.runs]
         turns = self._turns({key for suspect in again for key in suspect.runs.values()}) - self._given
-        made = {change.before["_id"] for change in self._work.writer.write(changes)}
+        made = {change.before["_id"] for change in self._context.writer.write(changes)}
         if made:
-            self._work.writer.call()
-        freed = [each for suspect in again if suspect.document["_id"] in made for each in suspect.runs.items()]
-        self._given.update(key for _, key in freed)
-        return [run_id for run_id, key in freed if key not in turns]
+            self._context.writer.notify()
+        unblocked = [each for suspect in again if suspect.document["_id"] in made for each in suspect.runs.items()]
+        self._given.update(key for _, key in unblocked)
+        return [run_id for run_id, key in unblocked if key not in turns]
 
     def _turns(self, keys: Iterable[str]) -> Counter[str]:
-        """Return key → how many runs have the turn under it, and are claimed by nobody.
+        """Return key → how many runs were unblocked under it, and have no owner yet.
 
         Their executors may have no room. Then another run may try too, but none of them was lost.
         """
@@ -84,9 +92,9 @@ class Strays:
         return Counter(entry["freed"] for document in documents for entry in document["runs"] if "freed" in entry)
 
     def _astray(self, documents: Sequence[Document]) -> list[_Suspect]:
-        """Return the documents with runs that are held though they could try, by the places as they are now."""
+        """Return the documents with runs that are blocked for nothing, by the permits as they are now."""
         names = {name for document in documents for name in _limits_held(document)}
-        rows = self._work.collections.limits.find({"_id": {"$in": list(names)}}) if names else ()
+        rows = self._context.collections.limits.find({"_id": {"$in": list(names)}}) if names else ()
         limits: dict[str, Document] = {f"{_LIMIT}{row['_id']}": row for row in rows}
         taken = self._given + Counter({key: len(row.get("places", ())) for key, row in limits.items()})
         found = [_Suspect(document, self._runs_astray(document, taken), limits) for document in documents]
@@ -108,16 +116,16 @@ class Strays:
                     taken[key] += 1
                 else:
                     full.add(key)
-        except BROKEN:  # who claims from it, or fires it, suspends the job
+        except BROKEN:  # the next claim or firing suspends the job
             return {}
         return astray
 
     def _most(self, entry: Document, document: Document) -> int | None:
-        """Return how many may be live under the key that a run is held under; None if any number may."""
+        """Return how many may be live under the key that a run is blocked on; None if any number may."""
         try:
-            job = self._work.documents.run(entry, document).job
+            job = self._context.codec.run(entry, document).job
         except CodecError:
-            return None  # who claims it sets it aside
+            return None  # the claim sets it aside
         if entry["held"].startswith(_LIMIT):
             name = entry["held"].removeprefix(_LIMIT)
             return next((limit.concurrency for limit in job.options.limits if limit.name == name), None)
@@ -125,16 +133,16 @@ class Strays:
 
 
 class _Suspect(NamedTuple):
-    """A document with runs that seem to be held for nothing."""
+    """A document with runs that seem to be blocked for nothing."""
 
     document: Document
     runs: Mapping[str, str]
-    """Run id → the key that it is held under."""
+    """Run id → the key that it is blocked on."""
     limits: Mapping[str, Document]
     """Key → the document of the limit."""
 
     def unchanged_since(self, before: _Suspect) -> _Suspect:
-        """Return it with those runs that were suspect before, if nobody has taken a place meanwhile."""
+        """Return it with those runs that were suspect before, if no process has taken a permit meanwhile."""
         same = {
             run_id: key
             for run_id, key in self.runs.items()
@@ -145,9 +153,9 @@ class _Suspect(NamedTuple):
     def _version(self, key: str) -> Any:
         return self.limits.get(key, {}).get("v")
 
-    def freed(self) -> Document:
+    def unblocked(self) -> Document:
         """Return the document in which these runs may try."""
-        runs = [turned(entry) if entry["id"] in self.runs else entry for entry in self.document["runs"]]
+        runs = [unblocked_entry(entry) if entry["id"] in self.runs else entry for entry in self.document["runs"]]
         return with_runs(self.document, runs)
 
 
@@ -158,4 +166,4 @@ def _counts(entry: Document, document: Document) -> bool:
 
 def _limits_held(document: Document) -> list[str]:
     marks = map(str, document.get("marks", ()))
-    return [held_key(mark).removeprefix(_LIMIT) for mark in marks if mark.startswith(f"held:{_LIMIT}")]
+    return [blocked_key(mark).removeprefix(_LIMIT) for mark in marks if mark.startswith(f"held:{_LIMIT}")]
