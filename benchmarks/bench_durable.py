@@ -142,7 +142,7 @@ def raw_sql_rate(url: str, jobs: int) -> float:
     """Return firings per second: the rows of jobs and runs are read, written and removed, and those of the history
     written, in batches."""
     from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
-    from goscheduler.jobstores.sqlalchemy.firing import Work
+    from goscheduler.jobstores.sqlalchemy.locking import StoreContext
     from goscheduler.schedulers.background import BackgroundScheduler
 
     logging.disable(logging.CRITICAL)
@@ -150,15 +150,15 @@ def raw_sql_rate(url: str, jobs: int) -> float:
     store = SQLAlchemyJobStore(**fresh(url))
     store.start(scheduler, "default")
     statements = RawStatements(store._tables)
-    store._database.write(lambda work: statements.fill(work, jobs))
+    store._database.write(lambda context: statements.fill(context, jobs))
     steps = [statements.fire, statements.settle]
     begin = time.perf_counter()
     for start in range(0, jobs, RAW_BATCH):
         ids = [f"{number:032d}" for number in range(start, min(jobs, start + RAW_BATCH))]
         for step in steps:
 
-            def one(work: Work, step: Any = step, ids: list[str] = ids) -> None:
-                step(work, ids)
+            def one(context: StoreContext, step: Any = step, ids: list[str] = ids) -> None:
+                step(context, ids)
 
             store._database.write(one)
     elapsed = time.perf_counter() - begin
@@ -176,19 +176,20 @@ class RawStatements:
         self._job = (
             "default", None, 5, 1, 1, "Z", 0, None, self._definition, "", 0, None, None, None, None, None, None,
         )  # fmt: skip
-        self._run = ("default", None, 5, 1, None, "me", 1, 1, 0, "", ',1,"Z",1,"Z",1,"schedule",0,0]')
+        head = f'[2,"{"x" * 32}",1,"Z",1,"Z",1,"schedule",0,0]'
+        self._run = ("default", None, 5, 1, None, "me", 1, 1, 0, "", head + self._definition)
         self._record = {
             "fence": 1, "job_id": "x" * 32, "outcome": "succeeded", "error_type": None, "tags": "", "record": " " * 400,
         }  # fmt: skip
 
-    def fill(self, work: Any, jobs: int) -> None:
+    def fill(self, context: Any, jobs: int) -> None:
         from goscheduler.jobstores.sqlalchemy.bulk import columns_of
         from goscheduler.jobstores.sqlalchemy.rows import JobRow
 
         rows = [JobRow(f"{number:032d}", *self._job) for number in range(jobs)]
-        work.dialect.insert_rows(work.connection, self._tables.jobs, columns_of(rows))
+        context.dialect.insert_rows(context.connection, self._tables.jobs, columns_of(rows))
 
-    def fire(self, work: Any, ids: list[str]) -> None:
+    def fire(self, context: Any, ids: list[str]) -> None:
         from sqlalchemy import delete, select
 
         from goscheduler.jobstores.sqlalchemy.bulk import columns_of
@@ -198,22 +199,22 @@ class RawStatements:
         query = select(*[jobs.c[name] for name in DueJob._fields])
         query = query.where(jobs.c.executor == "default", jobs.c.priority == 5, jobs.c.due <= 1)
         query = query.order_by(jobs.c.due).limit(len(ids))
-        if work.dialect.skips_locked:
+        if context.dialect.skips_locked:
             query = query.with_for_update(skip_locked=True)
-        found = [DueJob(*row).id for row in work.dialect.fetch(work.connection, query)]
+        found = [DueJob(*row).id for row in context.dialect.fetch(context.connection, query)]
         begun = columns_of([RunRow(job_id, job_id, *self._run) for job_id in ids])
-        work.dialect.insert_fired(work.connection, self._tables, begun, self._definition)
-        work.connection.execute(delete(jobs).where(work.dialect.among(jobs.c.id, found)))
+        context.dialect.insert_rows(context.connection, self._tables.runs, begun)
+        context.connection.execute(delete(jobs).where(context.dialect.column_in(jobs.c.id, found)))
 
-    def settle(self, work: Any, ids: list[str]) -> None:
+    def settle(self, context: Any, ids: list[str]) -> None:
         from sqlalchemy import delete
 
         runs, history = self._tables.runs, self._tables.history
-        these = (work.dialect.among(runs.c.id, ids), runs.c.fence == 1, runs.c.owner.is_not(None), runs.c.revoked == 0)
-        work.connection.execute(delete(runs).where(*these, runs.c.cancel.is_(None)))
+        untouched = (runs.c.fence == 1, runs.c.owner.is_not(None), runs.c.revoked == 0, runs.c.cancel.is_(None))
+        context.connection.execute(delete(runs).where(context.dialect.column_in(runs.c.id, ids), *untouched))
         ended = {"finished": [1] * len(ids), "run_id": ids}
         ended.update({name: [value] * len(ids) for name, value in self._record.items()})
-        work.dialect.insert_rows(work.connection, history, ended)
+        context.dialect.insert_rows(context.connection, history, ended)
 
 
 def main(rounds: int = 3, jobs: int = 10_000, few: int = 500, kinds: Sequence[str] = ()) -> list[Row]:

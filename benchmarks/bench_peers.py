@@ -29,7 +29,7 @@ BESIDE: dict[str, tuple[type[peers.Peer], ...]] = {
 
 
 def main(rounds: int = 3, jobs: int = 5_000, few: int = 1_000, kinds: Sequence[str] = ()) -> list[Row]:
-    """Run ``jobs`` jobs, but only ``few`` where each costs a process."""
+    """Run ``jobs`` jobs, but only ``few`` where one runs after another."""
     rows: list[Row] = []
     for kind in kinds or BESIDE:
         contenders = (peers.Goscheduler, *BESIDE[kind])
@@ -42,7 +42,7 @@ def main(rounds: int = 3, jobs: int = 5_000, few: int = 1_000, kinds: Sequence[s
 
 def _rows(kind: str, contenders: Sequence[type[peers.Peer]], url: str, rounds: int, jobs: int, few: int) -> list[Row]:
     def measure(name: str) -> float:
-        count = few if name == peers.ForkingRQ.__name__ else jobs
+        count = few if issubclass(peers.BY_NAME[name], peers.RQ) else jobs
         _clear(url)
         in_fresh_process("peers", "fill", name, url, count)
         return float(in_fresh_process("peers", "rate", name, url, count))

@@ -24,9 +24,9 @@ class RedisTape:
 
         self.store = RedisJobStore(**options)
         self._steps: list[tuple[Any, ...]] = []
-        self._link: Any = self.store._link
-        self._send = self._link.step
-        self._link.step = self._record
+        self._scripts: Any = self.store._scripts
+        self._send = self._scripts.call
+        self._scripts.call = self._record
 
     def _record(self, *step: Any) -> Any:
         self._steps.append(step)
@@ -34,13 +34,13 @@ class RedisTape:
 
     def play(self) -> float:
         """Add the jobs again, and return how many seconds firing them takes."""
-        records = self._link.client.hlen(self._link.key("records"))
-        self._link.client.flushdb()
+        records = self._scripts.client.hlen(self._scripts.key("records"))
+        self._scripts.client.flushdb()
         for step in self._steps:
             if step[0] == "add_jobs":
                 self._send(*step)
         seconds = _timed([partial(self._send, *step) for step in self._steps if step[0] in self.FIRING])
-        assert self._link.client.hlen(self._link.key("records")) == records, "not the same has happened"
+        assert self._scripts.client.hlen(self._scripts.key("records")) == records, "not the same has happened"
         return seconds
 
 

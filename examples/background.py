@@ -18,7 +18,7 @@ def greet(name: str) -> None:
 
 
 scheduler = BackgroundScheduler()
-# A run that is due while the one before it still goes on waits for it; by default it would be skipped with a warning.
+# A run that comes due while the previous one is still running waits for it; by default it is skipped with a warning.
 scheduler.add_job(greet, "interval", seconds=0.1, args=["world"], id="greeting", overlap="queue")
 scheduler.start()
 

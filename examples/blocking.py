@@ -1,4 +1,4 @@
-"""A program that is nothing but a scheduler: ``start()`` returns when somebody shuts the scheduler down."""
+"""A program that is nothing but a scheduler: ``start()`` returns after ``shutdown()``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a crontab line means, in words and in times, before any job depends on it; also when the clocks change."""
+"""Explain a crontab line and preview its times before a job depends on it, even across a clock change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An executor of your own, written as for APScheduler 3: run the job somehow, then say how it went."""
+"""An executor of your own, written as for APScheduler 3: run the job, then report its outcome."""
 
 from __future__ import annotations
 

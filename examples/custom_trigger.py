@@ -1,4 +1,4 @@
-"""A trigger of your own: one method that says when to fire next. No clock, no I/O: everything is in the arguments."""
+"""A trigger of your own: one method that computes the next fire time from its arguments. No clock, no I/O."""
 
 from __future__ import annotations
 

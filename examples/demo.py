@@ -1,4 +1,4 @@
-"""A scheduler on a SQLite file is killed in the middle of its work; a second one goes on; the history shows it all.
+"""Kill a scheduler on a SQLite file in the middle of a job; a second one goes on; the history shows both.
 
 ``python examples/demo.py [seconds]``. Needs the extra ``sqlalchemy``. Colours appear on a terminal only.
 """
@@ -22,7 +22,7 @@ from goscheduler.runs.records import Record
 
 COLOURS = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 ON_A_TERMINAL = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-#: Without a sign of life for so many seconds a scheduler is given up, and others take what it had.
+#: Other schedulers take over the runs of a scheduler that has not renewed its lease for this many seconds.
 LEASE = 2.0
 report_seconds = 0.0
 
@@ -58,7 +58,7 @@ def hear(event: JobExecutionEvent) -> None:
 
 
 def work(url: str, seconds: float) -> None:
-    """Be one process of a cluster, in which a long report takes so long, until the standard input ends."""
+    """Run one process of a cluster until its standard input ends; the long report takes ``seconds``."""
     global report_seconds
     report_seconds = seconds
     logging.getLogger("goscheduler").setLevel(logging.CRITICAL)  # failures are shown by the listener
@@ -108,7 +108,7 @@ def main(seconds: float) -> None:
 
 
 def wait_until(url: str, happened: Callable[[BackgroundScheduler], object]) -> None:
-    """Wait until the store shows that something has happened."""
+    """Wait until the store shows the expected state."""
     onlooker = BackgroundScheduler(jobstores={"default": url}, timezone="UTC")
     onlooker.start(paused=True)
     deadline = time.monotonic() + 60
@@ -122,7 +122,7 @@ def all_done(onlooker: BackgroundScheduler) -> bool:
 
 
 def print_history(url: str) -> None:
-    """Print what the store remembers."""
+    """Print the history of the store."""
     onlooker = BackgroundScheduler(jobstores={"default": url}, timezone="UTC")
     onlooker.start(paused=True)
     print(paint("bold", f"\n  The history:\n\n  {'job':<12} | {'fire time (UTC)':<15} | {'attempt':>7} | outcome"))

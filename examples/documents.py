@@ -1,4 +1,4 @@
-"""Rows of a table of one's own as a crontab: once, again and again, and removed in the end."""
+"""Use the rows of your own table as a crontab: once, repeatedly, and removed at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hear of what happens: a listener gets the events whose codes are in its mask, in order, on a thread of their own."""
+"""Listen to events: one thread calls a listener, in order, with the events whose codes are in its mask."""
 
 from __future__ import annotations
 

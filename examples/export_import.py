@@ -1,4 +1,4 @@
-"""Take the jobs of one scheduler to another through a JSON file."""
+"""Move the jobs of one scheduler to another through a JSON file."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ scheduler = BackgroundScheduler(timezone="UTC")
 
 @scheduler.scheduled_job("interval", minutes=10, id="clean-up")
 def clean_up() -> None:
-    """Where expired sessions would be deleted."""
+    """Delete expired sessions here."""
 
 
 def create_app() -> Any:

@@ -14,16 +14,16 @@ def call(name: str) -> None:
     print(f"{scheduler.clock.now():%H:%M:%S} {name}")
 
 
-# A scheduler whose clock is moved by hand shows in no time what takes minutes.
+# A clock that the program moves shows minutes of work at once.
 with ManualScheduler() as scheduler:
-    # The provider lets us call three times a minute, whichever job it is.
+    # The provider allows three calls a minute, for all jobs together.
     api = Limit("api", rate="3/1m")
     for city in ("Berlin", "Paris", "Rome", "Oslo"):
         scheduler.add_job(call, args=[f"weather of {city}"], limits=api)
     scheduler.add_job(call, args=["storm warning"], limits=api, priority=0)
     scheduler.advance("2m")
 
-    # One connection to the old database for all jobs, and what waits for it is not skipped.
+    # One connection to the old database for all jobs. A run that waits for it is not skipped.
     database = Limit("database", concurrency=1)
     scheduler.add_job(call, "interval", minutes=1, args=["copy"], limits=database, overlap="queue")
     scheduler.advance("2m")

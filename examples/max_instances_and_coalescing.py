@@ -1,4 +1,4 @@
-"""What happens when a job takes longer than its interval, and when several runs have gathered."""
+"""A job that takes longer than its interval, and several fire times that have gathered."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ print(f"slow: {runs.count('slow')} running, the next run was skipped")
 scheduler.remove_job("slow")
 finish.set()
 
-# Three runs were missed. Coalescing (the default) makes one of them; without it each is made up for.
+# Three fire times have gathered. With coalescing (the default) they become one run, without it three.
 two_and_a_half_hours_ago = datetime.now(timezone.utc) - timedelta(hours=2.5)
 for name, coalesce, expected in (("one for all", True, 1), ("each of them", False, 3)):
     caught_up.clear()

@@ -1,4 +1,4 @@
-"""Schedules declared in code: a sync adds, changes and removes jobs, and firings go to a queue of the program's own."""
+"""Schedules declared in code: a sync adds, changes and removes jobs, and firings go to a queue of the program."""
 
 from __future__ import annotations
 

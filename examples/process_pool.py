@@ -1,4 +1,4 @@
-"""Heavy work in processes of its own, so that it neither blocks threads nor takes the scheduler down with it.
+"""Run heavy work in separate processes, so that it neither blocks threads nor crashes the scheduler.
 
 The children import this file anew: what starts the scheduler must stand below ``if __name__ == "__main__"``.
 """

@@ -1,4 +1,4 @@
-"""Try again what fails, keep what fails for good, and give it another chance when the cause is mended."""
+"""Retry failed runs, keep those that fail for good, and redrive them after the cause is fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that name a task: one process adds them, another knows the function, and a rename touches no record."""
+"""Jobs that name a task: one process adds them, another one has the function, and a rename changes no stored job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""End runs that take too long, and runs that nobody wants any more."""
+"""End runs that take too long, and cancel runs by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ started = threading.Event()
 
 
 def crawl() -> str:
-    """Hang on the first attempt, but look whether that is still wanted."""
+    """Hang on the first attempt, but check whether the run was told to end."""
     while current_run().attempt == 1:
         current_run().check()
         threading.Event().wait(0.01)

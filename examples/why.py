@@ -1,4 +1,4 @@
-"""Ask why a job is not running, and see how a job that is over has ended."""
+"""Ask why a job is not running, and see how a finished job has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module for ``goscheduler worker worker:scheduler``. Run as a program, it starts such a worker and lets it stop."""
+"""A module for ``goscheduler worker worker:scheduler``. Run as a program, it starts such a worker and stops it."""
 
 from __future__ import annotations
 

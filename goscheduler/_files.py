@@ -1,4 +1,4 @@
-"""Files that hold jobs: for their owner alone, never half written, and not where somebody else's link leads."""
+"""Files that hold jobs: readable by their owner only, written whole or not at all, never through a foreign link."""
 
 from __future__ import annotations
 

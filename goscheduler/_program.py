@@ -41,7 +41,7 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 class Program:
-    """What one process knows of its own code. Threads may share it: each step is one operation on a set."""
+    """Knows the code of one process's own program. Threads may share it: each step is one operation on a set."""
 
     def __init__(self) -> None:
         self._projects: set[str] = set()

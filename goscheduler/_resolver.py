@@ -1,4 +1,4 @@
-"""How the function of a stored job is found again.
+"""Finds the function of a stored job.
 
 A store asks while it holds its rows, so an answer must be quick and must run nobody's code: :meth:`Resolver.find`
 imports nothing. It answers with one of three:

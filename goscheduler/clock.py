@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a scheduler needs to know about time. ``goscheduler.testing.ManualClock`` is one that tests move by hand."""
+    """The time source of a scheduler. ``goscheduler.testing.ManualClock`` is one that tests move by hand."""
 
     def now(self) -> datetime:
         """Return the present moment as an aware datetime in UTC."""

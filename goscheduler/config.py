@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """What a scheduler was asked to be."""
+    """The settings of a scheduler, checked."""
 
     logger: logging.Logger | None = None
     """Where the scheduler writes; None: its own."""

@@ -273,7 +273,7 @@ class LockNotAcquired(GoSchedulerError, TimeoutError):
 
 
 class LockLost(GoSchedulerError):
-    """A lock ended before it was released: somebody else may have, or have had, it at the same time.
+    """A lock ended before it was released: another holder may have, or have had, it at the same time.
 
     ``fence`` is the number under which the work was done that was not protected to its end.
     """

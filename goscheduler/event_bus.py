@@ -147,7 +147,7 @@ class EventBus:
             if result is not None and inspect.iscoroutine(result):
                 self.run_coroutine(result)
         except BaseException:
-            self._logger.exception("Error notifying listener %r of %r; the other listeners are told", callback, event)
+            self._logger.exception("Error notifying listener %r of %r; calling the other listeners", callback, event)
 
 
 def _run_to_end(coroutine: Coroutine[Any, Any, object]) -> object:

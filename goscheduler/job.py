@@ -37,7 +37,7 @@ _NO_KWARGS: Mapping[str, Any] = MappingProxyType({})
 
 
 class JobHost(Protocol):
-    """What a job asks of the scheduler that it belongs to."""
+    """The methods of a scheduler that its jobs call."""
 
     timezone: tzinfo
     task_registry: TaskRegistry
@@ -64,24 +64,24 @@ class Job:
         "__weakref__",
         "_jobstore_alias",
         "_scheduler",
+        "_waits_for",
         "args",
         "func",
         "func_ref",
         "id",
         "kwargs",
-        "life",
         "name",
         "next_run_time",
         "options",
+        "stats",
         "suspended",
         "task",
         "trigger",
-        "waits_for",
     )
 
     _scheduler: JobHost
     _jobstore_alias: str | None
-    waits_for: str | None
+    _waits_for: str | None
     """While the job is pending: the alias of the store that it is meant for."""
     id: str
     name: str
@@ -96,8 +96,8 @@ class Job:
     next_run_time: datetime | None
     """The next fire time; None while the job is paused. A pending job may not have one yet."""
     options: JobOptions
-    life: JobStats
-    """What the job has lived through, as of when it was read from its store."""
+    stats: JobStats
+    """Statistics of the job, as of when it was read from its store."""
     suspended: str | None
     """Why the job cannot be run for now, or None."""
 
@@ -114,9 +114,9 @@ class Job:
         **others: Any,
     ) -> None:
         self._scheduler = scheduler
-        self._jobstore_alias = self.waits_for = None
+        self._jobstore_alias = self._waits_for = None
         self.suspended = None
-        self.life = NO_STATS
+        self.stats = NO_STATS
         self.options = OPEN
         self.id = urandom(16).hex() if id is None else check_job_id(id)
         self._set_call(*self._checked_call(func, args, kwargs))
@@ -190,26 +190,26 @@ class Job:
     @property
     def run_count(self) -> int:
         """How many attempts at runs of it were started and have ended."""
-        return self.life.run_count
+        return self.stats.run_count
 
     @property
     def last_run(self) -> datetime | None:
         """When the last attempt was started."""
-        return self.life.last_run
+        return self.stats.last_run
 
     @property
     def last_success(self) -> datetime | None:
         """When the last attempt that went well ended."""
-        return self.life.last_success
+        return self.stats.last_success
 
     @property
     def last_error(self) -> str | None:
         """What the last attempt that did not go well had to say."""
-        return self.life.last_error
+        return self.stats.last_error
 
     @property
     def state(self) -> JobState:
-        """Where the job stands at this moment; asks its store, and refreshes its life and next run time."""
+        """Where the job stands at this moment; asks its store, and refreshes its statistics and next run time."""
         return self._scheduler.job_state(self)
 
     @property
@@ -220,30 +220,30 @@ class Job:
     @property
     def jobstore(self) -> str | None:
         """The alias of the store that has the job; of a pending job, the alias of the store that it is meant for."""
-        return self._jobstore_alias or self.waits_for
+        return self._jobstore_alias or self._waits_for
 
     def modify(self, **changes: Any) -> Job:
         """Change attributes of the job; all of them or, if one is refused, none."""
-        return self.take_over_from(self._scheduler.modify_job(self.id, self.jobstore, **changes))
+        return self._take_over(self._scheduler.modify_job(self.id, self.jobstore, **changes))
 
     def reschedule(self, trigger: Any, **trigger_args: Any) -> Job:
         """Give the job another trigger and compute its next run from now."""
-        return self.take_over_from(self._scheduler.reschedule_job(self.id, self.jobstore, trigger, **trigger_args))
+        return self._take_over(self._scheduler.reschedule_job(self.id, self.jobstore, trigger, **trigger_args))
 
     def pause(self) -> Job:
         """Stop firing until :meth:`resume`."""
-        return self.take_over_from(self._scheduler.pause_job(self.id, self.jobstore))
+        return self._take_over(self._scheduler.pause_job(self.id, self.jobstore))
 
     def resume(self) -> Job:
         """Fire again, from now on. A job whose trigger has ended meanwhile is removed."""
         resumed = self._scheduler.resume_job(self.id, self.jobstore)
-        return self if resumed is None else self.take_over_from(resumed)
+        return self if resumed is None else self._take_over(resumed)
 
     def remove(self) -> None:
         """Remove the job. After that no new run of it starts."""
         self._scheduler.remove_job(self.id, self.jobstore)
 
-    def take_over_from(self, stored: Job) -> Job:
+    def _take_over(self, stored: Job) -> Job:
         """Make this handle show what the store has now."""
         if stored is not self:
             for name in _COPIED:
@@ -253,9 +253,9 @@ class Job:
                     delattr(self, name)
         return self
 
-    def copy_with(self, **changes: Any) -> Job:
+    def _copy_with(self, **changes: Any) -> Job:
         """Return a copy with the changes; raises and leaves no trace if one is refused."""
-        copy = Job.__new__(Job).take_over_from(self)
+        copy = Job.__new__(Job)._take_over(self)
         copy._modify(**changes)
         return copy
 
@@ -327,7 +327,7 @@ class Job:
             kwargs=self.kwargs,
             name=self.name,
             next_run_time=self.next_run_time,
-            life=self.life.as_state(),
+            life=self.stats.as_state(),
         )
         return state
 
@@ -337,9 +337,9 @@ class Job:
             raise ValueError(
                 f"Job has version {state['version']}, but only version {STATE_VERSION} can be handled"
             )
-        self._jobstore_alias = self.waits_for = None
+        self._jobstore_alias = self._waits_for = None
         self.suspended = None
-        self.life = JobStats.from_state(state["life"]) if "life" in state else NO_STATS
+        self.stats = JobStats.from_state(state["life"]) if "life" in state else NO_STATS
         self.id = state["id"]
         self.func, self.func_ref, self.task = restore(state["func"])
         self.trigger = state["trigger"]
@@ -367,7 +367,7 @@ class Job:
         if self.suspended is not None:
             return f"suspended: {self.suspended}"
         if self.next_run_time is None:
-            return "paused" if self.life.finished_at is None else "finished"
+            return "paused" if self.stats.finished_at is None else "finished"
         return f"next run at: {self.next_run_time.strftime('%Y-%m-%d %H:%M:%S %Z')}"
 
 
@@ -378,6 +378,21 @@ def _decided(name: str, value: _T) -> _T:
     if value is undefined:
         raise AttributeError(f"{name} was left open; it is filled in when the scheduler starts")
     return value
+
+
+def copy_with(job: Job, **changes: Any) -> Job:
+    """Return a copy of a job with changes; raises and leaves no trace if one is refused."""
+    return job._copy_with(**changes)
+
+
+def take_over(job: Job, stored: Job) -> Job:
+    """Make a handle show what another one of the same job has, and return it."""
+    return job._take_over(stored)
+
+
+def mark_pending(job: Job, jobstore: str) -> None:
+    """Note for which store a job waits."""
+    job._waits_for = jobstore
 
 
 _COPIED = tuple(name for name in Job.__slots__ if name != "__weakref__")

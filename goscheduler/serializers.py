@@ -1,4 +1,4 @@
-"""How stores that are not in memory write values down, and what they believe when they read them back.
+"""Writes the values of jobs for stores that are not in memory, and checks them when they are read.
 
 :class:`JSONSerializer` is the default: the closed set of types of :mod:`goscheduler.codec`, so that a record cannot run
 code. With a ``secret`` it signs what it writes and believes only what is signed. :class:`PickleSerializer` takes any

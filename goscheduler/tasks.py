@@ -174,7 +174,7 @@ class TaskRegistry:
 
 
 class UnknownTask:
-    """Stands for a function that nobody has registered here; to call it raises LookupError."""
+    """Stands for a function that is not registered here; calling it raises LookupError."""
 
     __slots__ = ("name",)
 
@@ -189,7 +189,7 @@ class UnknownTask:
 
 
 class StoredReference(NamedTuple):
-    """A reference that somebody else has written down, and that is followed only where it may lead."""
+    """A reference read from a store, which is followed only into allowed modules."""
 
     ref: str
 
@@ -200,7 +200,7 @@ def unknown_task(name: str) -> str:
 
 
 class Target(NamedTuple):
-    """What a job runs."""
+    """The function of a job, with its reference and task."""
 
     func: Callable[..., Any]
     func_ref: str | None

@@ -379,6 +379,21 @@ def test_the_reference_of_job_stores_has_every_method_of_the_port() -> None:
     assert {name for name in public if not re.search(rf"`{name}\b", page)} == set()
 
 
+GLOSSARY = DOCS / "glossary.md"
+
+
+def test_the_glossary_is_in_alphabetical_order() -> None:
+    words = [row[0].strip("*").lower() for row in rows(GLOSSARY, "word", "meaning")]
+    assert words == sorted(words)
+
+
+def test_every_class_that_the_glossary_names_exists() -> None:
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "goscheduler").rglob("*.py"))
+    named = set(re.findall(r"`([A-Z]\w+)`", GLOSSARY.read_text(encoding="utf-8")))
+    assert named
+    assert {name for name in named if not re.search(rf"^class {name}\b", source, re.MULTILINE)} == set()
+
+
 @pytest.mark.parametrize(
     ("page", "kind"), [("triggers.md", "trigger"), ("executors.md", "executor"), ("job-stores.md", "jobstore")]
 )

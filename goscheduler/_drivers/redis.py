@@ -24,6 +24,7 @@ CONNECT_WITHIN = 5.0
 ANSWER_WITHIN = 7.0
 SENTINEL_WITHIN = 1.0
 SENTINEL_PORT = 26379
+MAX_PREFIX_LENGTH = 200
 
 #: They have no types.
 _parse: Any = parse_url
@@ -245,3 +246,22 @@ def address_of(client: Any) -> str:
 def _address(sentinel: Any) -> str:
     settings = sentinel.connection_pool.connection_kwargs
     return f"{settings['host']}:{settings['port']}"
+
+
+# Names of keys
+
+
+def check_prefix(value: Any) -> str:
+    """Return ``value`` if all keys can begin with it.
+
+    :raises InvalidArgument: if they cannot
+    """
+    if not isinstance(value, str) or not value or len(value) > MAX_PREFIX_LENGTH:
+        raise _refused(f"a nonempty string of at most {MAX_PREFIX_LENGTH} characters", value)
+    if not value.isprintable() or "{" in value or "}" in value:
+        raise _refused("printable and without braces", value)
+    return value
+
+
+def _refused(what: str, value: object) -> InvalidArgument:
+    return InvalidArgument(f"prefix must be {what}, got {shown(value)}", field="prefix", value=value)

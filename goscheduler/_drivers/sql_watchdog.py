@@ -1,7 +1,7 @@
 """Ends calls to a database that does not answer although the connection looks alive.
 
 A link that swallows packets keeps psycopg waiting for ever: neither the timeouts of the server nor those of TCP help.
-What helps is to shut the socket down from another thread. PyMySQL has timeouts of its own and needs none of this.
+So another thread shuts the socket down. PyMySQL has its own timeouts and does not need it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from goscheduler.clock import SYSTEM_CLOCK
 
-#: How often it is looked for calls whose time is over, in seconds.
-LOOK_EVERY = 0.5
+#: The pause between two checks for overdue calls.
+CHECK_SECONDS = 0.5
 
 
 class Watchdog:
@@ -31,7 +31,7 @@ class Watchdog:
 
     @contextmanager
     def over(self, connection: Any, seconds: float) -> Iterator[None]:
-        """Shut the connection down if what is done inside takes longer."""
+        """Shut the connection down if the block takes longer."""
         descriptor = _descriptor(connection)
         if descriptor is None:
             yield
@@ -61,7 +61,7 @@ class Watchdog:
         self._thread.start()
 
     def _run(self, stopped: threading.Event) -> None:
-        while not stopped.wait(LOOK_EVERY):
+        while not stopped.wait(CHECK_SECONDS):
             self._end_overdue(SYSTEM_CLOCK.monotonic())
 
     def _end_overdue(self, now: float) -> None:

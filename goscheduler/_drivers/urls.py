@@ -1,4 +1,4 @@
-"""Where a store on etcd or ZooKeeper is found: addresses, credentials and the path that its keys begin with."""
+"""Reads URLs of etcd and ZooKeeper: addresses, credentials, and the path that all keys begin with."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _SEGMENT = re.compile(r"[^/\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]{1,255}"
 
 
 class Place(NamedTuple):
-    """What a URL says."""
+    """The parts of a URL."""
 
     scheme: str
     hosts: str
-    """One or more of ``host:port``, separated by commas; empty for the usual one."""
+    """One or more of ``host:port``, separated by commas; empty for the default."""
     user: str
     password: str
     path: str
-    """Empty if it says nothing about that."""
+    """Empty if the URL has none."""
 
 
 def read_url(url: Any, schemes: tuple[str, ...], example: str) -> Place:
-    """Return what a URL says.
+    """Return the parts of a URL.
 
-    :raises InvalidArgument: without any password, if it is none of these schemes
+    :raises InvalidArgument: without any password, if the scheme is none of these
     """
     if not isinstance(url, str):
         raise TypeError(f"url must be a string such as {example}, got {type(url).__name__}")

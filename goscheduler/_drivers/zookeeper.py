@@ -93,7 +93,7 @@ class Connection:
         """Forget the client of the parent of this forked process."""
         if self.given is not None:
             raise GoSchedulerError("a kazoo client does not survive a fork; give the job store a url instead of it")
-        self.client = None
+        self.client, self._starting = None, threading.Lock()  # a thread of the parent may hold the lock
 
 
 def _close(client: Any) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from goscheduler.cli._refusal import one_line
+from goscheduler.cli._command_error import one_line
 from goscheduler.events import EventCode, SchedulerEvent
 from goscheduler.logs import guarded_logger
 from goscheduler.schedulers.base import BaseScheduler
@@ -31,7 +31,7 @@ _logger = guarded_logger("goscheduler.worker")
 
 
 class Board:
-    """What a worker has done so far, by event, and what it has in hand, by asking."""
+    """Counts what a worker has finished, by events, and what it is running, by asking the scheduler."""
 
     def __init__(self, scheduler: BaseScheduler) -> None:
         self._scheduler = scheduler

@@ -15,8 +15,8 @@ from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
+from goscheduler.cli._command_error import FAILED, CommandError, errors_told, one_line
 from goscheduler.cli._print import note
-from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._target import find_scheduler
 from goscheduler.errors import SchedulerNotRunningError, StoreUnavailable, shown
 from goscheduler.events import EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_STARTED, SchedulerEvent
@@ -27,8 +27,8 @@ from goscheduler.schedulers.base import BaseScheduler
 LOOK_SECONDS = 0.25
 
 
-class What(Enum):
-    """What the main thread can hear of."""
+class HostEventKind(Enum):
+    """The kinds of events that the main thread waits for."""
 
     STARTED = "started"
     ENDED = "ended"
@@ -36,23 +36,24 @@ class What(Enum):
     SIGNAL = "signal"
 
 
-class News(NamedTuple):
-    what: What
+class HostEvent(NamedTuple):
+    kind: HostEventKind
     error: BaseException | None = None
     signal: int = 0
 
 
 class Host:
-    """Starts and ends one scheduler; what happens is put into ``news``."""
+    """Starts and ends one scheduler, and puts what happens into ``events``."""
 
     def __init__(self, scheduler: BaseScheduler) -> None:
         self.scheduler = scheduler
         # A simple queue, because a signal may interrupt whoever waits for it, and put something in.
-        self.news: SimpleQueue[News] = SimpleQueue()
+        self.events: SimpleQueue[HostEvent] = SimpleQueue()
 
     def start(self, paused: bool = False) -> None:
-        """Begin to start the scheduler; news follow."""
-        self.scheduler.add_listener(lambda _: self.news.put(News(What.STARTED)), EVENT_SCHEDULER_STARTED)
+        """Begin to start the scheduler; events follow."""
+        started = HostEvent(HostEventKind.STARTED)
+        self.scheduler.add_listener(lambda _: self.events.put(started), EVENT_SCHEDULER_STARTED)
         self._on_a_thread(self._serve, paused)
 
     def stop(self) -> None:
@@ -60,18 +61,19 @@ class Host:
         self._on_a_thread(self._shut_down)
 
     def hear_of_outage(self, event: SchedulerEvent) -> None:
-        """Make news of a store that cannot be reached."""
-        self.news.put(News(What.FAILED, StoreUnavailable(f'job store "{event.alias}" cannot be reached')))
+        """Report a store that cannot be reached."""
+        error = StoreUnavailable(f'job store "{event.alias}" cannot be reached')
+        self.events.put(HostEvent(HostEventKind.FAILED, error))
 
-    def next_news(self) -> News:
-        """Wait for news and return them.
+    def next_event(self) -> HostEvent:
+        """Wait for the next event and return it.
 
         A signal that comes just before the wait begins does not end it: Python calls its handler after the wait. So
         no wait is long.
         """
         while True:
             try:
-                return self.news.get(timeout=LOOK_SECONDS)
+                return self.events.get(timeout=LOOK_SECONDS)
             except Empty:
                 continue
 
@@ -82,7 +84,7 @@ class Host:
         try:
             target(*args)
         except BaseException as error:  # handed to the main thread, which decides
-            self.news.put(News(What.FAILED, error))
+            self.events.put(HostEvent(HostEventKind.FAILED, error))
 
     def _serve(self, paused: bool) -> None:
         if isinstance(self.scheduler, AsyncIOScheduler):
@@ -90,7 +92,7 @@ class Host:
         else:
             self.scheduler.start(paused)
             self.scheduler.engine.stopped.wait()
-        self.news.put(News(What.ENDED))
+        self.events.put(HostEvent(HostEventKind.ENDED))
 
     def _serve_on_a_loop(self, scheduler: AsyncIOScheduler, paused: bool) -> None:
         async def serve() -> None:
@@ -135,7 +137,7 @@ def started(scheduler: BaseScheduler, store: str | None = None) -> Iterator[Base
     host = Host(scheduler)
     scheduler.add_listener(host.hear_of_outage, EVENT_SCHEDULER_DEGRADED)
     host.start(paused=True)
-    _await(host, What.STARTED)
+    _await(host, HostEventKind.STARTED)
     scheduler.remove_listener(host.hear_of_outage)
     try:
         _require_store(scheduler, store)
@@ -143,7 +145,7 @@ def started(scheduler: BaseScheduler, store: str | None = None) -> Iterator[Base
         yield scheduler
     finally:
         host.stop()
-        _await(host, What.ENDED)
+        _await(host, HostEventKind.ENDED)
 
 
 def _forget_additions(scheduler: BaseScheduler) -> None:
@@ -153,18 +155,18 @@ def _forget_additions(scheduler: BaseScheduler) -> None:
             scheduler.remove_all_jobs(alias)
 
 
-def _await(host: Host, what: What) -> None:
-    news = host.next_news()
-    while news.what is not what:
-        if news.error is not None:
-            raise Refusal(f"the scheduler cannot be used: {one_line(news.error)}", FAILED) from news.error
-        news = host.next_news()
+def _await(host: Host, kind: HostEventKind) -> None:
+    event = host.next_event()
+    while event.kind is not kind:
+        if event.error is not None:
+            raise CommandError(f"the scheduler cannot be used: {one_line(event.error)}", FAILED) from event.error
+        event = host.next_event()
 
 
 def _require_store(scheduler: BaseScheduler, alias: str | None) -> None:
     known = scheduler.engine.stores
     if alias is not None and alias not in known:
-        raise Refusal(f"--store: there is no job store {shown(alias)}; there are: {', '.join(sorted(known))}")
+        raise CommandError(f"--store: there is no job store {shown(alias)}; there are: {', '.join(sorted(known))}")
 
 
 def _tell_of_narrow_sight(scheduler: BaseScheduler) -> None:

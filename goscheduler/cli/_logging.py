@@ -9,7 +9,7 @@ from rich.highlighter import NullHighlighter
 from rich.logging import RichHandler
 
 from goscheduler._text import printable_lines
-from goscheduler.cli._refusal import Refusal
+from goscheduler.cli._command_error import CommandError
 from goscheduler.errors import shown
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -25,7 +25,7 @@ class PrintableFormatter(logging.Formatter):
 def read_level(text: str) -> str:
     """Return the name of a level as the logging package has it."""
     if text.upper() not in LEVELS:
-        raise Refusal(f"--log-level must be one of {', '.join(LEVELS)}, got {shown(text)}")
+        raise CommandError(f"--log-level must be one of {', '.join(LEVELS)}, got {shown(text)}")
     return text.upper()
 
 

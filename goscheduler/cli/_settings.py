@@ -1,10 +1,10 @@
-"""What a worker changes in the scheduler that it starts: how many at once, how often to look, which executors."""
+"""Options of a worker that change its scheduler: concurrency, poll interval, executors."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from goscheduler.cli._refusal import Refusal
+from goscheduler.cli._command_error import CommandError
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
@@ -17,7 +17,7 @@ USUAL_POLL = 600.0
 
 
 class Settings(NamedTuple):
-    """What was asked for; None leaves the scheduler as it is."""
+    """The options given; None leaves the scheduler as it is."""
 
     concurrency: int | None = None
     poll_interval: float | None = None
@@ -45,9 +45,11 @@ def read_seconds(text: str) -> float:
     try:
         seconds = parse_number(text, "poll interval") if _is_bare(text) else parse_duration(text).total_seconds()
     except InvalidArgument as error:
-        raise Refusal(f"--poll-interval must be seconds, or a duration such as 5000ms, got {shown(text)}") from error
+        raise CommandError(
+            f"--poll-interval must be seconds, or a duration such as 5000ms, got {shown(text)}"
+        ) from error
     if not SHORTEST_POLL <= seconds <= LONGEST_POLL:
-        raise Refusal(
+        raise CommandError(
             f"--poll-interval must be from {SHORTEST_POLL} to {LONGEST_POLL:.0f} seconds, got {shown(text)}"
         )
     return seconds
@@ -69,7 +71,7 @@ def read_names(text: str) -> frozenset[str]:
     """Return the names in a comma-separated list."""
     names = frozenset(name.strip() for name in text.split(",")) - {""}
     if not names:
-        raise Refusal(f"--queues must name executors, separated by commas, got {shown(text)}")
+        raise CommandError(f"--queues must name executors, separated by commas, got {shown(text)}")
     return names
 
 
@@ -92,7 +94,7 @@ def apply_settings(scheduler: BaseScheduler, settings: Settings) -> None:
 def _keep_only(scheduler: BaseScheduler, queues: frozenset[str]) -> None:
     known = scheduler.engine.executors.keys()
     if unknown := sorted(queues - known):
-        raise Refusal(f"--queues: there is no executor {shown(unknown[0])}; there are: {', '.join(sorted(known))}")
+        raise CommandError(f"--queues: there is no executor {shown(unknown[0])}; there are: {', '.join(sorted(known))}")
     for alias in sorted(known - queues):
         scheduler.remove_executor(alias)
         scheduler.add_executor(RemoteExecutor(), alias)
@@ -100,9 +102,9 @@ def _keep_only(scheduler: BaseScheduler, queues: frozenset[str]) -> None:
 
 def _set_concurrency(executor: BaseExecutor, concurrency: int) -> None:
     if isinstance(executor, RemoteExecutor):
-        raise Refusal('--concurrency is about the executor "default", which --queues leaves to other workers')
+        raise CommandError('--concurrency is about the executor "default", which --queues leaves to other workers')
     if not isinstance(executor, (ThreadPoolExecutor, ProcessPoolExecutor)):
-        raise Refusal(
+        raise CommandError(
             '--concurrency needs a pool of threads or processes as executor "default", '
             f"which is {type(executor).__name__} here"
         )

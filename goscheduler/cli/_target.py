@@ -8,7 +8,7 @@ import os
 import sys
 from types import ModuleType
 
-from goscheduler.cli._refusal import Refusal, one_line
+from goscheduler.cli._command_error import CommandError, one_line
 from goscheduler.errors import shown
 from goscheduler.schedulers.base import BaseScheduler
 
@@ -25,7 +25,7 @@ def find_scheduler(target: str | None) -> BaseScheduler:
     scheduler = found if isinstance(found, BaseScheduler) else _made_by(found, f"{module_name}:{path}")
     if scheduler.running:
         scheduler.shutdown(wait=False)
-        raise Refusal(
+        raise CommandError(
             f"{module_name}:{path} runs already: importing {module_name!r} has started it. "
             'Put its start() below: if __name__ == "__main__":'
         )
@@ -34,15 +34,15 @@ def find_scheduler(target: str | None) -> BaseScheduler:
 
 def _parts(target: str | None) -> tuple[str, str]:
     if not target:
-        raise Refusal(
+        raise CommandError(
             f"which scheduler? Give it as module:scheduler, {EXAMPLE}, with --app or in the variable GOSCHEDULER_APP"
         )
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path:
-        raise Refusal(f"expected module:scheduler, {EXAMPLE}, got {shown(target)}")
+        raise CommandError(f"expected module:scheduler, {EXAMPLE}, got {shown(target)}")
     if module_name.endswith(".py") or "/" in module_name or "\\" in module_name:
         dotted = module_name.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
-        raise Refusal(f"expected the name of a module, not of a file: write {shown(f'{dotted}:{path}')}")
+        raise CommandError(f"expected the name of a module, not of a file: write {shown(f'{dotted}:{path}')}")
     return module_name, path
 
 
@@ -52,7 +52,7 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise Refusal(f"there is no module {error.name!r} in {here} or on the Python path") from error
+            raise CommandError(f"there is no module {error.name!r} in {here} or on the Python path") from error
         raise _import_failed(name, error) from error
     except (Exception, SystemExit) as error:  # a module may do anything while it is imported
         raise _import_failed(name, error) from error
@@ -66,8 +66,8 @@ def import_from_here() -> str:
     return here
 
 
-def _import_failed(name: str, error: BaseException) -> Refusal:
-    return Refusal(f"module {shown(name)} cannot be imported: {one_line(error)} (--debug shows where)")
+def _import_failed(name: str, error: BaseException) -> CommandError:
+    return CommandError(f"module {shown(name)} cannot be imported: {one_line(error)} (--debug shows where)")
 
 
 def _attribute(module: ModuleType, path: str) -> object:
@@ -78,20 +78,20 @@ def _attribute(module: ModuleType, path: str) -> object:
         except AttributeError as error:
             known = [key for key, value in vars(module).items() if isinstance(value, BaseScheduler)]
             hint = f"; its schedulers are: {', '.join(sorted(known))}" if known else "; it has no scheduler"
-            raise Refusal(f"module {module.__name__!r} has no {shown(path)}{hint}") from error
+            raise CommandError(f"module {module.__name__!r} has no {shown(path)}{hint}") from error
     return found
 
 
 def _made_by(factory: object, name: str) -> BaseScheduler:
     if not callable(factory):
-        raise Refusal(f"{name} is neither a scheduler nor a function that returns one, but {shown(factory)}")
+        raise CommandError(f"{name} is neither a scheduler nor a function that returns one, but {shown(factory)}")
     try:
         made = factory()
     except Exception as error:
-        raise Refusal(f"{name}() failed: {one_line(error)} (--debug shows where)") from error
+        raise CommandError(f"{name}() failed: {one_line(error)} (--debug shows where)") from error
     if inspect.iscoroutine(made):
         made.close()
-        raise Refusal(f"{name} is a coroutine function; give a plain one that returns the scheduler")
+        raise CommandError(f"{name} is a coroutine function; give a plain one that returns the scheduler")
     if not isinstance(made, BaseScheduler):
-        raise Refusal(f"{name}() returned {shown(made)}, expected a scheduler")
+        raise CommandError(f"{name}() returned {shown(made)}, expected a scheduler")
     return made

@@ -1,4 +1,4 @@
-"""What is shown of jobs and runs: plain values under the names that JSON has, in the order of reading."""
+"""Jobs and runs for display: plain values under the names that JSON has, in the order of reading."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from goscheduler._text import printable
+from goscheduler.cli._command_error import CommandError
 from goscheduler.cli._host import opened
 from goscheduler.cli._options import App, AsJson, Before, Debug, Job, Limit, RunId, Since, Tag, Until
 from goscheduler.cli._print import note, print_facts, print_json, print_rows
-from goscheduler.cli._refusal import Refusal
 from goscheduler.cli._views import DEAD_COLUMNS, letter_row
 from goscheduler.errors import RunLookupError
 from goscheduler.runs.model import DeadLetter
@@ -76,7 +76,7 @@ def redrive_letters(
         elif run_id is None and (filtered or everything):
             count = scheduler.redrive_all(job, since=since, until=until, tag=tag)
         else:
-            raise Refusal("name one RUN_ID, or give --job, --since, --until, --tag or --all, not both")
+            raise CommandError("name one RUN_ID, or give --job, --since, --until, --tag or --all, not both")
         if as_json:
             print_json({"redriven": count})
         else:

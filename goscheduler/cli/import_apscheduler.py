@@ -23,10 +23,10 @@ from goscheduler.apscheduler_import.candidates import (
 )
 from goscheduler.apscheduler_import.passwords import passwords_hidden
 from goscheduler.apscheduler_import.sources import read_source
+from goscheduler.cli._command_error import FAILED, CommandError, errors_told, one_line
 from goscheduler.cli._host import found, started
 from goscheduler.cli._options import AsJson, Debug
 from goscheduler.cli._print import View, note, print_json, print_rows
-from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._target import import_from_here
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import ConflictingIdError
@@ -100,7 +100,7 @@ def import_jobs(
     """
     with errors_told(debug):
         if apply and not (app or to):
-            raise Refusal("where to? Give the scheduler with --app module:scheduler, or a store with --to URL")
+            raise CommandError("where to? Give the scheduler with --app module:scheduler, or a store with --to URL")
         places = {
             "table": table, "schema": schema, "key": key, "database": database, "collection": collection, "path": path,
         }  # fmt: skip
@@ -147,7 +147,7 @@ def is_foreign_here() -> Callable[[str], bool]:
 def refuse_memory(target: Target | None) -> None:
     """Refuse to add jobs where they would end with this command."""
     if target is not None and target.scheduler.engine.stores[target.store].keeps_objects:
-        raise Refusal(f'job store "{target.store}" lives in memory: what is added here would end with this command')
+        raise CommandError(f'job store "{target.store}" is in memory: jobs that are added here end with this command')
 
 
 def move(candidates: Iterable[Candidate], target: Target | None, apply: bool, replace: bool) -> Iterator[Move]:
@@ -209,7 +209,7 @@ def job_from(candidate: Candidate, scheduler: BaseScheduler) -> Job:
     if job.task is None:
         job.func_ref = candidate.func
     if job.next_run_time is None:
-        job.life = NO_STATS._replace(paused_by="APScheduler, before it was moved")
+        job.stats = NO_STATS._replace(paused_by="APScheduler, before it was moved")
     return job
 
 

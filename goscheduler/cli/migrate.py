@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from goscheduler._urls import masked
+from goscheduler.cli._command_error import FAILED, CommandError, errors_told
 from goscheduler.cli._options import Debug
 from goscheduler.cli._print import note
-from goscheduler.cli._refusal import FAILED, Refusal, errors_told
 from goscheduler.plugins import create_plugin
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ def _store(url: str, tablename: str, tableschema: str | None) -> SQLAlchemyJobSt
     from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 
     if "://" not in url:
-        raise Refusal("expected the URL of a database such as sqlite:///jobs.db, and this has no ://")
+        raise CommandError("expected the URL of a database such as sqlite:///jobs.db, and this has no ://")
     options = {"tablename": tablename, "tableschema": tableschema}
     try:
         store = create_plugin("jobstore", "store", {"type": url, **options})
     except TypeError as error:
-        raise Refusal(f"{masked(url)} is not the URL of a SQL database: {error}") from error
+        raise CommandError(f"{masked(url)} is not the URL of a SQL database: {error}") from error
     if not isinstance(store, SQLAlchemyJobStore):
-        raise Refusal(f"{masked(url)} is not the URL of a SQL database; other stores need no tables")
+        raise CommandError(f"{masked(url)} is not the URL of a SQL database; other stores need no tables")
     return store

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from goscheduler._text import printable
+from goscheduler.cli._command_error import errors_told
 from goscheduler.cli._options import AsJson, Debug
 from goscheduler.cli._print import aligned, note, print_json
-from goscheduler.cli._refusal import errors_told
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.times import convert_to_datetime, zone_name
 from goscheduler.triggers.cron import CronTrigger

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from goscheduler._text import printable
+from goscheduler.cli._command_error import FAILED, CommandError
 from goscheduler.cli._host import opened
 from goscheduler.cli._options import App, AsJson, Before, Debug, Job, Limit, RunId, Since, Tag, Until
 from goscheduler.cli._print import View, note, print_facts, print_json, print_rows
-from goscheduler.cli._refusal import FAILED, Refusal
 from goscheduler.cli._views import LIVE_COLUMNS, RUN_COLUMNS, live_row, record_row
 from goscheduler.runs.records import Record
 from goscheduler.schedulers.base import BaseScheduler
@@ -62,7 +62,7 @@ def show_run(run_id: RunId, target: App = None, as_json: AsJson = False, debug: 
     with opened(target, debug) as scheduler:
         views = _views_of(scheduler, run_id)
         if not views:
-            raise Refusal(f"there is no run {run_id!r}, live or in the history", FAILED)
+            raise CommandError(f"there is no run {run_id!r}, live or in the history", FAILED)
         if as_json:
             print_json(views)
             return
@@ -76,7 +76,7 @@ def cancel_run(run_id: RunId, target: App = None, as_json: AsJson = False, debug
     """Stop a run, wherever it runs."""
     with opened(target, debug) as scheduler:
         if not scheduler.cancel_run(run_id):
-            raise Refusal(f"run {run_id!r} is not live: it has ended, or there is no such run", FAILED)
+            raise CommandError(f"run {run_id!r} is not live: it has ended, or it does not exist", FAILED)
         if as_json:
             print_json({"run_id": run_id, "cancelled": True})
         else:

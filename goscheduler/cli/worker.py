@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 
 from goscheduler.cli._board import Board
-from goscheduler.cli._host import Host, News, What
+from goscheduler.cli._command_error import FAILED, CommandError, errors_told, one_line
+from goscheduler.cli._host import Host, HostEvent, HostEventKind
 from goscheduler.cli._logging import read_level, set_up_logging
 from goscheduler.cli._options import Debug
-from goscheduler.cli._refusal import FAILED, Refusal, errors_told, one_line
 from goscheduler.cli._settings import apply_settings, doubt_about_unit, read_settings
 from goscheduler.cli._target import find_scheduler
 from goscheduler.clock import SYSTEM_CLOCK
@@ -104,7 +104,7 @@ class Worker:
         _logger.info("Worker stopped: %s", self._board.total())
 
     def _hear(self, number: int, frame: object) -> None:
-        self._host.news.put(News(What.SIGNAL, signal=number))
+        self._host.events.put(HostEvent(HostEventKind.SIGNAL, signal=number))
 
     def _live_line(self) -> AbstractContextManager[None]:
         on_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
@@ -112,16 +112,16 @@ class Worker:
 
     def _follow(self) -> None:
         while True:
-            news = self._host.next_news()
-            if news.what is What.ENDED:
+            event = self._host.next_event()
+            if event.kind is HostEventKind.ENDED:
                 return
-            if news.what is What.FAILED:
-                assert news.error is not None
-                raise Refusal(f"the scheduler failed: {one_line(news.error)}", FAILED) from news.error
-            if news.what is What.STARTED:
+            if event.kind is HostEventKind.FAILED:
+                assert event.error is not None
+                raise CommandError(f"the scheduler failed: {one_line(event.error)}", FAILED) from event.error
+            if event.kind is HostEventKind.STARTED:
                 self._begin()
             else:
-                self._stop(news.signal)
+                self._stop(event.signal)
 
     def _begin(self) -> None:
         self._started = True
@@ -137,11 +137,11 @@ class Worker:
                 self._stop_at_once(number)
             return
         self._asked_to_stop_at = now
-        _logger.info("Draining: nothing is fired any more, running jobs come to their end; once more to stop at once")
+        _logger.info("Draining: no more jobs are fired, running jobs may end; signal again to stop at once")
         self._host.stop()  # also a start that waits for a store
 
     def _stop_at_once(self, number: int) -> None:
-        _logger.warning("Stopped at once, with jobs running; their runs are given back")
+        _logger.warning("Stopped at once, with jobs running; returning their runs to the stores")
         giving = threading.Thread(target=give_back_runs, args=(self._scheduler,), daemon=True)
         giving.start()
         giving.join(GIVE_BACK_SECONDS)
@@ -158,4 +158,4 @@ def give_back_runs(scheduler: BaseScheduler) -> None:
         try:
             store.retire_owner(engine.leases.owner_of(alias))
         except Exception as error:
-            _logger.error('Job store "%s" did not take runs back: %s', alias, one_line(error))
+            _logger.error('Job store "%s" could not take runs back: %s', alias, one_line(error))

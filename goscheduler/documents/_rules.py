@@ -26,26 +26,26 @@ from goscheduler.triggers.cron import CronTrigger
 from goscheduler.util import asbool
 
 
-class Ending(NamedTuple):
-    """What is written when a document has been processed."""
+class NextState(NamedTuple):
+    """The state that is written when a document has been processed."""
 
     sleep_until: datetime | None
     """When it is due again; None for never."""
     remove: bool = False
 
 
-PARKED = Ending(None)
-REMOVED = Ending(None, remove=True)
+PARKED = NextState(None)
+REMOVED = NextState(None, remove=True)
 
 
-def after_processing(document: Document, now: datetime, reprocess_delay: timedelta, zone: tzinfo) -> Ending:
+def after_processing(document: Document, now: datetime, reprocess_delay: timedelta, zone: tzinfo) -> NextState:
     """Return what becomes of a document whose processing has ended just now.
 
     :raises ValueError: if its fields do not say when it is due again; it is to be parked then
     """
     following = _next_time(document, reprocess_delay, zone)
     if following is not None:
-        return Ending(max(following, now))
+        return NextState(max(following, now))
     return REMOVED if _is_true(document.auto_remove) else PARKED
 
 

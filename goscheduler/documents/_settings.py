@@ -1,4 +1,4 @@
-"""What a document scheduler is told once: how long to wait, how long to lock, whom to call."""
+"""Settings of a document scheduler: delays, lock duration, hooks."""
 
 from __future__ import annotations
 

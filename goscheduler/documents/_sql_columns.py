@@ -38,7 +38,7 @@ SKIPPING = {"postgresql": (9, 5), "mysql": (8, 0, 1), "mariadb": (10, 6)}
 
 
 class Times(NamedTuple):
-    """How a column holds times."""
+    """The representation of times in a column."""
 
     type: TypeEngine[Any]
     aware: bool
@@ -100,10 +100,10 @@ def read_columns(engine: Engine, table: Table | str, fields: Fields) -> Columns:
     sleep_until = _column(real, used, "sleep_until", fields.sleep_until)
     if not sleep_until.nullable:
         raise _refused(
-            f"column {fields.sleep_until} of {real.name} must allow NULL, which says that nothing is to be done"
+            f"column {fields.sleep_until} of {real.name} must allow NULL, which marks a document that is not due"
         )
     if not real.primary_key.columns:
-        raise _refused(f"table {real.name} has no primary key, by which its rows could be told apart")
+        raise _refused(f"table {real.name} has no primary key to identify its rows")
     names = _other_names(real, used, fields)
     if "repeat_until" in names:
         _times(real.c[names["repeat_until"]], "repeat_until", engine.dialect.name)

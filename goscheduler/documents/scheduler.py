@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from goscheduler.clock import SYSTEM_CLOCK, Clock
-from goscheduler.documents._life import Life
 from goscheduler.documents._settings import Duration, Hooks, Settings, read_concurrency, read_duration
+from goscheduler.documents._worker import DocumentWorker
 from goscheduler.documents.base import DocumentStore
 from goscheduler.errors import SchedulerAlreadyRunningError, shown
 from goscheduler.times import astimezone, local_timezone
@@ -61,12 +61,12 @@ class DocumentScheduler:
         )
         self._clock = clock
         self._starting = threading.Lock()
-        self._life: Life | None = None
+        self._worker: DocumentWorker | None = None
 
     def start(self) -> None:
         """Begin to process documents, on threads of its own; nothing happens if that was done before.
 
-        What an earlier life still has in hand is waited for. Returns when ``on_start`` has ended.
+        Documents that are in hand since an earlier start are waited for. Returns when ``on_start`` has ended.
 
         :raises InvalidArgument: if the store cannot be used, because of a column that does not exist for example
         """
@@ -77,14 +77,14 @@ class DocumentScheduler:
         with self._starting:
             if self.is_running():
                 return
-            if self._life is not None:
-                _has_ended(self._life, None)
-            life = self._life = Life(self._store, self._hooks, self._settings, self._clock)
-            life.thread.start()
-            life.begun.wait()
-        if life.failure is not None:
-            _has_ended(life, None)
-            raise life.failure
+            if self._worker is not None:
+                _has_ended(self._worker, None)
+            worker = self._worker = DocumentWorker(self._store, self._hooks, self._settings, self._clock)
+            worker.thread.start()
+            worker.begun.wait()
+        if worker.failure is not None:
+            _has_ended(worker, None)
+            raise worker.failure
 
     def stop(self, timeout: Duration | None = None) -> bool:
         """Take no more documents, let those in hand come to their end, and call ``on_stop``; true if all that is done.
@@ -92,31 +92,31 @@ class DocumentScheduler:
         With ``timeout`` it returns after that time at the latest; what is in hand goes on. Called inside one of the
         user's functions it does not wait. Nothing happens if it was done before.
         """
-        life = self._life
+        worker = self._worker
         limit = None if timeout is None else _seconds("timeout", timeout)
-        if life is None:
+        if worker is None:
             return True
-        life.stop()
-        return False if life.caller.is_calling() else _has_ended(life, limit)
+        worker.stop()
+        return False if worker.hook_runner.is_calling() else _has_ended(worker, limit)
 
     def wait(self, timeout: Duration | None = None) -> bool:
         """Wait until it has been stopped and everything has ended; false if that has not happened in time."""
         limit = None if timeout is None else _seconds("timeout", timeout)
-        return self._life is None or _has_ended(self._life, limit)
+        return self._worker is None or _has_ended(self._worker, limit)
 
     def is_running(self) -> bool:
         """Tell whether it has been started and not been stopped."""
-        life = self._life
-        return life is not None and life.thread.is_alive() and not life.stopping.is_set()
+        worker = self._worker
+        return worker is not None and worker.thread.is_alive() and not worker.stopping.is_set()
 
     def is_processing(self) -> bool:
         """Tell whether a document is in hand, also after :meth:`stop`."""
-        life = self._life
-        return life is not None and life.thread.is_alive() and life.in_hand > 0
+        worker = self._worker
+        return worker is not None and worker.thread.is_alive() and worker.in_hand > 0
 
     def is_idle(self) -> bool:
         """Tell whether it runs, and has found nothing to do."""
-        return self._life is not None and self.is_running() and self._life.idle
+        return self._worker is not None and self.is_running() and self._worker.idle
 
     def __enter__(self) -> DocumentScheduler:
         self.start()
@@ -128,16 +128,16 @@ class DocumentScheduler:
         self.stop()
 
     def _is_inside(self) -> bool:
-        return self._life is not None and self._life.caller.is_calling()
+        return self._worker is not None and self._worker.hook_runner.is_calling()
 
 
-def _has_ended(life: Life, limit: float | None) -> bool:
-    """Wait until a life is over; false if that takes too long."""
-    if life.begun.is_set() and not life.thread.is_alive():
+def _has_ended(worker: DocumentWorker, limit: float | None) -> bool:
+    """Wait until a worker has ended; false if that takes too long."""
+    if worker.begun.is_set() and not worker.thread.is_alive():
         return True  # also in a forked child, where the thread has not come along
-    if not life.ended.wait(limit):
+    if not worker.ended.wait(limit):
         return False
-    life.thread.join()
+    worker.thread.join()
     return True
 
 

@@ -1,4 +1,4 @@
-"""What a child process of the process pool does, and what travels between it and its parent.
+"""The main loop of a child process of the process pool, and the messages between it and its parent.
 
 The parent sends one call at a time. The child answers each with an empty message before it begins, then any number of
 :class:`Note` on the progress, and one :class:`Reply` at the end. The first message of all is empty if the child is
@@ -80,7 +80,7 @@ class Reply(NamedTuple):
 
 
 class Note(NamedTuple):
-    """How far a run has got, on its way to the parent."""
+    """Progress of a run, sent to the parent."""
 
     run_id: str
     progress: Progress

@@ -1,4 +1,4 @@
-"""What stands for the exception of a job that ran in another process, where there is no exception itself to show."""
+"""Stands in for the exception of a job that ran in another process, when the exception itself cannot be passed on."""
 
 from __future__ import annotations
 

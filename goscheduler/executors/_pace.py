@@ -1,4 +1,4 @@
-"""How many runs a pool should be given ahead.
+"""Computes how many runs a pool should be given ahead.
 
 A run that waits in this process cannot be taken by another one, so a queue should be short; but if it runs dry before
 the scheduler comes round again, workers idle. A tenth of a second's work serves both ends.

@@ -33,7 +33,7 @@ END_SECONDS = 5.0
 
 
 class ChildOptions(NamedTuple):
-    """How child processes are made."""
+    """Options for starting child processes."""
 
     context: Any
     initializer: Callable[..., object] | None = None

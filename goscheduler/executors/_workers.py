@@ -41,7 +41,7 @@ SHUT_DOWN = "the executor was shut down before the run was started"
 
 
 class Worker(Protocol):
-    """What one thread does with runs."""
+    """Executes the runs that one thread takes."""
 
     def perform(self, run: Run) -> tuple[Outcome, float]:
         """Run it, and return how it ended and for how many seconds the worker was busy with it."""

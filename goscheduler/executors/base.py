@@ -45,7 +45,7 @@ UNKNOWN_ROOM = 1000
 
 
 class ExecutorHost(Protocol):
-    """What an executor may ask of the scheduler that started it."""
+    """The methods of a scheduler that its executors may call."""
 
     @property
     def clock(self) -> Clock: ...
@@ -80,7 +80,7 @@ class _Taken(NamedTuple):
 
 
 class BaseExecutor:
-    """Runs runs."""
+    """Base class of executors: accepts runs and reports their outcomes."""
 
     grace_seconds = 5.0
     """How long a run may go on after :meth:`cancel`; then the scheduler calls :meth:`give_up`."""
@@ -238,7 +238,10 @@ class BaseExecutor:
         with self._guard:
             taken = self._find(job_id, run_time, newest=newest)
             if taken is None:
-                self._logger.warning('Executor "%s" reported job "%s" once too often', self._alias, job_id)
+                self._logger.warning(
+                    'Executor "%s" reported job "%s" more often than it was given runs of it; the report is ignored',
+                    self._alias, job_id,
+                )  # fmt: skip
             else:
                 self._forget(taken)
             return taken

@@ -1,4 +1,4 @@
-"""What a running job can see of itself, be told, and tell.
+"""The context of a running job: its facts, cancel requests, and progress.
 
 A run is told to end, and tells how far it has got, by way of dictionaries that all runs share, so that a run which does
 neither pays nothing for it. Their single operations are atomic; there is no lock.

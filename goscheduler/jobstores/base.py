@@ -294,8 +294,8 @@ class BaseJobStore(ABC):
 
     def stats_of(self, job: Job) -> JobStats:
         """Return what a job of this store has lived through."""
-        noted, life = self._runs.lives.get(job.id), job.life
-        return life if noted is None else noted._replace(paused_by=life.paused_by, finished_at=life.finished_at)
+        noted, stats = self._runs.stats.get(job.id), job.stats
+        return stats if noted is None else noted._replace(paused_by=stats.paused_by, finished_at=stats.finished_at)
 
     def forget_job(self, job_id: str) -> None:
         """Forget what is known about a job that was removed, but for its history and its live runs."""

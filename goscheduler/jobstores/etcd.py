@@ -176,7 +176,6 @@ class _Leases:
         self._leases: dict[str, int] = {}
 
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Renew the lease of an owner, or take one."""
         lease = self._leases.get(name)
         if lease is not None:
             return self._server.keep_alive(lease)
@@ -189,27 +188,20 @@ class _Leases:
         return True
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return the owners whose lease lasts."""
         return {name: found.value for name, found in read_all(self._server, ("owners",))}
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget the hosts of owners whose lease has ended, and return them."""
         hosts = dict(read_all(self._server, ("hosts",)))
         alive = self.alive(now) if hosts else {}
         given_up = {}
         for name in hosts.keys() - alive.keys():
-            transaction = Transaction()
-            transaction.delete(("hosts", name))
-            if self._server.commit(transaction):
+            if self._server.commit(Transaction().delete(("hosts", name))):
                 given_up[name] = hosts[name].value
         return given_up
 
     def stop(self, name: str) -> None:
-        """Give a lease back."""
         lease = self._leases.pop(name, None)
-        transaction = Transaction()
-        transaction.delete(("hosts", name))
-        self._server.commit(transaction)
+        self._server.commit(Transaction().delete(("hosts", name)))
         if lease is not None:
             self._server.revoke(lease)
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
+from goscheduler.job import take_over
 from goscheduler.jobstores._local.queue import DispatchQueue, Entry
 from goscheduler.jobstores._local.retention import note_whether_finished
 from goscheduler.jobstores._local.runs import HISTORY_KEPT, LocalRuns
@@ -94,9 +95,9 @@ class MemoryJobStore(BaseJobStore):
             edited = edit(stored)
             with self._runs.lock:
                 # A run may have ended since the edit began.
-                edited.life = _merged(stored.life, edited.life)
+                edited.stats = _merged(stored.stats, edited.stats)
                 # What the user holds stays what is stored: the old object, or the new one that replaces it.
-                kept = edited if edited.pending else stored.take_over_from(edited)
+                kept = edited if edited.pending else take_over(stored, edited)
                 self.update_job(kept)
             note_whether_finished(self, kept)
             return kept
@@ -251,7 +252,7 @@ class _Firing:
     def _finish(self, job: Job, keep: bool) -> None:
         if keep:
             with self._runs.lock:
-                job.next_run_time, job.life = None, job.life._replace(finished_at=self._request.now)
+                job.next_run_time, job.stats = None, job.stats._replace(finished_at=self._request.now)
             self._store._schedule(job)
             note_whether_finished(self._store, job)
         else:

@@ -269,9 +269,7 @@ class _ZooKeeper:
         return False, ""
 
     def ensure(self, key: Key) -> None:
-        transaction = Transaction()
-        transaction.create(key)
-        self.commit(transaction)  # which is refused if the key exists
+        self.commit(Transaction().create(key))  # which is refused if the key exists
 
     def set(self, key: Key, value: str) -> int:
         """Overwrite a value, and return the server's time of that in milliseconds."""
@@ -289,37 +287,30 @@ class _ZooKeeper:
 
 
 class _ServerClock:
-    """Owners whose nodes the server has seen changed not longer ago than their leases last."""
+    """Leases by the clock of the server: an owner lives if its node was changed within the length of its lease."""
 
     def __init__(self, server: _ZooKeeper) -> None:
         self._server = server
 
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Change the node of an owner, or make it."""
         value = f"{int(seconds * 1000)} {text}"
         with suppress(NoNodeError):
             self._server.set(("owners", name), value)
             return True
-        transaction = Transaction()
-        transaction.create(("owners", name), value)
-        return not known and self._server.commit(transaction)
+        return not known and self._server.commit(Transaction().create(("owners", name), value))
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return those whose lease has not ended."""
         return {name: text for name, text, _, left in self._all() if left > 0}
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget those whose lease has ended, if they have not renewed it meanwhile."""
         given_up = {}
         for name, text, version, left in self._all():
-            transaction = Transaction()
-            transaction.delete(("owners", name), version)
-            if left <= 0 and self._server.commit(transaction):
+            if left <= 0 and self._server.commit(Transaction().delete(("owners", name), version)):
                 given_up[name] = text
         return given_up
 
     def _all(self) -> Iterator[tuple[str, str, int, int]]:
-        """Yield name, text, version, and how many milliseconds are left."""
+        """Yield name, text and version of each owner, and how many milliseconds its lease still lasts."""
         names = self._server.names([Span(("owners",))])[0]
         found = self._server.get([self._server.path(("owners", name)) for name in names])
         time = self._server.set(_CLOCK, str(random.random())) if names else 0
@@ -330,10 +321,7 @@ class _ServerClock:
                 yield name, text, got[1].version, left
 
     def stop(self, name: str) -> None:
-        """Forget one."""
-        transaction = Transaction()
-        transaction.delete(("owners", name))
-        self._server.commit(transaction)
+        self._server.commit(Transaction().delete(("owners", name)))
 
 
 def _found(value: bytes, status: Any) -> Found:

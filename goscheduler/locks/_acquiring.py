@@ -1,4 +1,4 @@
-"""How a lock is acquired: tried, tried again while it is waited for, and asked about when an answer was lost."""
+"""Acquires a lock: tries, tries again while waiting, and asks the server when a response was lost."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _sweep(backend: LockBackend, ttl: float) -> None:
     try:
         backend.sweep(call_seconds(ttl))
     except GoSchedulerError as error:  # nobody waits for that; somebody else may have more luck
-        logger.info("Names of locks that ended long ago could not be removed, and stay: %s", described(error))
+        logger.info("Names of locks that ended long ago could not be removed; they stay: %s", described(error))
 
 
 def _acquire(backend: LockBackend, name: str, ttl: float, wait: float) -> Lock | None:

@@ -1,4 +1,4 @@
-"""Which backend fits what somebody has: a job store, a client of a driver, or a URL.
+"""Finds the backend for a place: a job store, a client of a driver, or a URL.
 
 Drivers are recognised by the names of their classes, so that none is imported that is not used already.
 """
@@ -81,7 +81,7 @@ def _for_url(url: str) -> LockBackend:
 def _connect(url: str) -> LockBackend:
     """Return a backend for a URL. Nothing is sent yet."""
     if "://" not in url:
-        raise InvalidArgument("A lock needs a URL such as redis://localhost, and this is none", field="place")
+        raise InvalidArgument("A lock needs a URL such as redis://localhost, got other text", field="place")
     store = create_plugin("jobstore", "locks", url)
     if store.lock_backend is not None:
         return _made_by(store.lock_backend, "of_url", store)

@@ -1,4 +1,4 @@
-"""A lock that somebody holds, and what its holder may believe.
+"""An acquired lock, and the time for which its holder may trust it.
 
 What counts is the clock of the server; on this side the holder trusts his lock from the moment *before* the request was
 sent, for its length less an allowance for clocks that run at different speeds. So a slow answer shortens the trust, and
@@ -135,7 +135,7 @@ class Lock:
         try:
             released = self.release()
         except StoreUnavailable as problem:
-            logger.warning("The lock %s could not be released, and ends within %g s: %s", shown(self.name), self.ttl,
+            logger.warning("The lock %s could not be released; it expires within %g s: %s", shown(self.name), self.ttl,
                            described(problem))  # fmt: skip
             released = was_held
         if released:

@@ -98,7 +98,7 @@ def renew_once(lock: Lock) -> float | None:
         if not lock._ours:
             return None
         if lock.held:
-            logger.warning("The lock %s could not be renewed, it is tried again: %s", shown(lock.name),
+            logger.warning("The lock %s could not be renewed; trying again: %s", shown(lock.name),
                            described(error))  # fmt: skip
             return lock.ttl * TRY_AGAIN_AFTER
         _gone(lock, described(error))

@@ -17,9 +17,8 @@ from weakref import WeakKeyDictionary
 
 import redis
 
-from goscheduler._drivers.redis import close_client, forget_connections, sibling
+from goscheduler._drivers.redis import check_prefix, close_client, forget_connections, sibling
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
-from goscheduler.jobstores.redis.scripts import check_prefix
 from goscheduler.locks.base import LockBackend, key_of
 from goscheduler.times import SECOND
 
@@ -146,12 +145,12 @@ def _close_connections(client: Any) -> list[Any]:
 
 def of_store(store: Any) -> LockBackend:
     """Return the locks under the prefix of a job store."""
-    return RedisLocks(store.redis, store._link.keys[1:-2])
+    return RedisLocks(store.redis, store.prefix)
 
 
 def of_url(store: Any) -> LockBackend:
     """Return the locks under the prefix of a job store that was made for nothing else."""
-    return RedisLocks(store.redis, store._link.keys[1:-2], owns_client=True)
+    return RedisLocks(store.redis, store.prefix, owns_client=True)
 
 
 def of_client(client: Any) -> LockBackend:

@@ -147,7 +147,7 @@ class SQLLocks(LockBackend):
             except IntegrityError:
                 raise
             except DBAPIError as error:
-                if not tries_left or not (self._dialect.may_try_again(error) or self._made_table(error, within)):
+                if not tries_left or not (self._dialect.is_retryable(error) or self._made_table(error, within)):
                     raise self._explained(error) from error
             except PoolTimeout as error:
                 raise StoreUnavailable("No connection to the database became free in time") from error

@@ -1,14 +1,14 @@
 """Locks in ZooKeeper: one node a name, replaced only in the version that was read, timed by the clock of the server.
 
-The node ``/goscheduler/locks/<name>`` has token, fence and length (in milliseconds, 0 when it was released) as JSON;
-its time began when the server last saw it changed. The present moment of the server is had by writing to
-``/goscheduler/clock``. A node outlives the holder for its fence, see :mod:`goscheduler.locks.base`. A node that was
-removed and made again counts its versions from the beginning; so that nobody replaces a new one for an old one, every
-removal also writes to ``/goscheduler/locks``, and a node is replaced only in the version of that, too.
+The node ``/goscheduler/locks/<name>`` has token, fence and length (in milliseconds, 0 for a released lock) as JSON;
+its time begins when the server last changed the node. Writing to ``/goscheduler/clock`` returns the server's time. A
+node outlives the holder because of its fence, see :mod:`goscheduler.locks.base`. A node that was removed and created
+again counts its versions from the beginning. So every removal also writes to ``/goscheduler/locks``, and a process
+replaces a node only in the version of that node, too: it never takes a new node for the one that it has read.
 
-The node is not ephemeral, and there is no queue of them as in the usual recipe: such a node ends with the session of
-its client, whose length has nothing to do with that of the lock. It may end long before, while the holder goes on, and
-it does not end while the client lives, however long ago the lock should have.
+The node is not ephemeral, and there is no queue of nodes as in the usual recipe: an ephemeral node ends with the
+session of its client, whose length has nothing to do with that of the lock. It may end long before the lock, while the
+holder goes on, and it does not end while the client lives, however long ago the lock should have ended.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class _Node(NamedTuple):
     fence: int
     length: int
     changed: int
-    """When the server saw it changed, in milliseconds as all times here."""
+    """When the server changed it, in milliseconds like all times here."""
     version: int | None
     """None if there is no node."""
     folder: int | None
-    """The version of the folder, as it was before the node was read."""
+    """The version of the folder before the node was read."""
     now: int
     """The time of the server."""
 
@@ -76,7 +76,7 @@ class ZooKeeperLocks(LockBackend):
     def try_acquire(self, name: str, token: str, ttl: float, within: float) -> int | None:
         operation = _Operation(self, key_of(name), Deadline(self.clock, within))
         for _ in range(MAX_ATTEMPTS):
-            node = operation.look()
+            node = operation.read()
             if node.token == token and node.length:
                 fence = node.fence
             elif node.left > 0:
@@ -90,7 +90,7 @@ class ZooKeeperLocks(LockBackend):
     def release(self, name: str, token: str, within: float) -> bool:
         operation = _Operation(self, key_of(name), Deadline(self.clock, within))
         for _ in range(MAX_ATTEMPTS):
-            node = operation.look()
+            node = operation.read()
             if node.token != token or (node.length and node.left <= 0):
                 return False
             if not node.length or operation.write(node, token, node.fence, 0):
@@ -100,7 +100,7 @@ class ZooKeeperLocks(LockBackend):
     def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
         operation = _Operation(self, key_of(name), Deadline(self.clock, within))
         for _ in range(MAX_ATTEMPTS):
-            node = operation.look()
+            node = operation.read()
             if node.token != token or node.left <= 0:
                 return False
             if operation.write(node, token, node.fence, ttl):
@@ -112,7 +112,7 @@ class ZooKeeperLocks(LockBackend):
         keys = _Operation(self, "", deadline).keys()
         for key in random.sample(keys, min(len(keys), NODES_PER_SWEEP)):
             operation = _Operation(self, key, deadline)
-            node = operation.look()
+            node = operation.read()
             ended = node.now - self.kept * 1000
             if node.changed + node.length < ended and node.fence < ended * 1000:
                 operation.remove(node)
@@ -131,7 +131,7 @@ class ZooKeeperLocks(LockBackend):
 
 
 class _Operation:
-    """What is asked about one lock within one deadline."""
+    """The calls about one lock that share one deadline."""
 
     def __init__(self, locks: ZooKeeperLocks, key: str, deadline: Deadline) -> None:
         self._locks = locks
@@ -148,34 +148,34 @@ class _Operation:
             return []
         return found
 
-    def look(self) -> _Node:
-        """Return the node, and the time of the server; asked for at once."""
+    def read(self) -> _Node:
+        """Return the node and the time of the server, read with calls that are sent together."""
         client = self._connected()
         holder, asked = client.exists_async(self._folder), client.get_async(self._path)
-        told = client.set_async(self._clock, b"")
+        written = client.set_async(self._clock, b"")
         folder = self._answer(holder)
         try:
             value, status = self._answer(asked)
         except NoNodeError:
-            return _Node("", 0, 0, 0, None, None, self._time(told))
+            return _Node("", 0, 0, 0, None, None, self._time(written))
         token, fence, length = json.loads(value)
         seen = None if folder is None else folder.version
-        return _Node(token, fence, length, status.mtime, status.version, seen, self._time(told))
+        return _Node(token, fence, length, status.mtime, status.version, seen, self._time(written))
 
-    def _time(self, told: Any) -> int:
+    def _time(self, written: Any) -> int:
         try:
-            return int(self._answer(told).mtime)
+            return int(self._answer(written).mtime)
         except NoNodeError:
             client = self._connected()
             self._answer(client.ensure_path_async(self._clock))
             return int(self._answer(client.set_async(self._clock, b"")).mtime)
 
     def write(self, node: _Node, token: str, fence: int, ttl: float) -> bool:
-        """Replace the node, if it is as it was read; false if it is not."""
+        """Replace the node; false if it has changed since it was read."""
         value = json.dumps([token, fence, ceil(ttl * 1000)]).encode()
         if node.version is None:
             return self._create(value)
-        if node.folder is None:  # both were made between the two looks
+        if node.folder is None:  # both were created between the two reads
             return False
         transaction = self._connected().transaction()
         transaction.check(self._folder, node.folder)
@@ -190,7 +190,7 @@ class _Operation:
         return True
 
     def remove(self, node: _Node) -> None:
-        """Remove the node, if it is as it was read."""
+        """Remove the node, unless it has changed since it was read."""
         if node.version is None or node.folder is None:
             return
         transaction = self._connected().transaction()

@@ -1,4 +1,4 @@
-"""Taking a message back, so that no process delivers it after that.
+"""Cancels a message, so that no process delivers it after that.
 
 While a message waits it is a job, and to remove that is enough. From when it is due it is a run, and some process has
 it or nobody does. What nobody has is discarded. Who has it is told to end it, through the store if that is another

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 Deliver = Callable[["Sequence[Run]"], "Sequence[Exception | None]"]
 
-#: What a worker takes at once should be published within so many seconds.
+#: A worker takes at once what it can publish within so many seconds.
 SOON = 0.01
 
 SHUT_DOWN = "the executor was shut down before the message was published"
 
 
 class _Batch:
-    """What one worker has in hand."""
+    """The runs that one worker is publishing."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self.runs = runs

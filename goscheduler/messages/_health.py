@@ -1,4 +1,4 @@
-"""How the messages of one front fare."""
+"""Checks the health of the messages of one front."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Findings(NamedTuple):
-    """What a look at store and transport has brought; None for what was not counted."""
+    """The findings in store and transport; None for a figure that was not counted."""
 
     error: str = ""
     """Why the store did not answer."""

@@ -1,4 +1,4 @@
-"""How messages are given to a transport, whatever of the port that has."""
+"""Publishes messages through a transport, in batches where it supports them."""
 
 from __future__ import annotations
 

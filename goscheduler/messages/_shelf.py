@@ -34,7 +34,7 @@ TASK_PREFIX = "goscheduler."
 
 
 class MessageBody:
-    """What the arguments of a job say of its message."""
+    """The message in the arguments of a job."""
 
     __slots__ = ("content_type", "metadata", "payload")
 
@@ -170,7 +170,7 @@ def _order(message: ScheduledMessage) -> tuple[bool, int, str]:
 
 
 def _waiting(job: Job) -> ScheduledMessage:
-    return _view(job, job.next_run_time, MessageState.PENDING, 0, job.life.last_error)
+    return _view(job, job.next_run_time, MessageState.PENDING, 0, job.stats.last_error)
 
 
 def as_dead(letter: DeadLetter) -> ScheduledMessage:

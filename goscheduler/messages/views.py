@@ -114,7 +114,7 @@ def _states(given: Any) -> frozenset[MessageState]:
 
 
 class HealthStatus(str, Enum):
-    """What a check of health comes to."""
+    """The verdict of a health check."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -125,7 +125,7 @@ class HealthStatus(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a check of health has found."""
+    """The result of a health check."""
 
     status: HealthStatus
     latency: float

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler import codec
 from goscheduler.errors import InvalidArgument, ScheduleConflict
+from goscheduler.job import copy_with
 from goscheduler.options import OPTION_NAMES
 
 if TYPE_CHECKING:
@@ -136,21 +137,21 @@ def rewritten(existing: Job, desired: DesiredJob, first_time: datetime) -> Job:
     Its next run stays too unless the trigger is another one, or the job was disabled; then it is ``first_time``.
     """
     require_owned(existing, desired.registry)
-    edited = desired.job.copy_with()
-    edited._jobstore_alias, edited.life = existing._jobstore_alias, existing.life
+    edited = copy_with(desired.job)
+    edited._jobstore_alias, edited.stats = existing._jobstore_alias, existing.stats
     same = existing.trigger.same_schedule_as(edited.trigger)
     edited.trigger = existing.trigger if same else edited.trigger
     edited.next_run_time = existing.next_run_time
     if not desired.enabled and existing.next_run_time is not None:
         edited.next_run_time = None
-        edited.life = existing.life._replace(paused_by=disabled_by(desired.registry))
+        edited.stats = existing.stats._replace(paused_by=disabled_by(desired.registry))
     elif (
         desired.enabled
         and not _is_paused_by_others(existing, desired)
         and (existing.next_run_time is None or not same)
     ):
         edited.next_run_time = first_time
-        edited.life = existing.life._replace(paused_by=None, finished_at=None)
+        edited.stats = existing.stats._replace(paused_by=None, finished_at=None)
     return edited
 
 
@@ -160,7 +161,7 @@ def _is_enabled(job: Job, desired: DesiredJob) -> bool:
 
 
 def _is_paused_by_others(job: Job, desired: DesiredJob) -> bool:
-    return job.next_run_time is None and job.life.paused_by != disabled_by(desired.registry)
+    return job.next_run_time is None and job.stats.paused_by != disabled_by(desired.registry)
 
 
 def _called(job: Job) -> str:

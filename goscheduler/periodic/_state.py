@@ -43,8 +43,8 @@ def state_of_schedule(job: Job | None, schedule_id: str) -> ScheduleState:
     """
     if job is None or not any(tag.startswith(MARK) for tag in job.tags):
         raise JobLookupError(schedule_id)
-    life, next_run = job.life, job.next_run_time
+    stats, next_run = job.stats, job.next_run_time
     return ScheduleState(
-        job.id, next_run is not None, life.last_run, next_run, life.run_count, life.last_success, life.last_error,
-        life.paused_by, job.suspended,
+        job.id, next_run is not None, stats.last_run, next_run, stats.run_count, stats.last_success, stats.last_error,
+        stats.paused_by, job.suspended,
     )  # fmt: skip

@@ -169,7 +169,7 @@ class _Sync:
         job = desired.job
         if not desired.enabled:
             job.next_run_time = None
-            job.life = job.life._replace(paused_by=disabled_by(desired.registry))
+            job.stats = job.stats._replace(paused_by=disabled_by(desired.registry))
         return AddRequest(job, self._alias, "error", time_given=not desired.enabled)
 
     def _remove(self, one: str) -> None:

@@ -104,7 +104,7 @@ def dispatching_task(dispatcher: Dispatcher, scheduler: BaseScheduler) -> Callab
 
 def _may_have_gathered(run: Run) -> bool:
     """Tell whether older firings may wait; where all goes well no store is asked for any."""
-    troubled = run.attempt > 1 or run.job.life.last_outcome not in (None, OutcomeKind.SUCCEEDED)
+    troubled = run.attempt > 1 or run.job.stats.last_outcome not in (None, OutcomeKind.SUCCEEDED)
     return troubled and bool(run.job.coalesce)
 
 

@@ -20,7 +20,7 @@ _A_DATE = re.compile(r"\s*\d+-")
 
 
 class Filters(NamedTuple):
-    """What the methods of a scheduler take, as given."""
+    """The filters of a scheduler's methods, as the caller gave them."""
 
     job_id: Any = None
     outcome: Any = None

@@ -171,7 +171,7 @@ class Obstacle(NamedTuple):
 
 
 class Ledger:
-    """What has been used of limits: live runs and latest starts, by name.
+    """Usage of limits: live runs and latest starts, by name of the limit.
 
     It is made from the counts of every limit that is going to be asked about, whether or not that limit has a
     concurrency or a rate: runs of other jobs under the same name may.

@@ -42,7 +42,7 @@ class Source(str, Enum):
 
 
 class OutcomeKind(str, Enum):
-    """How an attempt ended: a closed set."""
+    """The ways in which an attempt ends: a closed set."""
 
     __hash__ = str.__hash__  # the one of Enum is written in Python, and every outcome is looked up in tables
 
@@ -98,7 +98,7 @@ class JobState(str, Enum):
 
 
 class JobStats(NamedTuple):
-    """What a job has lived through."""
+    """Statistics of a job: its runs, its last outcome, its last error."""
 
     run_count: int = 0
     """Attempts that were started and have ended."""
@@ -181,7 +181,7 @@ class LiveRun(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How one attempt at a run ended."""
+    """The result of one attempt at a run."""
 
     kind: OutcomeKind
     result: object = None
@@ -197,7 +197,7 @@ class Outcome(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a run has got, as its function told."""
+    """Progress of a run, as its function reported it."""
 
     share: float
     """From 0 to 1."""
@@ -219,7 +219,7 @@ class Attempt(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """What a finished attempt leads to; the store writes it in one step, if the fence still holds."""
+    """The consequence of a finished attempt; the store writes it in one step, if the fence still holds."""
 
     attempt: Attempt
     follow_up: Run | None = None
@@ -229,7 +229,7 @@ class Settlement(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A run whose last attempt has failed, kept until somebody redrives or discards it."""
+    """A run whose last attempt has failed, kept until it is redriven or discarded."""
 
     run: Run
     """The run, as it is redriven."""

@@ -1,4 +1,4 @@
-"""What happens when a job is due: a decision, made by a pure function.
+"""Decides what happens when a job is due; pure functions.
 
 :func:`plan_firing` looks at a job, the moment, and how the job stands, and answers with a :class:`FiringPlan`: which
 runs start, which wait, which fire times are recorded as missed or skipped, and when the job fires next. It knows no
@@ -53,7 +53,7 @@ _SCHEDULE = Source.SCHEDULE
 
 
 class ConcurrencyState(NamedTuple):
-    """How a job stands in its store at the moment when one of the rules is asked about it."""
+    """The live and pending runs of a job, at the moment when a rule is applied to it."""
 
     live: int
     """Runs of the job that an owner has."""
@@ -66,7 +66,7 @@ class ConcurrencyState(NamedTuple):
 
 
 class FiringPlan(NamedTuple):
-    """What a store is to write for one due job."""
+    """The writes of a store for one due job."""
 
     start: Sequence[Run] = ()
     """Runs that are ours at once."""

@@ -56,7 +56,7 @@ class Position(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the history keeps of one attempt, or of a fire time that was not run."""
+    """The history entry of one attempt, or of a fire time that was not run."""
 
     run_id: str
     """The same on every attempt at a run."""
@@ -253,7 +253,7 @@ class HistoryQuery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long records are kept. Lengths of time may be given as text ("7d") or seconds too."""
+    """The time for which records are kept. Lengths of time may be given as text ("7d") or seconds too."""
 
     succeeded: timedelta = timedelta(days=7)
     """How long what succeeded is kept."""
@@ -280,12 +280,12 @@ class Retention:
                 raise UnknownOption(str(name), names, where="retention")
         return cls(**value)
 
-    def has_outlived(self, life: JobStats, now: datetime) -> bool:
+    def has_outlived(self, stats: JobStats, now: datetime) -> bool:
         """Tell whether a job with this life has fired for the last time and is not to be kept any longer."""
-        if life.finished_at is None:
+        if stats.finished_at is None:
             return False
-        ended = max(time for time in (life.finished_at, life.last_run, life.last_success) if time is not None)
-        return ended < _before(now, self.succeeded if life.last_outcome is _SUCCEEDED else self.others)
+        ended = max(time for time in (stats.finished_at, stats.last_run, stats.last_success) if time is not None)
+        return ended < _before(now, self.succeeded if stats.last_outcome is _SUCCEEDED else self.others)
 
     def outlived(self, records: Iterable[Record], now: datetime, limit: int) -> list[Record]:
         """Return those of ``records`` that are not to be kept any longer, at most ``limit`` of them, oldest first."""

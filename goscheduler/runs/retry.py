@@ -49,7 +49,7 @@ class GiveUp(GoSchedulerError):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait between two attempts. Made by :func:`fixed`, :func:`linear` and :func:`exponential`."""
+    """The wait between two attempts. Made by :func:`fixed`, :func:`linear` and :func:`exponential`."""
 
     kind: str
     base: float
@@ -105,7 +105,7 @@ def exponential(base: float, factor: float = 2.0, cap: float = LONGEST_DELAY) ->
 
 
 class Decision(NamedTuple):
-    """What to do after a failed attempt."""
+    """The decision after a failed attempt."""
 
     delay: float | None
     """Seconds until the next attempt; None for no more."""
@@ -115,7 +115,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often and when a failed run is tried again."""
+    """The policy for retries of a failed run: how often and when."""
 
     max_attempts: int | None = 3
     """How many attempts there are altogether, the first included; None for no end of them."""

@@ -159,20 +159,20 @@ def _after_failure(attempt: Attempt, draw: Callable[[], float]) -> Settlement:
     return Settlement(attempt, None, decision.reason if run.job.dead_letter else None)
 
 
-def with_attempt(life: JobStats, attempt: Attempt) -> JobStats:
+def with_attempt(stats: JobStats, attempt: Attempt) -> JobStats:
     """Return the life of a job after one more attempt at a run of it."""
     outcome = attempt.outcome
     started_at = outcome.started_at
     if started_at is None:
         if outcome.kind is not OutcomeKind.LOST:
-            return life
-        return life._replace(last_outcome=outcome.kind, last_error=outcome.reason)  # nobody knows whether it began
+            return stats
+        return stats._replace(last_outcome=outcome.kind, last_error=outcome.reason)  # nobody knows whether it began
     if outcome.kind is _SUCCEEDED:
-        count, finished_at = life.run_count + 1, attempt.finished_at
-        return unchecked_tuple(JobStats, (count, started_at, finished_at, life.last_error, _SUCCEEDED, *life[5:]))
-    return life._replace(
-        run_count=life.run_count + 1, last_run=started_at, last_outcome=outcome.kind,
-        last_error=life.last_error if outcome.kind is _SNOOZED else _account_of(outcome),
+        count, finished_at = stats.run_count + 1, attempt.finished_at
+        return unchecked_tuple(JobStats, (count, started_at, finished_at, stats.last_error, _SUCCEEDED, *stats[5:]))
+    return stats._replace(
+        run_count=stats.run_count + 1, last_run=started_at, last_outcome=outcome.kind,
+        last_error=stats.last_error if outcome.kind is _SNOOZED else _account_of(outcome),
     )
 
 

@@ -23,6 +23,7 @@ from goscheduler.errors import (
     shown,
 )
 from goscheduler.events import EventCode, JobEvent
+from goscheduler.job import copy_with, mark_pending, take_over
 from goscheduler.options import DEFAULTS, JobOptions, filled_in
 from goscheduler.schedulers._pending_jobs import AddRequest, PendingJobStore, add_waiting
 from goscheduler.tasks import UnknownTask
@@ -150,7 +151,7 @@ class JobAdder:
         with self._switch:
             if self.started:
                 return False
-            addition.job.waits_for = addition.jobstore
+            mark_pending(addition.job, addition.jobstore)
             self.waiting.setdefault(addition.jobstore, PendingJobStore()).put(addition)
         self._engine.logger.info("Adding job tentatively -- it will be properly scheduled when the scheduler starts")
         return True
@@ -220,8 +221,8 @@ class JobAdder:
             same = existing.trigger.same_schedule_as(trigger) and not addition.time_given
             job.trigger = existing.trigger if same else trigger
             job.next_run_time = existing.next_run_time if same else next_run_time
-            job.life = existing.life if same else existing.life._replace(paused_by=None, finished_at=None)
-            replaced[:] = [existing.copy_with()]
+            job.stats = existing.stats if same else existing.stats._replace(paused_by=None, finished_at=None)
+            replaced[:] = [copy_with(existing)]
             return job
 
         if addition.if_exists == "replace":
@@ -230,7 +231,7 @@ class JobAdder:
         existing = store.lookup_job(job.id)
         if existing is None:
             raise JobLookupError(job.id)
-        job.take_over_from(existing)
+        take_over(job, existing)
         return lambda: None
 
     def _forget(self, store: BaseJobStore, job: Job) -> None:
@@ -255,7 +256,7 @@ class JobAdder:
     def _refuse_without_fire_time(self, job: Job) -> None:
         """Raise if a job that gets its time later would get none."""
         if not hasattr(job, "next_run_time"):
-            self.first_fire_time(job.copy_with(trigger=job.trigger.anchored(self._engine.clock.now())))
+            self.first_fire_time(copy_with(job, trigger=job.trigger.anchored(self._engine.clock.now())))
 
     def _warn_of_unknown_task(self, job: Job) -> None:
         """Say what becomes of a job whose task another process may know, or may not."""

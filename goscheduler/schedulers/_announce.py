@@ -1,4 +1,4 @@
-"""Turns what has been written into log lines and events. An event that nobody listens to is not made."""
+"""Turns written firings and outcomes into log lines and events. An event without a listener is not made."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def announce_firing(engine: Engine, alias: str, fired: Fired) -> None:
         log_ends(engine, list(map(Settlement, fired.records)))
     for job, reason in fired.suspended:
         engine.logger.error(
-            'Job "%s" (%s) is suspended: %s. It is kept; mend that, or change or resume the job',
+            'Job "%s" (%s) is suspended: %s. The job is kept. Fix the cause, or modify or resume the job.',
             job.name,
             job.id,
             reason,

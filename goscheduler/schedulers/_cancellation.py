@@ -1,4 +1,4 @@
-"""Runs that are to end before they end by themselves: out of time, cancelled, displaced by a newer one, or given up.
+"""Ends runs early: runs that are out of time, cancelled, replaced by a newer run, or given up.
 
 A run is **told** first: its executor passes that on as well as it can (a thread sees it in ``current_run()``, a task is
 cancelled, a process is terminated). If that brings no end within the executor's grace, the run is **given up**: its
@@ -40,7 +40,7 @@ _OWN_ENDS = frozenset({OutcomeKind.SUCCEEDED, OutcomeKind.MISSED})
 
 
 class Termination(NamedTuple):
-    """How a run is to end."""
+    """A request to end a run, and the outcome that it gets."""
 
     run: Run
     kind: OutcomeKind
@@ -50,7 +50,7 @@ class Termination(NamedTuple):
 
 
 class RunningRuns:
-    """The runs of one scheduler that go on at this moment, and those of them that are to end."""
+    """The runs that one scheduler executes at this moment, and the requests to end some of them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -226,7 +226,8 @@ class RunningRuns:
         executor = self._engine.executors.get(run.job.executor)
         started_at = self.started_at(run)
         self._engine.logger.error(
-            'Run %s of job "%s" (%s) does not end although it was told to; it is given up: %s', *names_of(run), reason
+            'Run %s of job "%s" (%s) did not end when it was told to; the scheduler gives it up: %s', *names_of(run),
+            reason,
         )
         try:
             if executor is not None:

@@ -131,7 +131,7 @@ class Components:
         try:
             action()
         except Exception:
-            self._engine.logger.exception("Error shutting down %s; the rest is shut down all the same", what)
+            self._engine.logger.exception("Error shutting down %s; shutting down the rest", what)
 
 
 def component(kind: Kind, value: Any, options: Mapping[str, Any]) -> Any:

@@ -22,7 +22,7 @@ RECORDS = 100
 
 
 class Diagnosis(NamedTuple):
-    """What is known about one job at one moment."""
+    """The facts about one job at one moment."""
 
     job: Job
     now: datetime
@@ -72,9 +72,9 @@ def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) ->
 def refresh(job: Job, found: Diagnosis) -> None:
     """Have a job that somebody holds show what was found, so that it does not contradict its state."""
     if found.records is None and found.job is not job:
-        job.next_run_time, job.life, job.suspended = found.job.next_run_time, found.job.life, found.job.suspended
+        job.next_run_time, job.stats, job.suspended = found.job.next_run_time, found.job.stats, found.job.suspended
     elif found.records and len(found.records) < RECORDS:  # else there may be more of them
-        job.life = stats_from(found.records)
+        job.stats = stats_from(found.records)
 
 
 def state_of(found: Diagnosis) -> JobState:
@@ -103,9 +103,9 @@ def _is_due(found: Diagnosis) -> bool:
 
 def _state_at_rest(job: Job) -> JobState:
     """Return the state of a job that nothing waits for."""
-    if job.life.finished_at is None:
+    if job.stats.finished_at is None:
         return JobState.PAUSED
-    return JobState.COMPLETED if job.life.last_outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
+    return JobState.COMPLETED if job.stats.last_outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
 
 
 def _state_of_gone(job: Job, records: Sequence[Record]) -> JobState:
@@ -134,10 +134,10 @@ def why_not_running(found: Diagnosis) -> str:
     if state is JobState.SUSPENDED:
         return f"It is suspended: {found.job.suspended}."
     if state is JobState.PAUSED:
-        by = found.job.life.paused_by
+        by = found.job.stats.paused_by
         return f"It was paused by {by}." if by else "It is paused: it was added or left without a next run time."
     if state in (JobState.COMPLETED, JobState.FAILED):
-        return f"It has fired for the last time, at {_shown(found.job.life.finished_at)}, and {state.value}."
+        return f"It has fired for the last time, at {_shown(found.job.stats.finished_at)}, and {state.value}."
     return _why_not_started(found)
 
 
@@ -182,7 +182,7 @@ def _why_put_off(found: Diagnosis, run: Run) -> str:
     if run.source is Source.RETRY:
         return f"It is not due until {time}, when it is tried again."
     rates = [limit for limit in found.job.limits if limit.rate is not None]
-    if rates and found.job.life.last_outcome is not OutcomeKind.SNOOZED:
+    if rates and found.job.stats.last_outcome is not OutcomeKind.SNOOZED:
         return f"It waits until {time} for a limit: {_names_of(rates)}."
     return f"It was put off until {time}."
 

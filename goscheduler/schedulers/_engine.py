@@ -1,4 +1,4 @@
-"""What a scheduler works with while it runs: its stores, its executors, its clock, and who it is.
+"""The parts of a running scheduler: its stores, executors and clock, its loop, and its identity.
 
 The dictionaries of stores and executors are replaced, never changed, so that any thread may read them without a lock.
 """
@@ -84,7 +84,7 @@ class Engine:
         self.begin_life()
 
     def begin_life(self) -> None:
-        """Become somebody new: what an earlier start of this scheduler has claimed is not ours."""
+        """Become a new owner: runs that an earlier start of this scheduler has claimed are not ours."""
         self.owner = uuid4().hex
         self._run_numbers = itertools.count(1)
         self._rounds = itertools.count()
@@ -136,7 +136,9 @@ class Engine:
         if jump < -CLOCK_TOLERANCE:
             self.logger.warning("The clock was set back by %s; jobs keep their times, and wait that much longer", -jump)
         elif jump > CLOCK_TOLERANCE:
-            self.logger.warning("The clock was set ahead by %s, or the machine slept; late jobs meet their rules", jump)
+            self.logger.warning(
+                "The clock was set ahead by %s, or the machine slept; late jobs follow their misfire rules", jump
+            )
 
     def obstacle(self, job: Job, executors: Collection[str] = ()) -> str | None:
         """Return why a job cannot be run here at this moment, or None.
@@ -225,7 +227,7 @@ class Engine:
         except BaseException as error:
             if not survivable(error):
                 raise
-            self.logger.exception('Executor "%s" cannot tell its room; it gets nothing for now', alias)
+            self.logger.exception('Executor "%s" could not tell its capacity; it gets no runs in this round', alias)
             return 0
 
     def emit(self, events: Sequence[SchedulerEvent]) -> None:

@@ -1,4 +1,4 @@
-"""What a scheduler does now and then beside firing: it looks after the stores.
+"""Periodic work beside firing: lost owners, old records, orphaned jobs, missing executors.
 
 It settles the runs of owners that were lost, forgets records that nobody wants any more, warns of jobs whose executor
 no process has, and puts jobs and runs back in line that a store would not find any more.
@@ -81,7 +81,7 @@ def recover(engine: Engine) -> None:
         except BaseException as error:
             if not survivable(error):
                 raise
-            engine.logger.warning('Job store "%s" could not look for lost runs: %s', alias, error, exc_info=error)
+            engine.logger.warning('Job store "%s" could not search for lost runs: %s', alias, error, exc_info=error)
             continue
         log_ends(engine, settlements)
         announce_settlements(engine, alias, settlements)
@@ -104,7 +104,7 @@ def prune(engine: Engine) -> bool:
         except BaseException as error:
             if not survivable(error):
                 raise
-            engine.logger.warning('Job store "%s" could not forget old records: %s', alias, error, exc_info=error)
+            engine.logger.warning('Job store "%s" could not delete old records: %s', alias, error, exc_info=error)
     return more
 
 
@@ -147,8 +147,8 @@ def _warn_of_missing_executors(engine: Engine, alias: str, store: BaseJobStore) 
     missing = store.count_due_beside(known, now - OVERDUE)
     for executor in missing.keys() - engine.missing_executors.get(alias, set()):
         engine.logger.warning(
-            'Job store "%s" has jobs due for the executor "%s", which no process has: %d. They wait until a process '
-            "with that executor starts", alias, executor, missing[executor],
+            'Job store "%s" has %d due jobs for the executor "%s", which no process has; they wait until a process '
+            "with that executor starts", alias, missing[executor], executor,
         )  # fmt: skip
     engine.missing_executors[alias] = set(missing)
 
@@ -163,7 +163,7 @@ def try_slow_imports_again(engine: Engine) -> None:
         except BaseException as error:
             if not survivable(error):
                 raise
-            engine.logger.warning('Job store "%s" could not look for suspended jobs: %s', alias, error, exc_info=error)
+            engine.logger.warning('Job store "%s" could not list suspended jobs: %s', alias, error, exc_info=error)
 
 
 def requeue_orphans(engine: Engine) -> bool:
@@ -180,14 +180,14 @@ def requeue_orphans(engine: Engine) -> bool:
         except BaseException as error:
             if not survivable(error):
                 raise
-            engine.logger.warning('Job store "%s" could not look for stray jobs: %s', alias, error, exc_info=error)
+            engine.logger.warning('Job store "%s" could not search for orphaned jobs: %s', alias, error, exc_info=error)
             continue
         more = more or put_back.more
         if put_back.ids:
             named = ", ".join(map(shown, put_back.ids[:NAMED])) + (", ..." if len(put_back.ids) > NAMED else "")
             engine.logger.warning(
-                'Job store "%s" had %d jobs or runs in none of its lists, so that nobody would have run them; they are '
-                "put back: %s", alias, len(put_back.ids), named,
+                'Job store "%s" had %d jobs or runs that no queue listed, so no process would have run them; they are '
+                "queued again: %s", alias, len(put_back.ids), named,
             )  # fmt: skip
             engine.wake()
     return more

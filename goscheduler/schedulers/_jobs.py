@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, described, shown, survivable
 from goscheduler.events import EventCode, SchedulerEvent
+from goscheduler.job import copy_with
 from goscheduler.options import check_name_of
 from goscheduler.schedulers._adding import JobAdder
 from goscheduler.schedulers._removal import Removal
@@ -57,11 +58,11 @@ class Jobs(JobAdder):
         """Change a job; all changes or none. A new trigger gives a new next run time, unless the job is paused."""
 
         def edit(job: Job) -> Job:
-            edited = job.copy_with(**changes)
+            edited = copy_with(job, **changes)
             running = getattr(job, "next_run_time", None) is not None
             if changes.get("next_run_time") is not None:
                 edited.trigger = edited.trigger.starting_at(cast(datetime, edited.next_run_time))
-                edited.life = job.life._replace(paused_by=None, finished_at=None)
+                edited.stats = job.stats._replace(paused_by=None, finished_at=None)
             elif "trigger" in changes and "next_run_time" not in changes and running:
                 self._anchor(edited)
                 edited.next_run_time = self.first_fire_time(edited)
@@ -79,7 +80,7 @@ class Jobs(JobAdder):
         started = self.started
 
         def edit(job: Job) -> Job:
-            edited = job.copy_with(trigger=trigger)
+            edited = copy_with(job, trigger=trigger)
             self._anchor(edited)
             self._start_over(edited, started)
             return edited
@@ -91,8 +92,8 @@ class Jobs(JobAdder):
         who = f"process {os.getpid()} on {self._engine.host}" if by is None else check_name_of("by", by)
 
         def edit(job: Job) -> Job:
-            edited = job.copy_with(next_run_time=None)
-            edited.life = job.life._replace(paused_by=who)
+            edited = copy_with(job, next_run_time=None)
+            edited.stats = job.stats._replace(paused_by=who)
             return edited
 
         return self.edit(job_id, jobstore, edit)
@@ -106,14 +107,14 @@ class Jobs(JobAdder):
             return None
 
     def _resumed(self, started: bool, job: Job) -> Job:
-        edited = job.copy_with()
+        edited = copy_with(job)
         try:
             self._start_over(edited, started)
         except NeverFires:
             if not started or edited.auto_remove:
                 raise
             edited.next_run_time = None
-            edited.life = edited.life._replace(finished_at=job.life.finished_at or self._engine.clock.now())
+            edited.stats = edited.stats._replace(finished_at=job.stats.finished_at or self._engine.clock.now())
         return edited
 
     def remove(self, job_id: str, jobstore: str | None) -> None:
@@ -202,7 +203,7 @@ class Jobs(JobAdder):
         The caller has looked whether the scheduler is ``started`` before it asked the store: it may end meanwhile.
         """
         job.suspended = None
-        job.life = job.life._replace(paused_by=None, finished_at=None)
+        job.stats = job.stats._replace(paused_by=None, finished_at=None)
         if started:
             job.next_run_time = self.first_fire_time(job)
             return
@@ -221,7 +222,7 @@ class Jobs(JobAdder):
     def _with_suspension(self, store: BaseJobStore, job: Job) -> Job:
         """Show on the job why it is suspended, where the store could not write that into it."""
         if not store.keeps_objects:
-            job.life = store.stats_of(job)
+            job.stats = store.stats_of(job)
             if job.suspended is None and not store.shared:
                 job.suspended = store.suspensions().get(job.id)
         return job

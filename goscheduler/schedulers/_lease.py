@@ -1,4 +1,4 @@
-"""Leases: what lets a scheduler have runs in a store that others share.
+"""Leases: the right of a scheduler to own runs in a shared store.
 
 An owner, one start of a scheduler, tells each shared store every quarter of a lease that it lives, on a thread for each
 store that does nothing else, so that neither a busy job nor another store that hangs is in the way. Who has not been
@@ -75,7 +75,7 @@ class Leases:
         """Alias of a store → what ends the thread that renews its lease."""
 
     def begin(self) -> None:
-        """Be nobody to any store, at the start of a scheduler."""
+        """Reset all leases when the scheduler starts."""
         self._leases, self._lost = {}, set()
         self._lock, self._stopping = threading.Lock(), {}
         self._started_at = self._engine.clock.now()
@@ -228,14 +228,14 @@ class Leases:
             self._lose(alias, lease, NOT_RENEWED)
 
     def _lose(self, alias: str, lease: Lease, reason: str) -> None:
-        """Stop being who we were to a store."""
+        """Give up the lease in a store, and go on there as a new owner."""
         with self._lock:
             if self._leases.get(alias) is not lease:
                 return  # lost already, or left
             self._lost.add(lease.owner)
             replacement = self._leases[alias] = Lease(uuid4().hex, self._engine.clock.monotonic())
             replacement.failing = lease.failing
-        self._engine.logger.error('Lease lost in job store "%s": what was claimed from it is given up', alias)
+        self._engine.logger.error('Lease lost in job store "%s"; the runs claimed from it are given up', alias)
         for run in self._engine.running.running():
             if run.owner == lease.owner:
                 self._engine.running.end(run, OutcomeKind.LOST, reason)
@@ -248,7 +248,7 @@ class Leases:
             if not survivable(error):
                 raise
             self._engine.logger.warning(
-                'Job store "%s" does not answer: it learns from the end of the lease that we have gone', alias
+                'Job store "%s" does not answer; other processes take over our runs when the lease ends', alias
             )
 
     def _account_of(self, lease: Lease) -> Owner:

@@ -58,7 +58,7 @@ _GUARDED = GuardedLogger(_LOGGER)
 
 
 class SchedulerLifecycle(ABC):
-    """What all schedulers have in common apart from their jobs."""
+    """Base class of schedulers: configuration, start, pause, shutdown."""
 
     extra_options: tuple[str, ...] = ("clock",)
     """Options that this class knows beyond the common ones."""

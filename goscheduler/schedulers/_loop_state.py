@@ -1,4 +1,4 @@
-"""What the loop of a scheduler is doing, for those who decide whether to wake it.
+"""The state of a scheduler's loop; other threads decide by it whether to wake the loop.
 
 The loop and the settling thread write here, and every thread may read. Each write is one assignment, so there is no
 lock; the order of the assignments matters where a comment says so.

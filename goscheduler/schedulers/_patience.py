@@ -30,7 +30,7 @@ class GivenUp(SchedulerNotRunningError):
 
 
 class Patience:
-    """How one start deals with stores that do not answer: it waits for ``limit`` seconds in all, None for ever."""
+    """Waits, during one start, for stores that do not answer: ``limit`` seconds in all, None for ever."""
 
     def __init__(self, engine: Engine, limit: float | None, hint: Callable[[], str]) -> None:
         self._engine = engine
@@ -98,7 +98,7 @@ class Patience:
         if alias not in self._told:
             self._told.append(alias)
             self._engine.logger.warning(
-                'Job store "%s" cannot be reached; it is waited for%s%s: %s', alias,
+                'Job store "%s" cannot be reached; the scheduler waits for it%s%s: %s', alias,
                 "" if self._limit is None else f", for at most {self._limit:g} seconds", self._hint(), described(error),
             )
             self._engine.emit_scheduler_event(EventCode.SCHEDULER_DEGRADED, alias)

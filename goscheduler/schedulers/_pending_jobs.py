@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires
 from goscheduler.events import EventCode
+from goscheduler.job import copy_with, take_over
 from goscheduler.jobstores.base import BaseJobStore
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AddRequest(NamedTuple):
-    """What ``add_job`` was asked, as far as it cannot be done before the start."""
+    """The arguments of one ``add_job`` that take effect when the job is written."""
 
     job: Job
     jobstore: str
@@ -76,13 +77,13 @@ class PendingJobStore(BaseJobStore):
         addition = self.additions.get(job.id)
         if addition is None:
             raise JobLookupError(job.id)
-        addition.job.take_over_from(job)
+        take_over(addition.job, job)
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         job = self.lookup_job(job_id)
         if job is None:
             raise JobLookupError(job_id)
-        return job.take_over_from(edit(job))
+        return take_over(job, edit(job))
 
     def remove_job(self, job_id: str) -> None:
         if self.additions.pop(job_id, None) is None:
@@ -97,7 +98,7 @@ def add_waiting(jobs: JobAdder, patience: Patience) -> None:
     additions = [addition for room in jobs.waiting.values() for addition in room.additions.values()]
     for addition in additions:
         patience.reach(addition.jobstore, jobs.store(addition.jobstore), partial(_check, jobs, addition))
-    as_they_were = [(addition.job, addition.job.copy_with()) for addition in additions]
+    as_they_were = [(addition.job, copy_with(addition.job)) for addition in additions]
     undo: list[Callable[[], object]] = []
     try:
         added = [addition for addition in additions if _is_worth_adding(jobs, addition)]
@@ -106,7 +107,7 @@ def add_waiting(jobs: JobAdder, patience: Patience) -> None:
     except BaseException:
         _take_back(jobs, undo)
         for job, before in as_they_were:
-            job.take_over_from(before)
+            take_over(job, before)
         raise
     jobs.waiting = {}
     for addition in added:

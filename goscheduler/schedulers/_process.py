@@ -1,4 +1,4 @@
-"""What happens to schedulers when the process forks or ends."""
+"""Handles schedulers when the process forks or ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shared store may have done although it did not say so, because the answer was lost on its way.
+"""Finds out what a shared store did when its response was lost.
 
 A firing that was written and not heard of leaves runs that are ours and that nobody starts; their lease is renewed for
 ever. So the runs that we know of are noted, and when a store answers again after an error, the ones that it says we
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Reconciler:
-    """What one scheduler knows about its runs in shared stores, and which of these may know more."""
+    """Tracks the runs of one scheduler in shared stores, and asks a store for its view after a lost response."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -57,18 +57,21 @@ class Reconciler:
         self._looks[alias] = [now, now + self._engine.leases.length]
 
     def reconcile(self, alias: str, store: BaseJobStore) -> None:
-        """Give back what we have and do not know of."""
+        """Return the runs that the store says we own but that we never received."""
         looks = self._looks.get(alias)
         if not looks or looks[0] > self._engine.clock.monotonic():
             return
         known = dict(self._known.get(alias, ()))  # first, so that nothing which ends meanwhile is missed
         owner = self._engine.leases.owner_of(alias)
-        astray = [run for run in store.live_runs() if run.owner == owner and known.get(run.id) != run.fence]
+        unreceived = [run for run in store.live_runs() if run.owner == owner and known.get(run.id) != run.fence]
         now, outcome = self._engine.clock.now(), snoozed("the answer of the job store was lost")
-        if astray:
-            self._engine.logger.warning('%d runs of job store "%s" are ours and were not heard of', len(astray), alias)
+        if unreceived:
+            self._engine.logger.warning(
+                'Job store "%s" reports %d runs of this scheduler whose claim response was lost; returning them',
+                alias, len(unreceived),
+            )  # fmt: skip
             try:
-                store.settle([settle(run, outcome, now, host=self._engine.host) for run in astray])
+                store.settle([settle(run, outcome, now, host=self._engine.host) for run in unreceived])
             except PartlySettled:
                 return  # the next round tries again
         del looks[0]

@@ -81,7 +81,7 @@ class Settler:
             thread.join(timeout)
             self._hurry.set()
             if thread.is_alive():
-                self._engine.logger.error("A job store hangs; the outcomes of some runs may not be written")
+                self._engine.logger.error("A job store hangs; the outcomes of some runs may stay unwritten")
                 self._hangs = True
                 return
         self.settle_reported()
@@ -91,7 +91,7 @@ class Settler:
             )
 
     def untold(self) -> set[str]:
-        """Return the stores that have not learnt, or may not have, how some runs ended."""
+        """Return the stores with outcomes that are unwritten or unconfirmed."""
         return set(self._engine.stores if self._hangs else self._unwritten)
 
     def is_current_thread(self) -> bool:
@@ -174,7 +174,7 @@ class Settler:
             settlement = settle(run, outcome, now, engine.random_number, last_progress(run.id), engine.host)
             return _last_of(settlement) if engine.revoked and attempt_key(run) in engine.revoked else settlement
         except Exception:
-            engine.logger.exception("An executor reported %s of %s; that is ignored", shown(reported), shown(run))
+            engine.logger.exception("An executor reported %s for %s; that is ignored", shown(reported), shown(run))
             return None
 
     def _write_in_portions(self, alias: str, settlements: list[Settlement]) -> None:
@@ -193,7 +193,7 @@ class Settler:
         store = engine.stores.get(alias)
         if store is None:
             log_ends(engine, self._certain(settlements))
-            engine.logger.error('Job store "%s" is gone; %d outcomes are not recorded', alias, len(settlements))
+            engine.logger.error('Job store "%s" was removed; %d outcomes are not recorded', alias, len(settlements))
             return True
         try:
             refused = store.settle(settlements)
@@ -236,7 +236,7 @@ class Settler:
         try:
             written = {id(settlement) for settlement in ends_found(store, tried_twice)}
         except Exception as error:
-            self._engine.logger.warning('Job store "%s" cannot tell whether %d ends were written: %s',
+            self._engine.logger.warning('Job store "%s" cannot say whether %d outcomes were written: %s',
                                         alias, len(tried_twice), error)
             return refused
         return [settlement for settlement in refused if id(settlement) not in written]

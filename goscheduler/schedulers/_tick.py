@@ -1,10 +1,10 @@
 """One round of the scheduler: what happens when a job is due.
 
-For each store: ask it to fire what is due and to hand out what is pending, as much as there is room for; tell the
+For each store: ask it to fire what is due and to hand out what is pending, as much as there is room for; notify the
 listeners; hand the runs to their executors. The store has written everything before anything is started, so a crash at
 any point leaves runs that are owned by us, and that are handed out again when our lease has lapsed.
 
-A store that raises is left alone for a while; the others go on. Nothing that happens in here ends the loop.
+A store that raises is skipped for a while; the other stores go on. No error in a round ends the loop.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from goscheduler.runs.model import Run
     from goscheduler.schedulers._engine import Engine
 
-#: The rest after a round in which a store spoke of due jobs and gave none.
+#: The wait after a round in which a store reported due jobs and returned none.
 EMPTY_ROUND_WAIT_SECONDS = 0.5
-#: When a store is asked again that did not say which runs are to end.
+#: The wait before a store is asked again for cancel requests, in seconds.
 CANCEL_POLL_RETRY_SECONDS = 1.0
-#: For how long a run is put back that cannot be run here, although its job could when it fired.
+#: The delay of a run that cannot start here although its job could when it fired, in seconds.
 OBSTACLE_WAIT_SECONDS = 10.0
-#: For how long a run is put back whose function is being imported.
+#: The delay of a run whose function is being imported, in seconds.
 IMPORT_WAIT_SECONDS = 1.0
 
 
@@ -138,7 +138,7 @@ def note_outage(engine: Engine, alias: str, error: BaseException, retry_interval
 
 
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:
-    """Claim pending runs, announce, hand over; tell those that are to end."""
+    """Claim pending runs, announce them, hand them over; pass on cancel requests."""
     claimed = store.claim_runs(request)
     called_off = apply_cancel_requests(engine, claimed.to_cancel)
     announce_submissions(engine, alias, claimed.runs)
@@ -152,7 +152,7 @@ def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest)
 
 
 def hear(engine: Engine) -> float:
-    """Learn which runs of ours are to end although nothing is fired; return the seconds until the next time."""
+    """Read cancel requests for our runs while nothing fires; return the seconds until the next read."""
     wait = math.inf
     for alias, store in engine.stores.items():
         if not engine.reconciler.has_runs(alias):
@@ -166,19 +166,19 @@ def hear(engine: Engine) -> float:
         except BaseException as error:
             if not survivable(error):
                 raise
-            engine.logger.warning('Job store "%s" does not say which runs are to end: %s', alias, error)
+            engine.logger.warning('Job store "%s" could not tell cancel requests: %s; asking again', alias, error)
             wait = min(wait, CANCEL_POLL_RETRY_SECONDS)
     return wait
 
 
 def take_over(engine: Engine, alias: str, store: BaseJobStore, runs: Sequence[Run]) -> None:
-    """Note that these runs are ours, in a store where that matters to others."""
+    """Note that these runs are ours, if the store is shared."""
     if store.shared and runs:
         engine.reconciler.track(alias, runs)
 
 
 def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = False) -> None:
-    """Give each run to its executor; one that cannot take it gives an outcome, not a loss.
+    """Submit each run to its executor. A run that cannot be submitted gets an outcome; none is lost.
 
     Those that were ``planned`` a moment ago can be run here, unless their executor was removed since.
     """
@@ -200,7 +200,7 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = F
 
 
 def seconds_until_next(now: datetime, fired: Fired, claimed: Claimed) -> float:
-    """Return how long nothing is due. Where due work was left for want of room, the end of a run wakes us earlier."""
+    """Return how long nothing is due. If executors were full, the end of a run wakes the loop earlier."""
     times = [time for time in (fired.next_due, claimed.next_due) if time is not None]
     if any(time <= now for time in times):
         return 0.0 if fired.runs or fired.records or claimed.runs else EMPTY_ROUND_WAIT_SECONDS

@@ -101,7 +101,7 @@ class AsyncIOScheduler(BackgroundScheduler):
         if running_loop() is None:
             return ""
         self._told_of_blocking = True
-        return ", and the event loop stands still meanwhile (it would not with: await scheduler.aio.start())"
+        return ", and the event loop is blocked meanwhile (it would not be with: await scheduler.aio.start())"
 
     def _may_block_the_loop(self) -> bool:
         """Tell whether a call that goes to the stores is to be timed."""
@@ -113,8 +113,8 @@ class AsyncIOScheduler(BackgroundScheduler):
         if seconds > UNNOTICED and not self._told_of_blocking:
             self._told_of_blocking = True
             self._logger.warning(
-                "%s() has kept the event loop waiting for %.2f seconds, in which nothing else could happen on it; "
-                "call it as: await scheduler.aio.%s(...). The same goes for the other methods; this is said once",
+                "%s() blocked the event loop for %.2f seconds; call it as: await scheduler.aio.%s(...). This holds for "
+                "the other methods too; it is logged once",
                 name, seconds, name,
             )
 
@@ -206,7 +206,7 @@ class OffLoop:
 
 
 class _Done:
-    """What there is to await when everything has happened already."""
+    """An awaitable that is done already."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return

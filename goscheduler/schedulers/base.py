@@ -5,7 +5,8 @@
 - ``_diagnosis``: where a job stands
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
 - ``_cancellation``: timeouts and cancellation; ``_lease``: who we are to shared stores; ``_housekeeping``: lost runs
-- ``_runs``: history and dead letters; ``_reconciliation``: what a store may have done unheard
+- ``_run_methods``: the methods about runs; ``_runs``: history and dead letters;
+  ``_reconciliation``: what a store may have done unheard
 - ``_engine``: what the parts share; ``_components``: executors and stores; ``_outages``: stores that do not answer
 """
 
@@ -15,7 +16,6 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 from goscheduler import errors, events
@@ -28,15 +28,14 @@ from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.options import CHECKS
 from goscheduler.plugins import create_trigger
-from goscheduler.runs.filters import Filters, history_query
-from goscheduler.runs.model import DeadLetter, JobState, LiveRun, OutcomeKind
-from goscheduler.runs.records import HistoryQuery, Record
+from goscheduler.runs.model import JobState
 from goscheduler.schedulers import _export, _lifecycle
 from goscheduler.schedulers._components import component
 from goscheduler.schedulers._diagnosis import Diagnosis, collect_facts, refresh, state_of, why_not_running
-from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED, SchedulerLifecycle
+from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED
 from goscheduler.schedulers._listing import print_jobs
 from goscheduler.schedulers._pending_jobs import AddRequest
+from goscheduler.schedulers._run_methods import RunMethods
 from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -52,7 +51,7 @@ IF_EXISTS = ("error", "replace", "keep")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class BaseScheduler(SchedulerLifecycle):
+class BaseScheduler(RunMethods):
     """Runs jobs at the right time. Use one of the subclasses."""
 
     def add_executor(self, /, executor: BaseExecutor | str, alias: str = "default", **executor_opts: Any) -> None:
@@ -306,56 +305,6 @@ class BaseScheduler(SchedulerLifecycle):
         """
         return self._runs.run_now(self.get_job(job_id, jobstore), job_id)
 
-    def runs(
-        self,
-        job_id: str | None = None,
-        jobstore: str | None = None,
-        limit: int = 100,
-        *,
-        outcome: OutcomeKind | str | Iterable[OutcomeKind | str] | None = None,
-        since: datetime | timedelta | str | None = None,
-        until: datetime | timedelta | str | None = None,
-        tag: str | None = None,
-        error_type: type[BaseException] | str | None = None,
-        before: Record | str | None = None,
-    ) -> list[Record]:
-        """Return what ran, was missed or was skipped: one record for each attempt, newest first.
-
-        ``since`` and ``until`` say when attempts ended; a length of time ("2h") means that long ago. ``before``, the
-        last record of a page or its cursor, gives the page that follows.
-
-        :raises InvalidArgument: for a filter that makes no sense
-        """
-        filters = Filters(job_id, outcome, since, until, tag, error_type, before, limit)
-        return self._runs.history(self._query(filters), jobstore)
-
-    def dead_letters(
-        self,
-        job_id: str | None = None,
-        jobstore: str | None = None,
-        limit: int = 100,
-        *,
-        since: datetime | timedelta | str | None = None,
-        until: datetime | timedelta | str | None = None,
-        tag: str | None = None,
-        error_type: type[BaseException] | str | None = None,
-        before: DeadLetter | Record | str | None = None,
-    ) -> list[DeadLetter]:
-        """Return the runs whose last attempt has failed, newest first. The filters are those of :meth:`runs`."""
-        filters = Filters(job_id, None, since, until, tag, error_type, before, limit)
-        return self._runs.dead_letters(self._query(filters), jobstore)
-
-    def live_runs(self, job_id: str | None = None, jobstore: str | None = None) -> list[LiveRun]:
-        """Return the runs that wait, are queued or go on, of one job or of all."""
-        return self._runs.live(job_id, jobstore)
-
-    def cancel_run(self, run_id: str, reason: str = "") -> bool:
-        """End a run: one that waits at once, one that goes on as soon as it can be ended. False if there is none.
-
-        It is not tried again. In a store that is shared the run may be another process's.
-        """
-        return self._runs.cancel(run_id, reason)
-
     def job_state(self, job: Job) -> JobState:
         """Return where a job stands at this moment; the same as ``job.state``.
 
@@ -375,34 +324,6 @@ class BaseScheduler(SchedulerLifecycle):
         if job is None:
             raise JobLookupError(job_id)
         return why_not_running(self._inquiry(job))
-
-    def redrive(self, run_id: str) -> None:
-        """Give a dead letter one more attempt.
-
-        :raises RunLookupError: if there is no such dead letter
-        """
-        self._runs.redrive(run_id)
-
-    def redrive_all(
-        self,
-        job_id: str | None = None,
-        jobstore: str | None = None,
-        *,
-        since: datetime | timedelta | str | None = None,
-        until: datetime | timedelta | str | None = None,
-        tag: str | None = None,
-        error_type: type[BaseException] | str | None = None,
-    ) -> int:
-        """Give the dead letters that fit, all without a filter, one more attempt. Return how many there were."""
-        filters = Filters(job_id, None, since, until, tag, error_type)
-        return self._runs.redrive_all(self._query(filters), jobstore)
-
-    def discard_dead_letter(self, run_id: str) -> None:
-        """Forget a dead letter.
-
-        :raises RunLookupError: if there is no such dead letter
-        """
-        self._runs.discard(run_id)
 
     def sync(
         self,
@@ -470,9 +391,6 @@ class BaseScheduler(SchedulerLifecycle):
         definition = {name: state[name] for name in ("func", "args", "kwargs", "name", "trigger", "next_run_time")}
         definition["func"] = stored_target(definition["func"])
         return Job(self, state["id"], **definition, **options)
-
-    def _query(self, filters: Filters) -> HistoryQuery:
-        return history_query(filters, self.clock.now(), self.timezone)
 
     def _create_trigger(self, trigger: BaseTrigger | str | None, options: Mapping[str, Any]) -> BaseTrigger:
         if trigger is None or isinstance(trigger, str):

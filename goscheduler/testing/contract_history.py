@@ -6,6 +6,7 @@ import threading
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from goscheduler.job import copy_with
 from goscheduler.runs.model import Outcome, OutcomeKind, Progress, Run, Settlement, Source
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.runs.transitions import redriven, settle
@@ -45,7 +46,7 @@ class HistoryContract:
         self, store: BaseJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
         self.run_once(store, make_job, requests, "a", NOW)
-        store.edit_job("a", lambda job: job.copy_with(name="another", tags=["another"]))
+        store.edit_job("a", lambda job: copy_with(job, name="another", tags=["another"]))
         (record,) = store.history(HistoryQuery())
         assert (record.job_name, record.tags) == ("nothing", ())
 

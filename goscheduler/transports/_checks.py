@@ -1,4 +1,4 @@
-"""What transports ask of their options and of the messages that they are given."""
+"""Checks of the options of transports and of the messages given to them."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Delivery:
 
 @runtime_checkable
 class Transport(Protocol):
-    """What a transport must have. Derive from :class:`BaseTransport` to have the rest of it too."""
+    """The methods that a transport must have. Derive from :class:`BaseTransport` to have the rest of it too."""
 
     def publish(self, event_name: str, message: Delivery) -> None:
         """Return when the message is safe with whoever gets it.

@@ -1,4 +1,4 @@
-"""A transport inside the process: messages go to subscribers, or into a queue where somebody fetches them."""
+"""A transport inside the process: messages go to subscribers, or into a queue from which they are fetched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from goscheduler.errors import InvalidArgument, TransportUnavailable, shown
 from goscheduler.transports.base import BaseTransport, Delivery
 
-#: How many messages wait for somebody to fetch them before no more are taken.
+#: How many messages wait to be fetched before no more are taken.
 ROOM = 10_000
 
 Subscriber = Callable[[Delivery], object]
@@ -64,7 +64,7 @@ class ChannelTransport(BaseTransport):
             self._queue.put_nowait(message)
         except Full:
             raise TransportUnavailable(
-                f"the channel is full: {self._queue.maxsize} messages wait for somebody to fetch them"
+                f"the channel is full: {self._queue.maxsize} messages wait to be fetched"
             ) from None
 
     def __repr__(self) -> str:

@@ -91,7 +91,7 @@ class NatsTransport(LoopTransport):
 
     def healthy(self) -> bool:
         try:
-            self._thread.run(self._ask, self._timeout)
+            self._run(self._ask, self._timeout)
         except TransportUnavailable:
             return False
         return True

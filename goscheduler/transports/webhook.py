@@ -246,7 +246,7 @@ class WebhookTransport(LoopTransport):
         try:
             there = url.join(target)
         except httpx.InvalidURL:
-            raise TransportUnavailable("the redirect leads to an address that makes no sense") from None
+            raise TransportUnavailable("the redirect leads to an invalid address") from None
         if there.scheme != "https" and (there.scheme != "http" or url.scheme == "https"):
             raise MessageRejected("the redirect leads from https to something else, and is not followed")
         if (there.scheme, there.host, there.port) == (url.scheme, url.host, url.port):

@@ -12,9 +12,11 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import behaviour_doubles  # noqa: E402
-from behaviour_doubles import Gate, within  # noqa: E402
+import retry_doubles  # noqa: E402
+from behaviour_doubles import LOCAL_STORES, Gate, within  # noqa: E402
 
 from goscheduler.schedulers.background import BackgroundScheduler  # noqa: E402
+from goscheduler.testing import ManualScheduler  # noqa: E402
 
 
 @pytest.fixture
@@ -62,3 +64,22 @@ def jobcalls():
     """The calls of ``behaviour_doubles.note``."""
     behaviour_doubles.calls.clear()
     return behaviour_doubles.calls
+
+
+@pytest.fixture(autouse=True)
+def _nothing_played():
+    """Let ``retry_doubles.play`` begin anew in every test."""
+    retry_doubles.played.clear()
+
+
+@pytest.fixture(params=LOCAL_STORES, ids=["memory", "simple"])
+def local_store(request):
+    """The class of a store of one process: the one in memory, and one with only the simple methods of the port."""
+    return request.param
+
+
+@pytest.fixture
+def scheduler(local_store):
+    """A started scheduler on a store of either kind. Many files have one of their own by this name."""
+    with ManualScheduler(jobstores={"default": local_store()}) as scheduler:
+        yield scheduler

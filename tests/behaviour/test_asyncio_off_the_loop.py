@@ -9,7 +9,7 @@ import io
 import threading
 
 import pytest
-from behaviour_doubles import LIMIT, note, run, within
+from behaviour_doubles import LIMIT, in_event_loop, note, run, within
 from lease_doubles import SharedStore
 
 from goscheduler.errors import StoreUnavailable
@@ -42,32 +42,28 @@ def warnings_of(caplog):
 @pytest.mark.parametrize(
     ("kind", "seconds", "told"), [(SlowStore, 0.06, 1), (SlowStore, 0.04, 0), (SlowLocalStore, 9, 0)]
 )
-def test_a_call_that_blocks_the_loop_for_long_says_so_once_and_names_the_remedy(caplog, kind, seconds, told):
-    async def main():
-        clock = ManualClock()
-        scheduler = AsyncIOScheduler(clock=clock, jobstores={"default": kind(clock, seconds)})
-        await scheduler.aio.start(paused=True)
-        await scheduler.aio.get_jobs()
-        assert warnings_of(caplog) == [], "the loop was not blocked"
-        scheduler.get_jobs()
-        scheduler.export_jobs(io.StringIO())
-        assert len(warnings_of(caplog)) == told
-        assert all("await scheduler.aio.get_jobs(...)" in words for words in warnings_of(caplog))
-        await scheduler.shutdown()
-
-    run(main)
+@in_event_loop
+async def test_a_call_that_blocks_the_loop_for_long_says_so_once_and_names_the_remedy(caplog, kind, seconds, told):
+    clock = ManualClock()
+    scheduler = AsyncIOScheduler(clock=clock, jobstores={"default": kind(clock, seconds)})
+    await scheduler.aio.start(paused=True)
+    await scheduler.aio.get_jobs()
+    assert warnings_of(caplog) == [], "the loop was not blocked"
+    scheduler.get_jobs()
+    scheduler.export_jobs(io.StringIO())
+    assert len(warnings_of(caplog)) == told
+    assert all("await scheduler.aio.get_jobs(...)" in words for words in warnings_of(caplog))
+    await scheduler.shutdown()
 
 
-def test_of_a_call_that_makes_others_the_one_is_named_that_the_user_made(caplog):
-    async def main():
-        clock = ManualClock()
-        scheduler = AsyncIOScheduler(clock=clock, jobstores={"default": SlowStore(clock, 0.06)})
-        await scheduler.aio.start(paused=True)
-        scheduler.export_jobs(io.StringIO())
-        assert "await scheduler.aio.export_jobs(...)" in "".join(warnings_of(caplog))
-        await scheduler.shutdown()
-
-    run(main)
+@in_event_loop
+async def test_of_a_call_that_makes_others_the_one_is_named_that_the_user_made(caplog):
+    clock = ManualClock()
+    scheduler = AsyncIOScheduler(clock=clock, jobstores={"default": SlowStore(clock, 0.06)})
+    await scheduler.aio.start(paused=True)
+    scheduler.export_jobs(io.StringIO())
+    assert "await scheduler.aio.export_jobs(...)" in "".join(warnings_of(caplog))
+    await scheduler.shutdown()
 
 
 class Unreachable(SharedStore):
@@ -83,59 +79,53 @@ class Unreachable(SharedStore):
         super().start(scheduler, alias)
 
 
-def test_a_plain_start_that_waits_on_the_loop_says_that_the_loop_stands_still(caplog):
-    async def main():
-        scheduler = AsyncIOScheduler(jobstores={"default": Unreachable()}, start_timeout=0.05)
-        with pytest.raises(StoreUnavailable):
-            scheduler.start()
-        (words,) = warnings_of(caplog)
-        assert "cannot be reached" in words
-        assert "await scheduler.aio.start()" in words
-
-    run(main)
+@in_event_loop
+async def test_a_plain_start_that_waits_on_the_loop_says_that_the_loop_stands_still(caplog):
+    scheduler = AsyncIOScheduler(jobstores={"default": Unreachable()}, start_timeout=0.05)
+    with pytest.raises(StoreUnavailable):
+        scheduler.start()
+    (words,) = warnings_of(caplog)
+    assert "cannot be reached" in words
+    assert "await scheduler.aio.start()" in words
 
 
-def test_an_awaited_start_leaves_the_loop_free_while_it_waits_for_a_store(caplog):
-    async def main():
-        store = Unreachable()
-        scheduler = AsyncIOScheduler(jobstores={"default": store})
-        waits = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        scheduler.add_listener(lambda _: loop.call_soon_threadsafe(waits.set), EVENT_SCHEDULER_DEGRADED)
-        starting = asyncio.create_task(scheduler.aio.start())
-        await asyncio.wait_for(waits.wait(), LIMIT)
-        assert not starting.done()
-        assert warnings_of(caplog) == []
-        store.down = False
-        await asyncio.wait_for(starting, LIMIT)
-        assert scheduler.running
-        await scheduler.shutdown()
-
-    run(main)
+@in_event_loop
+async def test_an_awaited_start_leaves_the_loop_free_while_it_waits_for_a_store(caplog):
+    store = Unreachable()
+    scheduler = AsyncIOScheduler(jobstores={"default": store})
+    waits = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    scheduler.add_listener(lambda _: loop.call_soon_threadsafe(waits.set), EVENT_SCHEDULER_DEGRADED)
+    starting = asyncio.create_task(scheduler.aio.start())
+    await asyncio.wait_for(waits.wait(), LIMIT)
+    assert not starting.done()
+    assert warnings_of(caplog) == []
+    store.down = False
+    await asyncio.wait_for(starting, LIMIT)
+    assert scheduler.running
+    await scheduler.shutdown()
 
 
 @pytest.mark.parametrize("ended_by", ["cancel", "shutdown", "aio.shutdown"])
-def test_an_awaited_start_that_waits_ends_when_it_is_cancelled_or_shut_down(ended_by):
-    async def main():
-        scheduler = AsyncIOScheduler(jobstores={"default": Unreachable()})
-        waits = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        scheduler.add_listener(lambda _: loop.call_soon_threadsafe(waits.set), EVENT_SCHEDULER_DEGRADED)
-        starting = asyncio.create_task(scheduler.aio.start())
-        await asyncio.wait_for(waits.wait(), LIMIT)
-        patience = scheduler._starting
-        if ended_by == "cancel":
-            starting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await starting
-        else:
-            await (scheduler.shutdown() if ended_by == "shutdown" else scheduler.aio.shutdown())
-            await asyncio.wait_for(starting, LIMIT)
-        await asyncio.to_thread(patience.wait_for_end, LIMIT)
-        assert not scheduler.running
-        assert scheduler._starting is None
-
-    run(main)
+@in_event_loop
+async def test_an_awaited_start_that_waits_ends_when_it_is_cancelled_or_shut_down(ended_by):
+    scheduler = AsyncIOScheduler(jobstores={"default": Unreachable()})
+    waits = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    scheduler.add_listener(lambda _: loop.call_soon_threadsafe(waits.set), EVENT_SCHEDULER_DEGRADED)
+    starting = asyncio.create_task(scheduler.aio.start())
+    await asyncio.wait_for(waits.wait(), LIMIT)
+    patience = scheduler._starting
+    if ended_by == "cancel":
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+    else:
+        await (scheduler.shutdown() if ended_by == "shutdown" else scheduler.aio.shutdown())
+        await asyncio.wait_for(starting, LIMIT)
+    await asyncio.to_thread(patience.wait_for_end, LIMIT)
+    assert not scheduler.running
+    assert scheduler._starting is None
 
 
 def test_aio_has_every_method_that_goes_to_a_store_and_sees_the_context_of_the_caller():
@@ -152,7 +142,7 @@ def test_aio_has_every_method_that_goes_to_a_store_and_sees_the_context_of_the_c
         assert value == "set"
         assert thread is not threading.current_thread()
         local = {"add_listener", "remove_listener", "configure", "pause", "resume", "wakeup", "may_start", "report",
-                 "register", "scheduled_job", "start"}  # fmt: skip
+                 "register", "scheduled_job", "start", "ensure_default_executor"}  # fmt: skip
         public = {name for name, method in inspect.getmembers(AsyncIOScheduler, callable) if not name.startswith("_")}
         assert public - local <= set(vars(OffLoop))
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from behaviour_doubles import LIMIT, FaultySimpleStore, Gate, heard, note, run, within
+from behaviour_doubles import LIMIT, FaultySimpleStore, Gate, heard, in_event_loop, note, run, within
 
 from goscheduler import current_run
 from goscheduler.events import (
@@ -20,205 +20,183 @@ from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.testing import EventRecorder
 
 
-def test_a_coroutine_function_runs_on_the_loop_and_its_result_is_told():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
-        seen = []
+@in_event_loop
+async def test_a_coroutine_function_runs_on_the_loop_and_its_result_is_told():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    seen = []
 
-        async def job():
-            seen.append((threading.current_thread(), asyncio.get_running_loop(), current_run().job_id))
-            await asyncio.sleep(0)
-            return 42
+    async def job():
+        seen.append((threading.current_thread(), asyncio.get_running_loop(), current_run().job_id))
+        await asyncio.sleep(0)
+        return 42
 
-        scheduler.add_job(job, id="job")
-        event = await heard(recorder, EVENT_JOB_EXECUTED, "job")
-        assert event.retval == 42
-        assert seen == [(threading.current_thread(), asyncio.get_running_loop(), "job")]
-        await scheduler.shutdown()
-
-    run(main)
+    scheduler.add_job(job, id="job")
+    event = await heard(recorder, EVENT_JOB_EXECUTED, "job")
+    assert event.retval == 42
+    assert seen == [(threading.current_thread(), asyncio.get_running_loop(), "job")]
+    await scheduler.shutdown()
 
 
-def test_an_object_with_an_async_call_is_awaited_on_the_loop():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
+@in_event_loop
+async def test_an_object_with_an_async_call_is_awaited_on_the_loop():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
 
-        class Callable:
-            async def __call__(self):
-                return threading.current_thread()
-
-        scheduler.add_job(Callable(), id="job")
-        assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is threading.current_thread()
-        await scheduler.shutdown()
-
-    run(main)
-
-
-def test_a_plain_function_runs_off_the_loop():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
-        scheduler.add_job(threading.current_thread, id="job")
-        assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is not threading.current_thread()
-        await scheduler.shutdown()
-
-    run(main)
-
-
-def test_a_coroutine_function_on_a_thread_pool_is_run_too():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC", executors={"default": ThreadPoolExecutor(1)})
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
-
-        async def job():
+    class Callable:
+        async def __call__(self):
             return threading.current_thread()
 
-        scheduler.add_job(job, id="job")
-        assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is not threading.current_thread()
-        await scheduler.shutdown()
-
-    run(main)
+    scheduler.add_job(Callable(), id="job")
+    assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is threading.current_thread()
+    await scheduler.shutdown()
 
 
-def test_a_coroutine_that_raises_is_told_as_an_error_and_the_next_one_runs():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
-
-        async def bad():
-            raise LookupError("nothing there")
-
-        scheduler.add_job(bad, id="bad")
-        assert isinstance((await heard(recorder, EVENT_JOB_ERROR, "bad")).exception, LookupError)
-        scheduler.add_job(note, id="good")
-        await heard(recorder, EVENT_JOB_EXECUTED, "good")
-        await scheduler.shutdown()
-
-    run(main)
+@in_event_loop
+async def test_a_plain_function_runs_off_the_loop():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(threading.current_thread, id="job")
+    assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is not threading.current_thread()
+    await scheduler.shutdown()
 
 
-def test_a_coroutine_listener_is_awaited_on_the_loop_in_order():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        recorder = EventRecorder(scheduler)
-        told = []
-        enough = asyncio.Event()
+@in_event_loop
+async def test_a_coroutine_function_on_a_thread_pool_is_run_too():
+    scheduler = AsyncIOScheduler(timezone="UTC", executors={"default": ThreadPoolExecutor(1)})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
 
-        async def listener(event):
-            await asyncio.sleep(0)
-            told.append((event.job_id, threading.current_thread()))
-            if len(told) == 5:
-                enough.set()
+    async def job():
+        return threading.current_thread()
 
-        scheduler.add_listener(listener, EVENT_JOB_ADDED)
-        scheduler.start()
-        for number in range(5):
-            scheduler.add_job(note, "interval", hours=1, id=str(number))
-        await asyncio.wait_for(enough.wait(), LIMIT)
-        assert told == [(str(number), threading.current_thread()) for number in range(5)]
-        await scheduler.shutdown()
-        assert recorder.of(EVENT_SCHEDULER_SHUTDOWN)
-
-    run(main)
+    scheduler.add_job(job, id="job")
+    assert (await heard(recorder, EVENT_JOB_EXECUTED, "job")).retval is not threading.current_thread()
+    await scheduler.shutdown()
 
 
-def test_a_coroutine_listener_that_raises_stops_nothing():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        recorder = EventRecorder(scheduler)
+@in_event_loop
+async def test_a_coroutine_that_raises_is_told_as_an_error_and_the_next_one_runs():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
 
-        async def listener(event):
-            raise RuntimeError("not today")
+    async def bad():
+        raise LookupError("nothing there")
 
-        scheduler.add_listener(listener)
-        scheduler.start()
-        scheduler.add_job(note, id="job")
-        await heard(recorder, EVENT_JOB_EXECUTED, "job")
-        await scheduler.shutdown()
-
-    run(main)
-
-
-def test_with_sync_dispatch_a_coroutine_listener_is_run_on_the_loop_too():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC", event_dispatch="sync")
-        told = asyncio.Event()
-
-        async def listener(event):
-            told.set()
-
-        scheduler.add_listener(listener, EVENT_JOB_ADDED)
-        scheduler.start()
-        scheduler.add_job(note, "interval", hours=1)
-        await asyncio.wait_for(told.wait(), LIMIT)
-        await scheduler.shutdown()
-
-    run(main)
+    scheduler.add_job(bad, id="bad")
+    assert isinstance((await heard(recorder, EVENT_JOB_ERROR, "bad")).exception, LookupError)
+    scheduler.add_job(note, id="good")
+    await heard(recorder, EVENT_JOB_EXECUTED, "good")
+    await scheduler.shutdown()
 
 
-def test_no_store_is_ever_asked_on_the_loop_when_the_aio_methods_are_used():
-    async def main():
-        store = FaultySimpleStore()
-        scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": store})
-        recorder = EventRecorder(scheduler)
-        await scheduler.aio.start()
-        job = await scheduler.aio.add_job(note, "interval", seconds=0.05, id="job")
-        await heard(recorder, EVENT_JOB_EXECUTED, "job", count=2)
-        await scheduler.aio.modify_job("job", name="other")
-        await scheduler.aio.pause_job("job")
-        await scheduler.aio.resume_job("job")
-        assert (await scheduler.aio.get_job("job")).id == job.id
-        await scheduler.aio.remove_job("job")
-        await scheduler.shutdown()
-        assert {"start", "fire_due", "settle", "add_job", "edit_job", "remove_job", "shutdown"} <= set(store.asked)
-        assert threading.current_thread() not in store.threads
+@in_event_loop
+async def test_a_coroutine_listener_is_awaited_on_the_loop_in_order():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    recorder = EventRecorder(scheduler)
+    told = []
+    enough = asyncio.Event()
 
-    run(main)
+    async def listener(event):
+        await asyncio.sleep(0)
+        told.append((event.job_id, threading.current_thread()))
+        if len(told) == 5:
+            enough.set()
 
-
-def test_firing_and_settling_never_happen_on_the_loop():
-    async def main():
-        store = FaultySimpleStore()
-        scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": store})
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
-        scheduler.add_job(note, "interval", seconds=0.05, id="job")
-        store.threads.clear()
-        await heard(recorder, EVENT_JOB_EXECUTED, "job", count=3)
-        await scheduler.shutdown()
-        assert threading.current_thread() not in store.threads
-
-    run(main)
+    scheduler.add_listener(listener, EVENT_JOB_ADDED)
+    scheduler.start()
+    for number in range(5):
+        scheduler.add_job(note, "interval", hours=1, id=str(number))
+    await asyncio.wait_for(enough.wait(), LIMIT)
+    assert told == [(str(number), threading.current_thread()) for number in range(5)]
+    await scheduler.shutdown()
+    assert recorder.of(EVENT_SCHEDULER_SHUTDOWN)
 
 
-def test_a_store_that_hangs_does_not_hold_up_the_loop():
-    async def main():
-        gate = Gate()
+@in_event_loop
+async def test_a_coroutine_listener_that_raises_stops_nothing():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    recorder = EventRecorder(scheduler)
 
-        class Hanging(FaultySimpleStore):
-            def fire_due(self, request):
-                if self.rows:
-                    gate()
-                return super().fire_due(request)
+    async def listener(event):
+        raise RuntimeError("not today")
 
-        scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": Hanging()})
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
-        scheduler.add_job(note, id="job")
-        assert await asyncio.to_thread(gate.started.wait, LIMIT)
-        await asyncio.wait_for(asyncio.sleep(0), LIMIT)  # the loop turns
-        gate.release()
-        await heard(recorder, EVENT_JOB_EXECUTED, "job")
-        await scheduler.shutdown()
+    scheduler.add_listener(listener)
+    scheduler.start()
+    scheduler.add_job(note, id="job")
+    await heard(recorder, EVENT_JOB_EXECUTED, "job")
+    await scheduler.shutdown()
 
-    run(main)
+
+@in_event_loop
+async def test_with_sync_dispatch_a_coroutine_listener_is_run_on_the_loop_too():
+    scheduler = AsyncIOScheduler(timezone="UTC", event_dispatch="sync")
+    told = asyncio.Event()
+
+    async def listener(event):
+        told.set()
+
+    scheduler.add_listener(listener, EVENT_JOB_ADDED)
+    scheduler.start()
+    scheduler.add_job(note, "interval", hours=1)
+    await asyncio.wait_for(told.wait(), LIMIT)
+    await scheduler.shutdown()
+
+
+@in_event_loop
+async def test_no_store_is_ever_asked_on_the_loop_when_the_aio_methods_are_used():
+    store = FaultySimpleStore()
+    scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": store})
+    recorder = EventRecorder(scheduler)
+    await scheduler.aio.start()
+    job = await scheduler.aio.add_job(note, "interval", seconds=0.05, id="job")
+    await heard(recorder, EVENT_JOB_EXECUTED, "job", count=2)
+    await scheduler.aio.modify_job("job", name="other")
+    await scheduler.aio.pause_job("job")
+    await scheduler.aio.resume_job("job")
+    assert (await scheduler.aio.get_job("job")).id == job.id
+    await scheduler.aio.remove_job("job")
+    await scheduler.shutdown()
+    assert {"start", "fire_due", "settle", "add_job", "edit_job", "remove_job", "shutdown"} <= set(store.asked)
+    assert threading.current_thread() not in store.threads
+
+
+@in_event_loop
+async def test_firing_and_settling_never_happen_on_the_loop():
+    store = FaultySimpleStore()
+    scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": store})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(note, "interval", seconds=0.05, id="job")
+    store.threads.clear()
+    await heard(recorder, EVENT_JOB_EXECUTED, "job", count=3)
+    await scheduler.shutdown()
+    assert threading.current_thread() not in store.threads
+
+
+@in_event_loop
+async def test_a_store_that_hangs_does_not_hold_up_the_loop():
+    gate = Gate()
+
+    class Hanging(FaultySimpleStore):
+        def fire_due(self, request):
+            if self.rows:
+                gate()
+            return super().fire_due(request)
+
+    scheduler = AsyncIOScheduler(timezone="UTC", jobstores={"default": Hanging()})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    scheduler.add_job(note, id="job")
+    assert await asyncio.to_thread(gate.started.wait, LIMIT)
+    await asyncio.wait_for(asyncio.sleep(0), LIMIT)  # the loop turns
+    gate.release()
+    await heard(recorder, EVENT_JOB_EXECUTED, "job")
+    await scheduler.shutdown()
 
 
 def test_starting_without_a_loop_is_refused_and_leaves_a_startable_scheduler():
@@ -301,30 +279,26 @@ def test_aio_offers_methods_only():
             getattr(scheduler.aio, name)
 
 
-def test_errors_come_through_aio():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        scheduler.start()
-        with pytest.raises(KeyError):
-            await scheduler.aio.remove_job("unknown")
-        await scheduler.aio.shutdown()
-        assert not scheduler.running
-
-    run(main)
+@in_event_loop
+async def test_errors_come_through_aio():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    scheduler.start()
+    with pytest.raises(KeyError):
+        await scheduler.aio.remove_job("unknown")
+    await scheduler.aio.shutdown()
+    assert not scheduler.running
 
 
-def test_a_job_that_blocks_the_loop_delays_no_firing_in_threads():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC", executors={"threads": ThreadPoolExecutor(1)})
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
+@in_event_loop
+async def test_a_job_that_blocks_the_loop_delays_no_firing_in_threads():
+    scheduler = AsyncIOScheduler(timezone="UTC", executors={"threads": ThreadPoolExecutor(1)})
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
 
-        async def block():
-            scheduler.add_job(note, id="other", executor="threads")
-            recorder.wait_for(EVENT_JOB_EXECUTED, "other", timeout=LIMIT)  # not awaited: the loop stands still
+    async def block():
+        scheduler.add_job(note, id="other", executor="threads")
+        recorder.wait_for(EVENT_JOB_EXECUTED, "other", timeout=LIMIT)  # not awaited: the loop stands still
 
-        scheduler.add_job(block, id="blocking")
-        await heard(recorder, EVENT_JOB_EXECUTED, "blocking")
-        await scheduler.shutdown()
-
-    run(main)
+    scheduler.add_job(block, id="blocking")
+    await heard(recorder, EVENT_JOB_EXECUTED, "blocking")
+    await scheduler.shutdown()

@@ -6,30 +6,16 @@ import io
 from datetime import timedelta
 
 import pytest
-import retry_doubles
-from behaviour_doubles import START, PickledStore, note
+from behaviour_doubles import LOCAL_STORES, START, PickledStore, note
 from retry_doubles import play
 
 from goscheduler import Retry, fixed
 from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.events import EVENT_JOB_REMOVED
-from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import JobState
 from goscheduler.testing import EventRecorder, ManualScheduler
 
-STORES = [MemoryJobStore, PickledStore]
 NO = ValueError("no")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def scheduler(request):
-    with ManualScheduler(jobstores={"default": request.param()}) as scheduler:
-        yield scheduler
 
 
 def state(scheduler, job_id="job"):
@@ -68,7 +54,7 @@ def test_a_job_that_is_kept_shows_how_it_ended(scheduler, outcome, expected):
     scheduler.add_job(play, "date", args=[outcome], id="job", auto_remove=False)
     scheduler.run_due()
     job = scheduler.get_job("job")
-    assert (job.state, job.next_run_time, job.life.finished_at) == (expected, None, START)
+    assert (job.state, job.next_run_time, job.stats.finished_at) == (expected, None, START)
     assert str(job).endswith(", finished)")
     assert recorder.events == []
 
@@ -116,14 +102,14 @@ def test_a_job_that_is_kept_can_be_run_now(completed, jobcalls):
 
 def test_a_job_that_is_kept_can_be_given_another_trigger(completed, jobcalls):
     completed.reschedule_job("job", trigger="interval", hours=1)
-    assert (state(completed), completed.get_job("job").life.finished_at) == (JobState.SCHEDULED, None)
+    assert (state(completed), completed.get_job("job").stats.finished_at) == (JobState.SCHEDULED, None)
     completed.advance("2h")
     assert jobcalls == ["called"] * 3
 
 
 def test_a_job_that_is_kept_can_be_given_another_time(completed, jobcalls):
     completed.modify_job("job", next_run_time=START + timedelta(hours=2))
-    assert (state(completed), completed.get_job("job").life.finished_at) == (JobState.SCHEDULED, None)
+    assert (state(completed), completed.get_job("job").stats.finished_at) == (JobState.SCHEDULED, None)
     completed.advance("2h")
     assert jobcalls == ["called"] * 2
     assert state(completed) is JobState.COMPLETED
@@ -155,7 +141,7 @@ def test_a_job_that_is_kept_and_whose_trigger_has_ended_is_not_removed_by_resumi
     )
     scheduler.advance("3h")
     assert scheduler.resume_job("job") is not None
-    assert job.resume().life.finished_at is not None
+    assert job.resume().stats.finished_at is not None
     assert state(scheduler) is JobState.COMPLETED
 
 
@@ -165,7 +151,7 @@ def test_a_paused_job_that_is_kept_and_whose_time_has_passed_is_over_when_it_is_
     scheduler.pause_job("job", by="Ada")
     scheduler.advance("3h")
     job = scheduler.resume_job("job")
-    assert (job.state, job.life.paused_by, job.life.finished_at) == (JobState.COMPLETED, None, scheduler.clock.now())
+    assert (job.state, job.stats.paused_by, job.stats.finished_at) == (JobState.COMPLETED, None, scheduler.clock.now())
 
 
 def test_a_job_that_is_kept_and_declared_again_as_it_was_does_not_run_again(completed, jobcalls):
@@ -217,7 +203,7 @@ def test_a_job_that_is_kept_vanishes_with_the_retention(scheduler, outcome, kept
     assert [(event.job_id, event.jobstore) for event in recorder.events] == [("job", "default")]
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", LOCAL_STORES)
 def test_the_retention_can_be_set(store):
     with ManualScheduler(
         jobstores={"default": store()}, retention={"succeeded": "1h", "others": "2h"}
@@ -269,7 +255,7 @@ def test_jobs_that_are_over_are_found_again_after_a_restart():
         assert scheduler.get_jobs() == []
 
 
-@pytest.mark.parametrize("make", STORES)
+@pytest.mark.parametrize("make", LOCAL_STORES)
 def test_at_most_so_many_are_removed_at_once(make):
     store = make()
     with ManualScheduler(jobstores={"default": store}) as scheduler:

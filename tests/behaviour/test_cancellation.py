@@ -7,7 +7,7 @@ import logging
 import threading
 
 import pytest
-from behaviour_doubles import heard, note, run
+from behaviour_doubles import heard, in_event_loop, note
 from ending_doubles import (
     PATIENCE,
     Patient,
@@ -376,25 +376,23 @@ def test_a_run_in_another_store_is_found(schedulers):
     assert scheduler.live_runs() == []
 
 
-def test_a_coroutine_is_cancelled():
-    async def main():
-        scheduler = AsyncIOScheduler(timezone="UTC")
-        recorder = EventRecorder(scheduler)
-        scheduler.start()
-        started = asyncio.Event()
+@in_event_loop
+async def test_a_coroutine_is_cancelled():
+    scheduler = AsyncIOScheduler(timezone="UTC")
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    started = asyncio.Event()
 
-        async def job():
-            started.set()
-            await asyncio.Event().wait()
+    async def job():
+        started.set()
+        await asyncio.Event().wait()
 
-        scheduler.add_job(job, id="job", retry=3)
-        await asyncio.wait_for(started.wait(), PATIENCE)
-        assert scheduler.cancel_run(only_run(scheduler).id, "enough")
-        await heard(recorder, EVENT_JOB_CANCELLED)
-        assert [(record.outcome.value, record.reason) for record in scheduler.runs()] == [("cancelled", "enough")]
-        await scheduler.shutdown()
-
-    run(main)
+    scheduler.add_job(job, id="job", retry=3)
+    await asyncio.wait_for(started.wait(), PATIENCE)
+    assert scheduler.cancel_run(only_run(scheduler).id, "enough")
+    await heard(recorder, EVENT_JOB_CANCELLED)
+    assert [(record.outcome.value, record.reason) for record in scheduler.runs()] == [("cancelled", "enough")]
+    await scheduler.shutdown()
 
 
 def test_a_process_is_terminated(schedulers, tmp_path):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-import retry_doubles
-from behaviour_doubles import START, HoldingExecutor, PickledStore, note
+from behaviour_doubles import LOCAL_STORES, START, HoldingExecutor, PickledStore, note
 from retry_doubles import attempts, play, seconds, since_start
 
 from goscheduler import GiveUp, Retry, fixed
@@ -19,18 +18,6 @@ from goscheduler.testing import EventRecorder, ManualScheduler
 
 NO = ValueError("no")
 TWICE = Retry(2, fixed(10))
-STORES = [MemoryJobStore, PickledStore]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def scheduler(request):
-    with ManualScheduler(jobstores={"default": request.param()}) as scheduler:
-        yield scheduler
 
 
 def dead_jobs(scheduler, **options):
@@ -292,7 +279,7 @@ def test_a_redrive_moves_no_schedule(scheduler):
     assert seconds() == [60, 70, 75, 120]
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", LOCAL_STORES)
 def test_a_redriven_run_waits_while_as_many_instances_as_allowed_are_live(store):
     executor = HoldingExecutor()
     with ManualScheduler(jobstores={"default": store()}, executors={"default": executor}) as scheduler:

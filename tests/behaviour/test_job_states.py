@@ -6,32 +6,23 @@ import threading
 from datetime import timedelta
 
 import pytest
-import retry_doubles
 from behaviour_doubles import START, HoldingExecutor, PickledStore, note
 from lease_doubles import BegunExecutor, QueueingExecutor
 from retry_doubles import play
 
 from goscheduler import Limit, Retry, Snooze, fixed
-from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import JobState, JobStats, OutcomeKind
 from goscheduler.testing import ManualScheduler
 
-STORES = [MemoryJobStore, PickledStore]
 
-
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def make(request):
+@pytest.fixture
+def make(local_store):
     """A maker of started schedulers on a store of either kind; at the end all are shut down."""
     made = []
 
     def make(executor=None, **options):
         executors = {} if executor is None else {"default": executor}
-        scheduler = ManualScheduler(jobstores={"default": request.param()}, executors=executors, **options)
+        scheduler = ManualScheduler(jobstores={"default": local_store()}, executors=executors, **options)
         made.append(scheduler)
         scheduler.start()
         return scheduler
@@ -292,7 +283,7 @@ def test_every_state_is_in_the_table():
 
 def test_a_job_that_has_not_run_yet_has_lived_through_nothing(make):
     job = scheduled(make)
-    assert job.life == JobStats()
+    assert job.stats == JobStats()
     assert (job.run_count, job.last_run, job.last_success, job.last_error) == (0, None, None, None)
 
 
@@ -361,7 +352,7 @@ def test_a_timeout_is_an_error(make):
     scheduler.advance("1h")
     scheduler.advance("1m")
     job = scheduler.get_job("job")
-    assert job.life.last_outcome is OutcomeKind.TIMED_OUT
+    assert job.stats.last_outcome is OutcomeKind.TIMED_OUT
     assert job.last_error == "TimeoutError: it ran longer than its timeout of 30 seconds"
     assert job.run_count == 1
 
@@ -403,7 +394,7 @@ def test_the_end_of_a_run_counts_although_the_job_was_replaced_meanwhile(make):
     scheduler.add_job(note, "interval", hours=1, id="job", if_exists="replace")
     executor.finish()
     scheduler.run_due()
-    assert scheduler.get_job("job").life.last_outcome is OutcomeKind.SUCCEEDED
+    assert scheduler.get_job("job").stats.last_outcome is OutcomeKind.SUCCEEDED
 
 
 def test_no_end_of_a_run_is_forgotten_while_the_job_is_edited(make):
@@ -449,9 +440,9 @@ def test_a_store_with_only_the_simple_methods_forgets_the_lives_of_jobs_that_are
         scheduler.advance("10s")
         scheduler.add_job(note, "interval", hours=1, id="job")
         scheduler.advance("1h")
-        assert list(store._runs.lives) == ["job"]
+        assert list(store._runs.stats) == ["job"]
         scheduler.remove_job("job")
-        assert store._runs.lives == {}
+        assert store._runs.stats == {}
 
 
 # Who has paused
@@ -461,16 +452,16 @@ def test_a_job_remembers_who_has_paused_it(make):
     scheduler = make()
     scheduler.add_job(note, "interval", hours=1, id="job")
     scheduler.pause_job("job", by="Ada")
-    assert scheduler.get_job("job").life.paused_by == "Ada"
+    assert scheduler.get_job("job").stats.paused_by == "Ada"
     scheduler.modify_job("job", name="other")
-    assert scheduler.get_job("job").life.paused_by == "Ada"
+    assert scheduler.get_job("job").stats.paused_by == "Ada"
     scheduler.pause_job("job", by="Grace")
-    assert scheduler.get_job("job").life.paused_by == "Grace"
+    assert scheduler.get_job("job").stats.paused_by == "Grace"
     scheduler.resume_job("job")
-    assert scheduler.get_job("job").life.paused_by is None
+    assert scheduler.get_job("job").stats.paused_by is None
     assert state(scheduler) is JobState.SCHEDULED
     scheduler.get_job("job").pause()
-    assert "process" in scheduler.get_job("job").life.paused_by
+    assert "process" in scheduler.get_job("job").stats.paused_by
 
 
 def test_a_paused_job_that_gets_a_time_is_not_paused_any_more(make):
@@ -478,7 +469,7 @@ def test_a_paused_job_that_gets_a_time_is_not_paused_any_more(make):
     scheduler.add_job(note, "interval", hours=1, id="job")
     scheduler.pause_job("job", by="Ada")
     scheduler.modify_job("job", next_run_time=START + timedelta(hours=5))
-    assert scheduler.get_job("job").life.paused_by is None
+    assert scheduler.get_job("job").stats.paused_by is None
     assert state(scheduler) is JobState.SCHEDULED
 
 
@@ -487,9 +478,9 @@ def test_a_paused_job_that_is_replaced_by_the_same_schedule_stays_paused_by_whom
     scheduler.add_job(note, "interval", hours=1, id="job")
     scheduler.pause_job("job", by="Ada")
     scheduler.add_job(note, "interval", hours=1, id="job", if_exists="replace")
-    assert (state(scheduler), scheduler.get_job("job").life.paused_by) == (JobState.PAUSED, "Ada")
+    assert (state(scheduler), scheduler.get_job("job").stats.paused_by) == (JobState.PAUSED, "Ada")
     scheduler.add_job(note, "interval", hours=2, id="job", if_exists="replace")
-    assert (state(scheduler), scheduler.get_job("job").life.paused_by) == (JobState.SCHEDULED, None)
+    assert (state(scheduler), scheduler.get_job("job").stats.paused_by) == (JobState.SCHEDULED, None)
 
 
 def test_who_has_paused_a_job_survives_the_process_in_a_store_that_does():
@@ -499,5 +490,5 @@ def test_who_has_paused_a_job_survives_the_process_in_a_store_that_does():
         scheduler.pause_job("job", by="Ada")
     store.__dict__.pop("_local_runs")
     with ManualScheduler(jobstores={"default": store}) as scheduler:
-        assert scheduler.get_job("job").life.paused_by == "Ada"
+        assert scheduler.get_job("job").stats.paused_by == "Ada"
         assert state(scheduler) is JobState.PAUSED

@@ -513,7 +513,7 @@ def test_a_store_that_does_not_answer_does_not_stop_the_shutdown(cluster, caplog
     cluster.kill(scheduler)
     cluster.store.faults["retire_owner"] = OUT
     scheduler.shutdown()
-    assert "it learns from the end of the lease that we have gone" in caplog.text
+    assert "other processes take over our runs when the lease ends" in caplog.text
 
 
 # Looking for the lost
@@ -534,7 +534,7 @@ def test_an_error_in_looking_for_lost_runs_is_logged_and_ends_nothing(cluster, c
     with caplog.at_level(logging.WARNING):
         cluster.advance(60)
     assert len(calls) == 6
-    assert 'Job store "default" could not look for lost runs: the network is gone' in caplog.text
+    assert 'Job store "default" could not search for lost runs: the network is gone' in caplog.text
 
 
 def test_a_run_whose_owner_nobody_knows_is_lost(cluster):

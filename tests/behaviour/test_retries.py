@@ -23,32 +23,19 @@ from goscheduler.events import (
     EVENT_JOB_SUBMITTED,
 )
 from goscheduler.executors.pool import ProcessPoolExecutor
-from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import OutcomeKind, Source
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.testing import EventRecorder, ManualScheduler
 
 NO = ValueError("no")
-STORES = [MemoryJobStore, PickledStore]
 SOON = Retry(3, fixed(0.01))
 
 
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def scheduler(request):
-    with ManualScheduler(jobstores={"default": request.param()}) as scheduler:
-        yield scheduler
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def held(request):
+@pytest.fixture
+def held(local_store):
     """A scheduler whose runs end when the test says so."""
     executor = HoldingExecutor()
-    with ManualScheduler(jobstores={"default": request.param()}, executors={"default": executor}) as scheduler:
+    with ManualScheduler(jobstores={"default": local_store()}, executors={"default": executor}) as scheduler:
         yield scheduler, executor
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import retry_doubles
 from behaviour_doubles import START, HoldingExecutor, PickledStore, note
 from retry_doubles import play, runs_of, seconds, since_start
 
@@ -15,25 +14,13 @@ from goscheduler.runs.model import OutcomeKind, Source
 from goscheduler.testing import EventRecorder, ManualScheduler
 
 NO = ValueError("no")
-STORES = [MemoryJobStore, PickledStore]
 
 
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def scheduler(request):
-    with ManualScheduler(jobstores={"default": request.param()}) as scheduler:
-        yield scheduler
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def held(request):
+@pytest.fixture
+def held(local_store):
     """A scheduler whose runs end when the test says so."""
     executor = HoldingExecutor()
-    with ManualScheduler(jobstores={"default": request.param()}, executors={"default": executor}) as scheduler:
+    with ManualScheduler(jobstores={"default": local_store()}, executors={"default": executor}) as scheduler:
         yield scheduler, executor
 
 

@@ -192,7 +192,7 @@ def test_jobs_of_a_shared_store_whose_executor_no_process_has_are_told_of_once(s
         first.run_due()
         second.run_due()
     told = (
-        'Job store "default" has jobs due for the executor "gpu", which no process has: 3. They wait until a process '
+        'Job store "default" has 3 due jobs for the executor "gpu", which no process has; they wait until a process '
         "with that executor starts"
     )
     assert warnings_of(caplog) == [told, told], "one from each process"

@@ -8,7 +8,7 @@ import threading
 from functools import partial
 
 import pytest
-from behaviour_doubles import heard, note, run, within
+from behaviour_doubles import heard, in_event_loop, note, within
 from ending_doubles import (
     PATIENCE,
     Patient,
@@ -210,7 +210,7 @@ def test_a_run_that_goes_on_is_given_up_after_the_grace_of_its_executor(schedule
     (record,) = scheduler.runs("job")
     assert (record.outcome.value, record.error_type, record.seconds) == ("timed out", "TimeoutError", 65.0)
     assert [event.exception.__class__ for event in recorder.of(EVENT_JOB_ERROR)] == [TimeoutError]
-    assert "does not end although it was told to; it is given up" in caplog.text
+    assert "did not end when it was told to; the scheduler gives it up" in caplog.text
 
 
 def test_the_result_of_a_run_that_was_given_up_is_dropped_and_a_log_line_says_so(
@@ -388,57 +388,53 @@ class Loop:
         self.scheduler.wakeup()
 
 
-def test_a_coroutine_that_takes_too_long_is_cancelled_and_tried_again():
-    async def main():
-        loop = Loop()
-        loop.scheduler.start()
+@in_event_loop
+async def test_a_coroutine_that_takes_too_long_is_cancelled_and_tried_again():
+    loop = Loop()
+    loop.scheduler.start()
 
-        async def job():
-            if current_run().attempt == 2:
-                return "done"
-            loop.started.set()
-            return await asyncio.Event().wait()
+    async def job():
+        if current_run().attempt == 2:
+            return "done"
+        loop.started.set()
+        return await asyncio.Event().wait()
 
-        loop.scheduler.add_job(job, id="job", timeout=60, retry=Retry(2, backoff=0))
-        await asyncio.wait_for(loop.started.wait(), PATIENCE)
-        loop.pass_time(60)
-        event = await heard(loop.recorder, EVENT_JOB_ERROR)
-        assert isinstance(event.exception, TimeoutError)
-        await heard(loop.recorder, EVENT_JOB_EXECUTED)
-        assert outcomes(loop.scheduler) == ["timed out", "succeeded"]
-        await loop.scheduler.shutdown()
-
-    run(main)
+    loop.scheduler.add_job(job, id="job", timeout=60, retry=Retry(2, backoff=0))
+    await asyncio.wait_for(loop.started.wait(), PATIENCE)
+    loop.pass_time(60)
+    event = await heard(loop.recorder, EVENT_JOB_ERROR)
+    assert isinstance(event.exception, TimeoutError)
+    await heard(loop.recorder, EVENT_JOB_EXECUTED)
+    assert outcomes(loop.scheduler) == ["timed out", "succeeded"]
+    await loop.scheduler.shutdown()
 
 
-def test_a_coroutine_that_swallows_its_cancellation_is_given_up():
-    async def main():
-        loop = Loop()
-        loop.scheduler.start()
-        swallowed, go = asyncio.Event(), asyncio.Event()
+@in_event_loop
+async def test_a_coroutine_that_swallows_its_cancellation_is_given_up():
+    loop = Loop()
+    loop.scheduler.start()
+    swallowed, go = asyncio.Event(), asyncio.Event()
 
-        async def job():
-            loop.started.set()
-            try:
-                await go.wait()
-            except asyncio.CancelledError:
-                swallowed.set()
+    async def job():
+        loop.started.set()
+        try:
             await go.wait()
-            return "late"
+        except asyncio.CancelledError:
+            swallowed.set()
+        await go.wait()
+        return "late"
 
-        loop.scheduler.add_job(job, id="job", timeout=60)
-        await asyncio.wait_for(loop.started.wait(), PATIENCE)
-        loop.pass_time(60)
-        await asyncio.wait_for(swallowed.wait(), PATIENCE)
-        loop.pass_time(5)
-        await heard(loop.recorder, EVENT_JOB_ERROR, "job")
-        go.set()
-        loop.scheduler.add_job(note, id="next")
-        await heard(loop.recorder, EVENT_JOB_EXECUTED, "next")
-        assert outcomes(loop.scheduler, "job") == ["timed out"]
-        await loop.scheduler.shutdown()
-
-    run(main)
+    loop.scheduler.add_job(job, id="job", timeout=60)
+    await asyncio.wait_for(loop.started.wait(), PATIENCE)
+    loop.pass_time(60)
+    await asyncio.wait_for(swallowed.wait(), PATIENCE)
+    loop.pass_time(5)
+    await heard(loop.recorder, EVENT_JOB_ERROR, "job")
+    go.set()
+    loop.scheduler.add_job(note, id="next")
+    await heard(loop.recorder, EVENT_JOB_EXECUTED, "next")
+    assert outcomes(loop.scheduler, "job") == ["timed out"]
+    await loop.scheduler.shutdown()
 
 
 # Processes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from behaviour_doubles import note, our_threads, within, works
@@ -160,7 +160,7 @@ def test_a_store_that_is_added_and_cannot_be_reached_in_time_is_not_there(schedu
 
 PROGRAM = """
 import signal, sys
-sys.path.insert(0, {here!r})
+sys.path[:0] = {folders!r}
 from goscheduler import BlockingScheduler
 from goscheduler.events import EVENT_SCHEDULER_DEGRADED
 from test_waiting_starts import DownStore
@@ -180,7 +180,8 @@ except KeyboardInterrupt:
 @pytest.mark.serial
 @pytest.mark.parametrize(("handled", "said"), [(False, "interrupted False"), (True, "returned False")])
 def test_a_signal_ends_a_blocking_scheduler_that_waits(handled, said):
-    program = PROGRAM.format(here=os.path.dirname(__file__), handled=handled)
+    folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "support")]
+    program = PROGRAM.format(folders=folders, handled=handled)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout.readline() == "waits\n"

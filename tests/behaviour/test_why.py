@@ -5,37 +5,22 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-import retry_doubles
-from behaviour_doubles import START, FaultyMemoryStore, HoldingExecutor, PickledStore, note
+from behaviour_doubles import START, FaultyMemoryStore, HoldingExecutor, note
 from lease_doubles import BegunExecutor, Cluster
 from retry_doubles import play
 
 from goscheduler import Limit, Retry, Snooze, fixed
 from goscheduler.errors import JobLookupError
-from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.testing import ManualScheduler
 
-STORES = [MemoryJobStore, PickledStore]
 
-
-@pytest.fixture(autouse=True)
-def _nothing_played():
-    retry_doubles.played.clear()
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def scheduler(request):
-    with ManualScheduler(jobstores={"default": request.param()}) as scheduler:
-        yield scheduler
-
-
-@pytest.fixture(params=STORES, ids=["memory", "simple"])
-def make(request):
+@pytest.fixture
+def make(local_store):
     made = []
 
     def make(executor):
-        scheduler = ManualScheduler(jobstores={"default": request.param()}, executors={"default": executor})
+        scheduler = ManualScheduler(jobstores={"default": local_store()}, executors={"default": executor})
         made.append(scheduler)
         scheduler.start()
         return scheduler

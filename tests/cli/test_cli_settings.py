@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goscheduler import AsyncIOScheduler, BackgroundScheduler, ProcessPoolExecutor, ThreadPoolExecutor
-from goscheduler.cli._refusal import Refusal
+from goscheduler.cli._command_error import CommandError
 from goscheduler.cli._settings import Settings, apply_settings, doubt_about_unit, read_names, read_seconds
 from goscheduler.testing import ManualScheduler
 
@@ -20,7 +20,7 @@ def test_a_poll_interval_is_seconds_or_a_duration(text: str, seconds: float) -> 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "abc", "5 parsecs", "inf", "nan", "1e3", "86401", "0ms", "9" * 5000])
 def test_an_impossible_poll_interval_is_refused_by_name(text: str) -> None:
-    with pytest.raises(Refusal, match="--poll-interval") as refused:
+    with pytest.raises(CommandError, match="--poll-interval") as refused:
         read_seconds(text)
     assert len(str(refused.value)) < 200
 
@@ -34,7 +34,7 @@ def test_queues_are_names_separated_by_commas(text: str, names: set[str]) -> Non
 
 @pytest.mark.parametrize("text", ["", ",", " , "])
 def test_queues_without_a_name_are_refused(text: str) -> None:
-    with pytest.raises(Refusal, match="--queues"):
+    with pytest.raises(CommandError, match="--queues"):
         read_names(text)
 
 
@@ -79,19 +79,19 @@ def test_concurrency_makes_the_default_pool_where_none_is_configured() -> None:
 
 
 def test_concurrency_needs_a_pool() -> None:
-    with pytest.raises(Refusal, match=r"--concurrency needs a pool.*AsyncIOExecutor"):
+    with pytest.raises(CommandError, match=r"--concurrency needs a pool.*AsyncIOExecutor"):
         apply_settings(AsyncIOScheduler(), Settings(concurrency=3))
 
 
 def test_concurrency_needs_the_default_executor_to_be_kept() -> None:
     scheduler = BackgroundScheduler(executors={"mail": ThreadPoolExecutor(1)})
-    with pytest.raises(Refusal, match="which --queues leaves to other workers"):
+    with pytest.raises(CommandError, match="which --queues leaves to other workers"):
         apply_settings(scheduler, Settings(concurrency=3, queues=frozenset({"mail"})))
 
 
 def test_a_queue_that_nobody_knows_is_refused_with_those_that_are() -> None:
     scheduler = BackgroundScheduler(executors={"mail": ThreadPoolExecutor(1)})
-    with pytest.raises(Refusal, match="there is no executor 'male'; there are: default, mail"):
+    with pytest.raises(CommandError, match="there is no executor 'male'; there are: default, mail"):
         apply_settings(scheduler, Settings(queues=frozenset({"male"})))
 
 

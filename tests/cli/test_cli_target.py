@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goscheduler.cli._refusal import Refusal
+from goscheduler.cli._command_error import CommandError
 from goscheduler.cli._target import find_scheduler
 from goscheduler.schedulers.base import BaseScheduler
 
@@ -60,7 +60,7 @@ def test_a_function_is_called_for_its_scheduler(module: Callable[[str], str]) ->
     ],
 )
 def test_what_is_no_scheduler_is_refused(module: Callable[[str], str], path: str, told: str) -> None:
-    with pytest.raises(Refusal, match=told) as refused:
+    with pytest.raises(CommandError, match=told) as refused:
         find_scheduler(f"{module(SOURCE)}:{path}")
     assert refused.value.code == 2
 
@@ -81,7 +81,7 @@ def test_what_is_no_scheduler_is_refused(module: Callable[[str], str], path: str
     ],
 )
 def test_a_name_that_leads_nowhere_is_refused(module: Callable[[str], str], target: str | None, told: str) -> None:
-    with pytest.raises(Refusal, match=told):
+    with pytest.raises(CommandError, match=told):
         find_scheduler(target)
 
 
@@ -114,5 +114,5 @@ def test_the_traceback_of_a_failing_module_is_shown_on_request(
 
 def test_a_module_that_starts_its_scheduler_is_told_how_not_to(module: Callable[[str], str], tmp_path: Path) -> None:
     name = module(f"{SOURCE}\nscheduler.start()\n")
-    with pytest.raises(Refusal, match=r'runs already.*if __name__ == "__main__":'):
+    with pytest.raises(CommandError, match=r'runs already.*if __name__ == "__main__":'):
         find_scheduler(f"{name}:scheduler")

@@ -252,7 +252,7 @@ def test_jobs_of_every_kind_are_moved_with_all_that_belongs_to_them(
         assert jobs[name].next_run_time == LATER
         assert jobs[name].func_ref == f"{functions}:work"
     assert jobs["paused"].next_run_time is None
-    assert "APScheduler" in str(jobs["paused"].life.paused_by)
+    assert "APScheduler" in str(jobs["paused"].stats.paused_by)
     rich = jobs["all options"]
     assert (rich.args, rich.kwargs, rich.name) == (ARGUMENTS, {"deep": {"x": [1]}}, "A näme")
     assert (rich.executor, rich.misfire_grace_time, rich.coalesce, rich.max_instances) == ("slow", 30, False, 4)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goscheduler.documents._rules import PARKED, REMOVED, Ending, after_processing
+from goscheduler.documents._rules import PARKED, REMOVED, NextState, after_processing
 from goscheduler.documents.model import Document, Fields
 from goscheduler.errors import InvalidArgument, NeverFires
 
@@ -35,25 +35,25 @@ def document(sleep_until="12:00:00", interval=None, repeat_until=None, auto_remo
         ({"interval": ""}, NONE, PARKED),
         ({"auto_remove": True}, NONE, REMOVED),
         ({"interval": "", "auto_remove": "yes"}, NONE, REMOVED),
-        ({"interval": "* * * * *"}, NONE, Ending(at("12:01:00"))),
-        ({"interval": "* * * * *", "auto_remove": True}, NONE, Ending(at("12:01:00"))),
-        ({"interval": "*/15 * * * *"}, NONE, Ending(at("12:15:00"))),
-        ({"interval": "*/20 * * * * *", "sleep_until": "12:00:20"}, NONE, Ending(at("12:00:40"))),
-        ({"interval": "@hourly"}, NONE, Ending(at("13:00:00"))),
+        ({"interval": "* * * * *"}, NONE, NextState(at("12:01:00"))),
+        ({"interval": "* * * * *", "auto_remove": True}, NONE, NextState(at("12:01:00"))),
+        ({"interval": "*/15 * * * *"}, NONE, NextState(at("12:15:00"))),
+        ({"interval": "*/20 * * * * *", "sleep_until": "12:00:20"}, NONE, NextState(at("12:00:40"))),
+        ({"interval": "@hourly"}, NONE, NextState(at("13:00:00"))),
         # The delay comes before the search.
-        ({"interval": "* * * * *"}, timedelta(seconds=59), Ending(at("12:01:00"))),
-        ({"interval": "* * * * *"}, timedelta(seconds=60), Ending(at("12:02:00"))),
+        ({"interval": "* * * * *"}, timedelta(seconds=59), NextState(at("12:01:00"))),
+        ({"interval": "* * * * *"}, timedelta(seconds=60), NextState(at("12:02:00"))),
         # Old firings are not made up for one by one.
-        ({"interval": "* * * * *", "sleep_until": "09:00:00"}, NONE, Ending(NOW)),
-        ({"interval": "*/10 * * * * *", "sleep_until": "12:00:20"}, NONE, Ending(at("12:00:30"))),
+        ({"interval": "* * * * *", "sleep_until": "09:00:00"}, NONE, NextState(NOW)),
+        ({"interval": "*/10 * * * * *", "sleep_until": "12:00:20"}, NONE, NextState(at("12:00:30"))),
         # The end is included, and is compared with the time of the schedule, not with now.
-        ({"interval": "* * * * *", "repeat_until": at("12:01:00")}, NONE, Ending(at("12:01:00"))),
+        ({"interval": "* * * * *", "repeat_until": at("12:01:00")}, NONE, NextState(at("12:01:00"))),
         ({"interval": "* * * * *", "repeat_until": at("12:00:59")}, NONE, PARKED),
         ({"interval": "* * * * *", "repeat_until": at("12:00:59"), "auto_remove": True}, NONE, REMOVED),
-        ({"interval": "* * * * *", "repeat_until": at("10:00:00"), "sleep_until": "09:00:00"}, NONE, Ending(NOW)),
-        ({"interval": "* * * * *", "repeat_until": datetime(2026, 5, 4, 12, 1)}, NONE, Ending(at("12:01:00"))),
+        ({"interval": "* * * * *", "repeat_until": at("10:00:00"), "sleep_until": "09:00:00"}, NONE, NextState(NOW)),
+        ({"interval": "* * * * *", "repeat_until": datetime(2026, 5, 4, 12, 1)}, NONE, NextState(at("12:01:00"))),
         ({"interval": "* * * * *", "repeat_until": datetime(2026, 5, 4, 14, 1, tzinfo=BERLIN)}, NONE,
-         Ending(at("12:01:00"))),
+         NextState(at("12:01:00"))),
         # Who says neither true nor false loses nothing.
         *[({"auto_remove": value}, NONE, PARKED) for value in (None, False, 0, "", "0", "false", "maybe", [])],
         *[({"auto_remove": value}, NONE, REMOVED) for value in (1, "1", "true", "TRUE", "on")],

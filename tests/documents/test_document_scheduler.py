@@ -15,8 +15,8 @@ import pytest
 import warm
 from document_worlds import MINUTE, NOW, SECOND
 
-from goscheduler.documents import DocumentScheduler, _life
-from goscheduler.documents._holds import Holds
+from goscheduler.documents import DocumentScheduler, _worker
+from goscheduler.documents._document_locks import DocumentLocks
 from goscheduler.documents._rules import PARKED
 from goscheduler.documents.memory import MemoryDocumentStore
 from goscheduler.errors import InvalidArgument, SchedulerAlreadyRunningError
@@ -270,7 +270,7 @@ def test_a_handler_may_stop_the_scheduler(clock, is_coroutine):
 
 
 def test_on_idle_is_called_once_for_each_idle_period(clock, monkeypatch):
-    monkeypatch.setattr(_life, "SHORTEST_IDLE", 0.001)
+    monkeypatch.setattr(_worker, "SHORTEST_IDLE", 0.001)
     store = CountingStore()
     idle = Seen()
     with running(store, lambda document: None, on_idle=idle, clock=clock):
@@ -312,7 +312,7 @@ def test_the_delays_are_kept(clock, monkeypatch):
             return super().wait(0.001 if timeout in (1, 3) else timeout)
 
     store, idle = CountingStore([{"sleepUntil": NOW, "interval": "* * * * *"}]), Seen()
-    monkeypatch.setattr(_life.threading, "Event", Recorded)
+    monkeypatch.setattr(_worker.threading, "Event", Recorded)
     options = {"next_delay": 1, "idle_delay": "3s", "reprocess_delay": timedelta(seconds=60)}
     with running(store, lambda document: None, on_idle=idle, clock=clock, **options):
         idle.wait()
@@ -329,12 +329,12 @@ def test_the_store_is_not_asked_without_a_pause_when_there_is_nothing_to_do(cloc
             waits(timeout)
             return super().wait(timeout)
 
-    monkeypatch.setattr(_life.threading, "Event", Recorded)
+    monkeypatch.setattr(_worker.threading, "Event", Recorded)
     idle = Seen()
     with running(CountingStore(), print, on_idle=idle, clock=clock):
         idle.wait()
         waits.wait(4)
-    assert _life.SHORTEST_IDLE in waits.things
+    assert _worker.SHORTEST_IDLE in waits.things
 
 
 # Errors
@@ -463,8 +463,8 @@ def test_a_bad_expression_parks_its_document_tells_of_it_once_and_the_others_go_
 
 
 def test_a_time_that_is_no_date_is_told_of_once_and_stays_as_it_is(clock, monkeypatch):
-    monkeypatch.setattr(_life, "SHORTEST_IDLE", 0.001)
-    monkeypatch.setattr(_life, "LOOK_FOR_MALFORMED", 0.0)
+    monkeypatch.setattr(_worker, "SHORTEST_IDLE", 0.001)
+    monkeypatch.setattr(_worker, "LOOK_FOR_MALFORMED", 0.0)
     store = CountingStore([{"_id": "x", "sleepUntil": "tomorrow"}, {"_id": "y", "sleepUntil": NOW}])
     errors, seen, idle = Seen(), Seen(), Seen()
     with running(store, seen, on_error=errors, on_idle=idle, clock=clock):
@@ -509,7 +509,7 @@ class ShakyStore(MemoryDocumentStore):
 
 @pytest.mark.parametrize("step", ["open", "lock_next", "update"])
 def test_a_store_that_fails_is_told_of_and_work_goes_on_when_it_is_back(clock, monkeypatch, step):
-    monkeypatch.setattr(_life, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(_worker, "FIRST_PAUSE", 0.001)
     store = ShakyStore([{"sleepUntil": NOW}], **{step: ["before"] * 3})
     errors, seen, idle = Seen(), Seen(), Seen()
     with running(store, seen, on_error=errors, on_idle=idle, clock=clock):
@@ -521,7 +521,7 @@ def test_a_store_that_fails_is_told_of_and_work_goes_on_when_it_is_back(clock, m
 
 
 def test_an_end_whose_answer_was_lost_is_not_written_twice(clock, monkeypatch):
-    monkeypatch.setattr(_life, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(_worker, "FIRST_PAUSE", 0.001)
     store = ShakyStore([{"sleepUntil": NOW, "interval": "* * * * *"}], update=["after"])
     seen, idle = Seen(), Seen()
     with running(store, seen, on_error=Seen(), on_idle=idle, clock=clock):
@@ -531,8 +531,8 @@ def test_an_end_whose_answer_was_lost_is_not_written_twice(clock, monkeypatch):
 
 
 def test_a_store_that_does_not_take_the_end_keeps_a_stop_waiting_for_a_while_only(clock, monkeypatch):
-    monkeypatch.setattr(_life, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(_life, "LAST_WRITES", 0.0)
+    monkeypatch.setattr(_worker, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(_worker, "LAST_WRITES", 0.0)
     store = ShakyStore([{"sleepUntil": NOW}], update=["before"] * 10_000)
     with running(store, lambda document: None, on_error=Seen(), clock=clock):
         store.failed.wait()
@@ -587,7 +587,7 @@ def test_the_lock_is_renewed_while_a_handler_runs_so_a_long_one_is_processed_onc
 def holds(clock):
     def make(store):
         errors = SimpleQueue()
-        return Holds(store, clock, LOCK, lambda error, document: errors.put(error)), errors
+        return DocumentLocks(store, clock, LOCK, lambda error, document: errors.put(error)), errors
 
     return make
 
@@ -639,7 +639,7 @@ def test_an_on_error_that_takes_long_does_not_keep_other_locks_from_being_renewe
         begun.set()
         assert go_on.wait(PATIENCE)
 
-    books = Holds(store, clock, LOCK, slow)
+    books = DocumentLocks(store, clock, LOCK, slow)
     for _ in range(3):
         books.take()
     clock.advance(LOCK / 3)
@@ -717,7 +717,7 @@ def test_a_document_that_another_process_took_before_the_answer_came_is_not_proc
         idle.wait()
     assert seen.things == []
     assert sleep_untils(store) == [NOW + 2 * LOCK]
-    assert "the document is left to the next look" in caplog.text
+    assert "the next poll finds the document again" in caplog.text
 
 
 def test_a_document_that_another_process_took_while_this_one_stood_still_is_not_processed(clock, monkeypatch):
@@ -731,7 +731,7 @@ def test_a_document_that_another_process_took_while_this_one_stood_still_is_not_
 
             return super().submit(thawed)
 
-    monkeypatch.setattr(_life, "ThreadPoolExecutor", Stopped)
+    monkeypatch.setattr(_worker, "ThreadPoolExecutor", Stopped)
     with running(store, seen, on_idle=idle, clock=clock):
         idle.wait()
     assert seen.things == []

@@ -268,15 +268,15 @@ def fence_not_raised() -> None:
 def end_without_fence() -> None:
     from types import SimpleNamespace
 
-    from goscheduler.jobstores import sqlalchemy
     from goscheduler.jobstores.sqlalchemy import settling as sql_settling
+    from goscheduler.jobstores.sqlalchemy import store as sql_store
 
     shown: dict[str, int] = {}
 
     def remembering(settle: Callable[..., Any]) -> Callable[..., Any]:
-        def settled(work: Any, settlements: Any, doubts: Any) -> Any:
+        def settled(work: Any, settlements: Any) -> Any:
             shown.update((each.attempt.run.id, each.attempt.run.fence) for each in settlements)
-            return settle(work, settlements, doubts)
+            return settle(work, settlements)
 
         return settled
 
@@ -293,9 +293,9 @@ def end_without_fence() -> None:
     wrap(sql_settling, "_taken", agreeing)
     original = sql_settling.settle
     wrap(sql_settling, "settle", remembering)
-    for name, value in list(vars(sqlalchemy).items()):
+    for name, value in list(vars(sql_store).items()):
         if value is original:
-            setattr(sqlalchemy, name, sql_settling.settle)
+            setattr(sql_store, name, sql_settling.settle)
 
 
 @mutant("an outcome that cannot be written now is dropped", "redis", "reset", "reset", "reset")
@@ -388,12 +388,12 @@ def message_acknowledged_first() -> None:
 
 @mutant("the lock of a document is over long before it is renewed", "redis", "freeze_short")
 def document_hardly_locked() -> None:
-    from goscheduler.documents._holds import Holds
+    from goscheduler.documents._document_locks import DocumentLocks
 
     def soon(lock_end: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self: lock_end(self) - self._lock_duration * 0.9
 
-    wrap(Holds, "lock_end", soon)
+    wrap(DocumentLocks, "_lock_end", soon)
 
 
 @mutant("every holder of a lock gets the same fence", "redis", "freeze_short")

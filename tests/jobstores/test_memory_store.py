@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from goscheduler.job import copy_with
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing.contract import NOW, SECOND, JobMaker, Requests, StoreContract, succeeded
@@ -18,7 +19,7 @@ class TestMemoryStore(StoreContract):
     def test_the_stored_job_is_the_object_that_was_added(self, store: MemoryJobStore, make_job: JobMaker) -> None:
         job = make_job("a", due=NOW)
         store.add_job(job)
-        store.edit_job("a", lambda found: found.copy_with(name="renamed"))
+        store.edit_job("a", lambda found: copy_with(found, name="renamed"))
         assert store.lookup_job("a") is job
         assert job.name == "renamed"
 
@@ -46,7 +47,7 @@ class TestMemoryStore(StoreContract):
         self, store: MemoryJobStore, make_job: JobMaker, requests: Requests
     ) -> None:
         store.add_job(make_job("a", due=NOW))
-        store.edit_job("a", lambda job: job.copy_with(executor="other"))
+        store.edit_job("a", lambda job: copy_with(job, executor="other"))
         fired = requests.fire(store, room={"default": 5, "other": 5})
         assert [run.job.executor for run in fired.runs] == ["other"]
 

@@ -68,9 +68,13 @@ def kind(request):
     return request.param
 
 
+#: A session of ZooKeeper is kept although a busy machine lets this process stand still for a while.
+PATIENCE = {"zookeeper": {"timeout": 60}}
+
+
 @pytest.fixture
 def store(kind, url_of):
-    return STORES[kind].from_url(url_of(kind), server_time=False)
+    return STORES[kind].from_url(url_of(kind), server_time=False, **PATIENCE.get(kind, {}))
 
 
 @pytest.fixture

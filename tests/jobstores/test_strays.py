@@ -38,13 +38,13 @@ class DamagedRedis:
             self._take_out(command, lists, run_id)
 
     def lose_lanes(self):
-        link = self._store._link
-        link.client.delete(link.key("due"), link.key("ready"))
+        scripts = self._store._scripts
+        scripts.client.delete(scripts.key("due"), scripts.key("ready"))
 
     def _take_out(self, command, lists, member):
-        link = self._store._link
-        for key in link.client.keys(link.key(lists)):
-            getattr(link.client, command)(key, member)
+        scripts = self._store._scripts
+        for key in scripts.client.keys(scripts.key(lists)):
+            getattr(scripts.client, command)(key, member)
 
 
 class DamagedKeyValue:
@@ -203,8 +203,8 @@ class TestRedis:
     def test_suspended_and_finished_jobs_are_listed_again(self, store, make_job, requests):
         store.add_job(make_job("a"))
         requests.fire(store, obstacles={"a": "it cannot be run"})
-        link = store._link
-        link.client.delete(link.key("suspended"))
+        scripts = store._scripts
+        scripts.client.delete(scripts.key("suspended"))
         assert put_back(store) == ["a"]
         assert store.release("a")
         assert len(requests.fire(store).runs) == 1
@@ -214,7 +214,7 @@ class TestRedis:
         store.add_jobs([make_job(f"job-{number}", limits=few, overlap="queue") for number in range(4)])
         requests.fire(store)
         requests.claim(store)
-        store._link.client.delete(*[store._link.key(name) for name in ("due", "ready", "holders", "held")])
+        store._scripts.client.delete(*[store._scripts.key(name) for name in ("due", "ready", "holders", "held")])
         for number in range(4):
             hand.lose_job(f"job-{number}")
         assert astray(store)
@@ -251,7 +251,7 @@ class TestHousekeeping:
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
         assert {record.job_id for record in scheduler.runs()} == {"new", *jobs}
         (told,) = [record.getMessage() for record in caplog.records]
-        assert "12 jobs or runs in none of its lists" in told
+        assert "12 jobs or runs that no queue listed" in told
         assert told.count("job-") == _housekeeping.NAMED
         assert told.endswith(", ...")
 
@@ -263,14 +263,14 @@ class TestHousekeeping:
         with started(kind, url) as scheduler, caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(2 * MINUTE)
             assert scheduler.runs()
-        assert len([record for record in caplog.records if "put back: 'a'" in record.getMessage()]) == 1
+        assert len([record for record in caplog.records if "queued again: 'a'" in record.getMessage()]) == 1
 
     def test_a_store_that_cannot_look_is_told_of_and_goes_on_firing(self, scheduler, store, monkeypatch, caplog):
         scheduler.add_job(nothing, "interval", minutes=2, id="a")
         monkeypatch.setattr(store, "requeue_orphans", broken)
         with caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
-        assert "could not look for stray jobs: it is broken" in caplog.text
+        assert "could not search for orphaned jobs: it is broken" in caplog.text
         assert len(scheduler.runs()) == 2
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import event
 
 from goscheduler import Limit
 from goscheduler.jobstores.memory import MemoryJobStore
-from goscheduler.jobstores.sqlalchemy.claiming import MOST_LOOKS
+from goscheduler.jobstores.sqlalchemy.claiming import MAX_SEARCHES_PER_TRANSACTION
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract import NOW, nothing
@@ -75,7 +75,7 @@ def statements_of_a_round(store, jobs):
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
 def test_a_transaction_of_a_sql_store_is_bounded_however_many_runs_have_to_wait(kind, url_of):
     few, many = (statements_of_a_backlog(STORES[kind].from_url(url_of(kind), server_time=False), n) for n in (30, 900))
-    assert many <= few + MOST_LOOKS * 20, (few, many)
+    assert many <= few + MAX_SEARCHES_PER_TRANSACTION * 20, (few, many)
 
 
 class FiveAtOnce(HeldRuns):

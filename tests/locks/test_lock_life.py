@@ -123,7 +123,7 @@ def test_a_release_that_is_not_answered_at_all_is_an_error_and_is_not_tried_for_
 def test_a_block_whose_release_was_not_answered_ends_well_if_it_ended_in_time(server, caplog):
     with lock(server, "a", 10):
         server.lost_before = 2
-    assert "could not be released, and ends within 10 s" in caplog.text
+    assert "could not be released; it expires within 10 s" in caplog.text
     server.clock.advance(10)
     late = lock(server, "a", 10)
     server.clock.advance(10)

@@ -136,13 +136,13 @@ def test_a_node_that_was_swept_and_made_again_is_not_taken_for_the_one_that_was_
     backend = backend_for(place.where)
     assert acquire(backend, "a", 30).release()
     late = zookeeper._Operation(backend, "a", Deadline(backend.clock, 60))
-    seen = late.look()
+    seen = late.read()
     monkeypatch.setattr(backend, "kept", 0.0)
     while "a" in keys_at(place):
         backend.sweep(5)
     held = acquire(backend, "a", 30)
     assert held.extend()  # so that the new node has the version of the old one
-    assert late.look().version == seen.version
+    assert late.read().version == seen.version
     assert late.write(seen, "another", held.fence + 1, 30) is False
     assert held.extend()
 

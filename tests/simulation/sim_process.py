@@ -136,7 +136,7 @@ class SimPatience(Patience):
     """Waits for stores in simulated time."""
 
     def _wait(self, alias: str, error: Exception) -> None:
-        engine = self.engine
+        engine = self._engine
         assert engine.sleep is not None
         engine.sleep(self._outages.failed(alias, engine.clock.monotonic(), LONGEST_PAUSE))
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import StoreUnavailable
-from goscheduler.job import Job
+from goscheduler.job import Job, take_over
 from goscheduler.jobstores._local.runs import LocalRuns
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PartlySettled
 from goscheduler.jobstores.memory import MemoryJobStore
@@ -30,7 +30,7 @@ class Lost(StoreUnavailable):
 
 def copied(job: Job, scheduler: Any = None) -> Job:
     """Return a job that shares nothing with the given one that anybody changes."""
-    twin = Job.__new__(Job).take_over_from(job)
+    twin = take_over(Job.__new__(Job), job)
     twin._scheduler, twin._jobstore_alias = scheduler, "default"
     return twin
 
@@ -207,7 +207,7 @@ class Connection(BaseJobStore):
         self._subscribe(wake)
 
     def stats_of(self, job: Job) -> Any:
-        return job.life
+        return job.stats
 
     def add_job(self, job: Job) -> None:
         self._ask("add_job", (copied(job),))

@@ -10,7 +10,7 @@ from goscheduler.jobstores._keyvalue.rows import JobRow, escape
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.jobstores.redis import RedisJobStore
-from goscheduler.jobstores.redis.rows import JobHead
+from goscheduler.jobstores.redis.rows import JobState
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 
@@ -30,7 +30,7 @@ class Place:
     def overwrite(self, name, definition):
         store = self._store
         if self._kind == "redis":
-            store.redis.hset(store._link.key("jobs"), name, definition)
+            store.redis.hset(store._scripts.key("jobs"), name, definition)
         elif self._kind == "mongodb":
             store._collections.jobs.update_one({"_id": name}, {"$set": {"definition": definition}})
         elif self._kind in ("etcd", "zookeeper"):
@@ -44,9 +44,9 @@ class Place:
         """Change what stands beside the definition."""
         store = self._store
         if self._kind == "redis":
-            heads = store._link.key("heads")
+            heads = store._scripts.key("heads")
             head = json.loads(store.redis.hget(heads, name))
-            lane = JobHead._fields.index("lane")
+            lane = JobState._fields.index("lane")
             executor, _, task = json.loads(head[lane])
             head[lane] = json.dumps([executor, priority, task], separators=(",", ":"))
             store.redis.hset(heads, name, json.dumps(head, separators=(",", ":")))
@@ -66,7 +66,7 @@ class Place:
     def read(self, name):
         store = self._store
         if self._kind == "redis":
-            return store.redis.hget(store._link.key("jobs"), name).decode()
+            return store.redis.hget(store._scripts.key("jobs"), name).decode()
         if self._kind == "mongodb":
             return store._collections.jobs.find_one({"_id": name})["definition"]
         if self._kind in ("etcd", "zookeeper"):

@@ -13,7 +13,7 @@ from functools import lru_cache
 import redis
 
 from goscheduler import BackgroundScheduler
-from goscheduler.jobstores.redis.scripts import Link
+from goscheduler.jobstores.redis.scripts import ScriptClient
 
 NOTES = "notes"
 remembered: list[str] = []
@@ -53,7 +53,7 @@ def main(url: str, lease: str, step: str = "", when: str = "") -> None:
 
 def die_at(step: str, when: str) -> None:
     """Be killed when a step is taken for the first time."""
-    take = Link.step
+    take = ScriptClient.call
 
     def step_of_death(self, name, *arguments):
         if name == step and when == "before":
@@ -63,7 +63,7 @@ def die_at(step: str, when: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
-    Link.step = step_of_death
+    ScriptClient.call = step_of_death
 
 
 if __name__ == "__main__":

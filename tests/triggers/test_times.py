@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from goscheduler import times
 from goscheduler.errors import InvalidArgument
+from goscheduler.times import zones
 
 UTC = timezone.utc
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -100,7 +101,7 @@ def test_a_malicious_zone_name_never_reaches_the_file_system(name: str, monkeypa
     def touched(key: str) -> None:
         raise AssertionError(f"looked up {key}")
 
-    monkeypatch.setattr(times, "ZoneInfo", touched)
+    monkeypatch.setattr(zones, "ZoneInfo", touched)
     with pytest.raises(InvalidArgument):
         times.astimezone(name)
 
@@ -110,7 +111,7 @@ def test_missing_zone_data_is_told_with_the_package_to_install(monkeypatch: pyte
         def __init__(self, key: str) -> None:
             raise LookupError(key)
 
-    monkeypatch.setattr(times, "ZoneInfo", NoZones)
+    monkeypatch.setattr(zones, "ZoneInfo", NoZones)
     with pytest.raises(InvalidArgument, match="install the package tzdata"):
         times.astimezone("Europe/Berlin")
 

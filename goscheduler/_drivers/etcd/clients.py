@@ -1,4 +1,4 @@
-"""Which clients of etcd can be used, and what carries calls for each. Only the driver that is needed is imported."""
+"""Makes clients of etcd, and recognises given ones. Imports only the driver that is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Login = tuple[str, str]
 
 
 def connect(login: Login | None, members: Sequence[tuple[str, int]] = (), **options: Any) -> Wire:
-    """Return a new client of etcd3gw, with options for it, that asks each of the members in turn until one answers."""
+    """Return a new client of etcd3gw with these options, which tries the members in turn until one answers."""
     from goscheduler._drivers.etcd.gateway import Gateway, new_client
 
     places = [{"host": host, "port": port, **options} for host, port in members] or [options]
@@ -21,7 +21,7 @@ def connect(login: Login | None, members: Sequence[tuple[str, int]] = (), **opti
 
 
 def wire_of(client: Any, login: Login | None = None) -> Wire:
-    """Return what carries calls for a client of etcd3gw; or of etcd3, which has logged in by itself.
+    """Return the wire for a client of etcd3gw, or of etcd3, which has logged in by itself.
 
     :raises TypeError: if it is neither
     """

@@ -22,7 +22,7 @@ except ImportError as error:
     ) from error
 
 _DONE, _TOKEN_EXPIRED = 200, 401
-#: Answers after which the same may work later: too many requests, or trouble in the cluster.
+#: Answers after which the same call may work later: too many requests, or trouble in the cluster.
 _LATER = frozenset({408, 429, *range(500, 600)})
 
 
@@ -34,8 +34,8 @@ def new_client(**options: Any) -> Etcd3Client:
 class Gateway(Wire):
     """A client of etcd3gw. ``login`` is a user name and a password; ``addresses`` are those of all members it may ask.
 
-    One member is asked as long as it answers, then the next one. Nothing is asked twice, because a member that does not
-    answer may have done it all the same: the call fails, and those after it go elsewhere.
+    Calls go to one member as long as it answers, then to the next one. No call is repeated, because a member that does
+    not answer may still have done it: the call fails, and later calls go to another member.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Gateway(Wire):
         return version
 
     def post(self, path: str, payload: dict[str, Any], within: Within) -> Any:
-        """Ask the server, and once more with a new token if the old one has expired."""
+        """Send a call; re-authenticate and send it once more if the token has expired."""
         if self._login is not None and "Authorization" not in self.client.session.headers:
             self._authenticate(within)
         address = self.address
@@ -101,11 +101,11 @@ class Gateway(Wire):
             self._leave(address)
             raise StoreUnavailable(f"etcd at {address} did not answer: {type(error).__name__}") from error
         if answer.status_code in _LATER:
-            self._leave(address)  # it may be cut off from the others
+            self._leave(address)  # this member may be cut off from the others
         return answer
 
     def _leave(self, address: str) -> None:
-        """Ask the next member from now on, unless another thread has moved on already."""
+        """Use the next member from now on, unless another thread has moved on already."""
         if self.address == address:
             place = self._addresses.index(address) + 1
             self.address = self._addresses[place % len(self._addresses)]

@@ -1,7 +1,7 @@
 """Calls through gRPC, with a client of etcd3 0.12 that a program has already.
 
-Its generated code is imported only beside protobuf 3. The client has logged in by itself, and does not do so again when
-its token expires. Its connection does not outlive a fork.
+The generated code of etcd3 needs protobuf 3. The client has logged in by itself, and does not do so again when its
+token expires. Its connection does not survive a fork.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CALLS = {
     "lease/keepalive": ("leasestub", "LeaseKeepAlive", "LeaseKeepAliveRequest"),
     "maintenance/status": ("maintenancestub", "Status", "StatusRequest"),
 }
-#: Codes after which the same may work later: those that the gateway answers with 408, 429 and 500 to 599.
+#: Codes after which the same call may work later: the gateway answers these with 408, 429 and 500 to 599.
 _LATER = frozenset({
     grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL,
@@ -101,7 +101,7 @@ class _Watch(Watch):
 
     def _requests(self, over: threading.Event) -> Iterator[Any]:
         yield self._request
-        over.wait()  # the server ends a watch when nothing more can come from us
+        over.wait()  # the server ends a watch when the stream of requests ends
 
     def _hang_up(self) -> None:
         if self._call is not None:

@@ -14,9 +14,9 @@ from goscheduler.jobstores._keyvalue.rows import RunRow, group_of
 from goscheduler.jobstores._keyvalue.server import Found, Span, new_token
 from goscheduler.jobstores._keyvalue.settling import put_aside, unblock_next
 from goscheduler.jobstores._keyvalue.transaction import MAX_CHANGES_PER_TRANSACTION, Change, write, write_all
+from goscheduler.jobstores._shared.decisions import admit
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.runs.model import Run
-from goscheduler.runs.plan import ConcurrencyState
 from goscheduler.runs.transitions import claimed
 from goscheduler.times import to_micros
 
@@ -56,9 +56,7 @@ class Claiming:
         for row in idle:
             change = Change()
             if unblock_next(self._context, change, row.unblocked_by or "", groups):
-                change.transaction.check(row.place)
-                change.transaction.delete(row.unblocked_key)
-                change.transaction.replace(row.key, row._replace(unblocked_by=None).text)
+                change.move(row, row._replace(unblocked_by=None))
                 changes.append(change)
         return bool(changes) and write_all(server, groups, changes)
 
@@ -94,12 +92,8 @@ class Claiming:
         except CodecError:
             put_aside(change, row, groups)
             return change
-        fence = max(row.fence + 1, to_micros(now))
-        concurrency = ConcurrencyState(len(groups[row.groups[0]].live), 0, fence, groups.ledger)
-        refusal = self._request.admit(run, concurrency, now)
-        change.transaction.delete(row.place)
-        if row.unblocked_by is not None:
-            change.transaction.delete(row.unblocked_key)
+        live = len(groups[row.groups[0]].live)
+        refusal, fence = admit(run, self._request, now, live, row.fence, groups.ledger)
         if refusal is not None:
             self._refuse(change, row, refusal, groups)
             return change
@@ -107,10 +101,7 @@ class Claiming:
         change.leave_groups(row, groups)
         change.left.clear()
         change.join_groups(ours, groups)
-        change.transaction.replace(row.key, ours.text)
-        change.transaction.create(ours.place)
-        if row.cancel is not None:
-            change.transaction.create(ours.cancel_key)
+        change.move(row, ours)
         change.result = claimed(run, self._request.owner, fence)
         return change
 
@@ -122,12 +113,10 @@ class Claiming:
             moved = row.moved(blocked_on=refusal.key, unblocked_by=None)
             group = groups[moved.place[1]]
             for member in sorted(group.found)[:MAX_CHECKED_MEMBERS]:  # or the last of them may have ended meanwhile
-                change.transaction.check(("members", group.name, member))
+                change.check(("members", group.name, member))
             group.add(moved.place[2])
-            change.transaction.create(moved.blocked_key)
             change.bumped.add(group.name)
-        change.transaction.replace(row.key, moved.text)
-        change.transaction.create(moved.place)
+        change.move(row, moved)
         if row.unblocked_by is not None and row.unblocked_by != refusal.key:
             unblock_next(self._context, change, row.unblocked_by, groups)
 
@@ -135,7 +124,7 @@ class Claiming:
 def _without_row(entry: Entry, found: Found | None) -> Change:
     """Return the change that puts an unreadable run aside, or that deletes an entry without a run."""
     change = Change()
-    change.transaction.delete(entry.place)
+    change.delete(entry.place)
     if found is not None:
-        change.transaction.create(("aside", f"{entry.subject}.{new_token()}"))
+        change.create(("aside", f"{entry.subject}.{new_token()}"))
     return change

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._keyvalue.rows import JobRow, RowCodec, RunRow
 from goscheduler.jobstores._keyvalue.server import KeyValue
+from goscheduler.jobstores._shared.decisions import log_unreadable_run
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
@@ -40,5 +41,5 @@ class StoreContext(NamedTuple):
         try:
             return self.codec.run(row)
         except CodecError as error:
-            self.logger.error("Run %s is kept and cannot be run: %s", row.id, error)
+            log_unreadable_run(self.logger, row.id, error)
             return None

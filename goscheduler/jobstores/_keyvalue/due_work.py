@@ -20,7 +20,7 @@ from goscheduler.jobstores._keyvalue.server import (
     unescape,
 )
 from goscheduler.jobstores.base import FireRequest
-from goscheduler.runs.plan import PRIORITY_STEP_US
+from goscheduler.runs.plan import rank
 from goscheduler.times import to_micros
 
 #: A process that has lost a race picks at random among so many candidates for each free place.
@@ -75,7 +75,7 @@ class Entry(NamedTuple):
     @property
     def rank(self) -> tuple[int, int]:
         due = decode_time(self.name)
-        return due + self.queue.priority * PRIORITY_STEP_US, due
+        return rank(due, self.queue.priority), due
 
 
 class DueWork(NamedTuple):

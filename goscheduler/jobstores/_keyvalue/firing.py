@@ -13,12 +13,13 @@ from goscheduler.jobstores._keyvalue.due_work import DueWork, DueWorkReader, Ent
 from goscheduler.jobstores._keyvalue.groups import Groups
 from goscheduler.jobstores._keyvalue.history import history_entry
 from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow
-from goscheduler.jobstores._keyvalue.server import Found, Transaction, new_token
+from goscheduler.jobstores._keyvalue.server import Found, new_token
 from goscheduler.jobstores._keyvalue.transaction import MAX_CHANGES_PER_TRANSACTION, Change, Written, write
+from goscheduler.jobstores._shared.decisions import decide
 from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
 from goscheduler.runs.model import Attempt, Run
-from goscheduler.runs.plan import ConcurrencyState
+from goscheduler.runs.plan import REPLACED_BY_NEWER_RUN
 from goscheduler.runs.records import record_of
 from goscheduler.times import to_micros
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 #: How often one round reads the due jobs again because other processes were faster.
 MAX_ROUNDS = 12
-DISPLACED = "a newer run of its job takes its place"
 
 
 class _JobResult(NamedTuple):
@@ -50,7 +50,7 @@ class Firing:
         self._work = work
         self.room = dict(request.room)
         self._results: list[_JobResult] = []
-        self._transactions: list[Transaction] = []
+        self._changes: list[Change] = []
         self._error: Exception | None = None
 
     def fire(self) -> Fired:
@@ -76,7 +76,7 @@ class Firing:
     def remaining_work(self) -> DueWork | None:
         """Return the work that remains; None if it has to be read."""
         contended = self._reader.contended or self._error is not None
-        return None if contended else self._work.after(self._transactions)
+        return None if contended else self._work.after(self._changes)
 
     def _due(self, number: int) -> list[Entry]:
         """Return the due jobs: those of the peek before this firing, unless other processes take them too."""
@@ -110,7 +110,7 @@ class Firing:
         """Return the changes of jobs that no other process has fired; none if that is true of all of them."""
         if any(change.alone for change in changes):
             return []
-        found = self._context.server.read([next(iter(change.transaction.deleted)) for change in changes])
+        found = self._context.server.read([next(iter(change.deleted)) for change in changes])
         rest = [change for change, there in zip(changes, found, strict=True) if there is not None]
         return rest if len(rest) < len(changes) else []
 
@@ -118,7 +118,7 @@ class Firing:
         for change in written.changes:
             result: _JobResult = change.result
             self._results.append(result)
-            self._transactions.append(change.transaction)
+            self._changes.append(change)
             for run in result.runs:
                 self.room[run.job.executor] -= 1
         if written.error is not None:
@@ -127,13 +127,13 @@ class Firing:
     def _read(self, entry: Entry, found: Found | None) -> JobRow | Change | None:
         """Return the row of a due job; or the change that deals with a missing or unreadable row."""
         change = Change(_JobResult())
-        change.transaction.delete(entry.place)
+        change.delete(entry.place)
         if found is None:
             return change
         try:
             row = self._context.codec.job_row(found)
         except CodecError as error:
-            change.transaction.create(("suspended", f"{entry.subject}.{new_token()}"))
+            change.create(("suspended", f"{entry.subject}.{new_token()}"))
             job = self._context.codec.unreadable_job(entry.subject, found)
             change.result = _JobResult(suspended=Suspended(job, str(error)))
             return change
@@ -141,13 +141,9 @@ class Firing:
 
     def _planned(self, row: JobRow, stats: Found | None, groups: Groups) -> list[Change]:
         """Return what to write for a due job."""
-        now = self._request.now
-        job = self._context.codec.job(row)
-        if job.suspended is not None:
-            return [_suspension(row, job, job.suspended)]
-        group = groups[f"j.{row.key[1]}"]
-        fence = max(row.fence + 1, to_micros(now))
-        plan = self._request.plan(job, ConcurrencyState(len(group.live), group.firings, fence, groups.ledger), now)
+        job, group = self._context.codec.job(row), groups[f"j.{row.key[1]}"]
+        live, waiting = len(group.live), group.firings
+        plan, fence = decide(job, self._request, self._request.now, live, waiting, row.fence, groups.ledger)
         if plan.suspended is not None:
             return [_suspension(row, job, plan.suspended)]
         changes = self._slices(row, plan, fence, groups)
@@ -156,7 +152,7 @@ class Firing:
             self._cancel_live(last, [member[2:] for member in group.live])
         if plan.next_run_time is None and not plan.keep:
             if stats is not None:
-                last.transaction.delete(("lives", row.key[1]))
+                last.delete(("lives", row.key[1]))
             if not last.bumped:
                 last.left.add(group.name)
                 last.gone.add(group.name)
@@ -186,39 +182,34 @@ class Firing:
         runs = [item for item in items if isinstance(item, Run)]
         records = [item for item in items if isinstance(item, Attempt)]
         change = Change(_JobResult([run for run in runs if run.owner is not None], records))
-        change.transaction.delete(row.place)
         moved = row
         if following is None and not keep:
-            change.transaction.delete(row.key)
+            change.remove(row)
         else:
             moved = row.moved(
                 next_run=None if following is None else to_micros(following), fence=fence,
                 zone="Z" if following is None else zone_text(following),
                 finished=to_micros(self._request.now) if following is None else None,
             )  # fmt: skip
-            change.transaction.replace(row.key, moved.text)
-            change.transaction.create(moved.place)
+            change.move(row, moved)
         for run in runs:
             run_row = self._context.codec.new_run(run, row.definition)
             change.add_run(run_row, groups)
             if run.owner is None:
                 self._context.need_queue(run_row)
         for attempt in records:
-            change.transaction.create(*history_entry(record_of(attempt)))
+            change.create(*history_entry(record_of(attempt)))
         return change, moved
 
     def _cancel_live(self, change: Change, runs: Sequence[str]) -> None:
         for row in self._context.run_rows(runs):
             if row.owner is not None:
-                request_cancel(change, row, DISPLACED)
+                request_cancel(change, row, REPLACED_BY_NEWER_RUN)
 
 
 def _suspension(row: JobRow, job: Job, reason: str) -> Change:
     change = Change(_JobResult(suspended=Suspended(job, reason)))
-    suspended = row.moved(suspended=reason)
-    change.transaction.delete(row.place)
-    change.transaction.create(suspended.place)
-    change.transaction.replace(row.key, suspended.text)
+    change.move(row, row.moved(suspended=reason))
     return change
 
 
@@ -228,9 +219,5 @@ def _scheduled(item: Run | Attempt) -> datetime:
 
 def request_cancel(change: Change, row: RunRow, reason: str, keep_existing_reason: bool = True) -> None:
     """Ask the owner of a live run to cancel it. An earlier reason stays if this one ``keep_existing_reason``."""
-    if row.cancel is not None and keep_existing_reason:
-        return
-    change.transaction.check(row.place)
-    change.transaction.replace(row.key, row._replace(cancel=reason).text, row.version)
-    if row.cancel is None:
-        change.transaction.create(row.cancel_key)
+    if row.cancel is None or not keep_existing_reason:
+        change.move(row, row._replace(cancel=reason))

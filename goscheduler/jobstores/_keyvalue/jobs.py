@@ -80,11 +80,10 @@ class Jobs:
         """Add a job, and notify other processes."""
         row = self._new_row(job)
         self._context.need_queue(row)
-        transaction = Transaction()
-        transaction.create(row.place)
-        transaction.create(row.key, row.text)
-        transaction.notify(self._context.instance_id)
-        if not self._server.commit(transaction):
+        change = Change()
+        change.insert(row)
+        change.notify(self._context.instance_id)
+        if not self._server.commit(change):
             raise ConflictingIdError(job.id)
 
     def add_all(self, jobs: Sequence[Job]) -> None:
@@ -94,8 +93,7 @@ class Jobs:
         for row in rows:
             self._context.need_queue(row)
             change = Change(row)
-            change.transaction.create(row.place)
-            change.transaction.create(row.key, row.text)
+            change.insert(row)
             changes.append(change)
         if len({row.key for row in rows}) < len(rows):
             raise ConflictingIdError(Counter(row.id for row in rows).most_common(1)[0][0])
@@ -177,18 +175,16 @@ class Jobs:
 
     def _removal(self, name: str, places: Sequence[Key], stats: Found | None, groups: Groups) -> Change:
         change = Change()
-        change.transaction.delete(("jobs", name))
+        change.delete(("jobs", name))
         for place in places:
-            change.transaction.delete(place)
+            change.delete(place)
         if stats is not None:
-            change.transaction.delete(("lives", name))
+            change.delete(("lives", name))
         group = groups[f"j.{name}"]
         change.left.add(group.name)
         change.gone.add(group.name)
         for member in [*group.live, *group.waiting][:1]:
-            change.transaction.check(
-                ("members", group.name, member)
-            )  # a run that ends now may not see that the job is gone
+            change.check(("members", group.name, member))  # a run that ends now may not see that the job is gone
         return change
 
     def suspensions(self) -> Mapping[str, str]:
@@ -204,12 +200,9 @@ class Jobs:
             row = None if found is None else self._places(escape(job_id), found)[0]
             if row is None or row.suspended is None:
                 return False
-            released = row.moved(suspended=None)
-            transaction = Transaction()
-            transaction.delete(row.place)
-            transaction.create(released.place)
-            transaction.replace(row.key, released.text)
-            if self._server.commit(transaction):
+            change = Change()
+            change.move(row, row.moved(suspended=None))
+            if self._server.commit(change):
                 return True
         raise lost_all_races()
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from goscheduler.jobstores._keyvalue.context import StoreContext
 from goscheduler.jobstores._keyvalue.groups import Groups
-from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow
+from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow, queue_of
 from goscheduler.jobstores._keyvalue.server import Key, Span, Transaction
 from goscheduler.jobstores._keyvalue.transaction import Change, write_all
 from goscheduler.jobstores.base import Requeued
@@ -60,51 +60,46 @@ class OrphanScan:
 
     def _requeue(self, keys: Sequence[Key], queues: set[str]) -> list[str]:
         """Requeue the orphans among some jobs or runs; return their ids."""
-        rows = [row for row, _ in self._read_rows(keys)]
+        rows = self._read_rows(keys)
         places = self._server.read([row.place for row in rows])
         suspects = {row.key: row.place for row, place in zip(rows, places, strict=True) if place is None}
         # A row that was moved meanwhile is no orphan: it names another place now.
-        again = [each for each in self._read_rows(list(suspects)) if each[0].place == suspects[each[0].key]]
+        again = [row for row in self._read_rows(list(suspects)) if row.place == suspects[row.key]]
         in_no_queue = [row for row in rows if row.place[0] in ("due", "ready") and row.place[1] not in queues]
         for queue in {row.place[1] for row in in_no_queue}:
             self._server.ensure(("lanes", queue))
             queues.add(queue)
-        requeued = [row.id for row, version in again if self._requeue_row(row, version)]
+        requeued = [row.id for row in again if self._requeue_row(row)]
         return list(dict.fromkeys([*requeued, *(row.id for row in in_no_queue)]))
 
-    def _read_rows(self, keys: Sequence[Key]) -> list[tuple[JobRow | RunRow, int]]:
-        """Return the rows that can be read, and their versions."""
-        codec, rows = self._context.codec, []
-        for key, found in zip(keys, self._server.read(keys), strict=True):
-            row = codec.readable_job_row(found) if key[0] == "jobs" else codec.readable_run_row(found)
-            if found is not None and row is not None:
-                rows.append((row, found.version))
-        return rows
+    def _read_rows(self, keys: Sequence[Key]) -> list[JobRow | RunRow]:
+        """Return the rows that can be read."""
+        codec = self._context.codec
+        read = {"jobs": codec.readable_job_row, "runs": codec.readable_run_row}
+        rows = [read[key[0]](found) for key, found in zip(keys, self._server.read(keys), strict=True)]
+        return [row for row in rows if row is not None]
 
-    def _requeue_row(self, row: JobRow | RunRow, version: int) -> bool:
+    def _requeue_row(self, row: JobRow | RunRow) -> bool:
         """Give a row a new place; false if another process has done so."""
-        self._context.need_queue(row)
+        self._server.ensure(("lanes", queue_of(row)))
         if isinstance(row, RunRow):
-            return self._requeue_run(row, version)
+            return self._requeue_run(row)
         moved = row.moved()
-        transaction = Transaction()
-        transaction.create(moved.place)
-        transaction.replace(row.key, moved.text, version)
-        return self._server.commit(transaction)
+        return self._server.commit(Transaction().create(moved.place).replace(row.key, moved.text, row.version))
 
-    def _requeue_run(self, row: RunRow, version: int) -> bool:
+    def _requeue_run(self, row: RunRow) -> bool:
         """Return a live run to its owner. Unblock a blocked run, because nothing else might ever unblock it."""
         moved = row.moved(blocked_on=None)
         change, groups = Change(), Groups(self._server)
-        change.transaction.create(moved.place)
-        change.transaction.replace(row.key, moved.text, version)
+        change.create(moved.place)
+        change.replace(row.key, moved.text, row.version)
         if row.blocked_on is not None and self._server.read([row.blocked_key])[0] is not None:
-            change.transaction.delete(row.blocked_key)
+            change.delete(row.blocked_key)
         groups.load(row.member_of)
         for name in row.member_of:
             member = row.member[2]
             if member not in groups[name].live | groups[name].waiting:
-                change.transaction.create(("members", name, member))
+                change.create(("members", name, member))
                 groups[name].add(member)
                 change.bumped.add(name)
         return write_all(self._server, groups, [change])

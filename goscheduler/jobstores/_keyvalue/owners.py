@@ -24,41 +24,29 @@ class TimedHeartbeats:
         self._server = server
 
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        """Renew the lease of an owner for so many seconds; false if it was known and is no longer."""
         value = f"{to_micros(now) + int(seconds * 1e6)} {text}"
-        transaction = Transaction()
-        transaction.replace(("owners", name), value)
-        if self._server.commit(transaction):
+        if self._server.commit(Transaction().replace(("owners", name), value)):
             return True
         if known:
             return False
-        transaction = Transaction()
-        transaction.create(("owners", name), value)
-        return self._server.commit(transaction)
+        return self._server.commit(Transaction().create(("owners", name), value))
 
     def alive(self, now: datetime) -> dict[str, str]:
-        """Return name → text of the owners whose lease lasts."""
         found = {name: each.value.partition(" ") for name, each in read_all(self._server, ("owners",))}
         return {name: text for name, (until, _, text) in found.items() if _number(until) > to_micros(now)}
 
     def give_up(self, now: datetime) -> dict[str, str]:
-        """Forget owners whose lease has ended; return name → text of those that this call has forgotten."""
         given_up = {}
         for name, each in read_all(self._server, ("owners",)):
             until, _, text = each.value.partition(" ")
             if _number(until) > to_micros(now):
                 continue
-            transaction = Transaction()
-            transaction.delete(("owners", name), each.version)
-            if self._server.commit(transaction):
+            if self._server.commit(Transaction().delete(("owners", name), each.version)):
                 given_up[name] = text
         return given_up
 
     def stop(self, name: str) -> None:
-        """Forget an owner."""
-        transaction = Transaction()
-        transaction.delete(("owners", name))
-        self._server.commit(transaction)
+        self._server.commit(Transaction().delete(("owners", name)))
 
 
 class Owners:
@@ -142,8 +130,8 @@ class Owners:
         change = Change()
         groups = Groups(self._context.server, () if row is None else row.groups)
         if row is None:
-            change.transaction.delete(("owned", name))
-            change.transaction.create(("aside", f"{name.split('.')[1]}.{new_token()}"))
+            change.delete(("owned", name))
+            change.create(("aside", f"{name.split('.')[1]}.{new_token()}"))
         else:
             put_aside(change, row, groups)
         write_all(self._context.server, groups, [change])

@@ -74,6 +74,8 @@ class JobRow(NamedTuple):
     """A token that tells the job from an earlier one of the same id."""
     place: Key
     definition: str = ""
+    version: int | None = None
+    """Of the value that was read, if it was and has not been moved since."""
 
     @property
     def key(self) -> Key:
@@ -81,12 +83,17 @@ class JobRow(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{json.dumps(self[:-1])}\n{self.definition}"
+        return f"{json.dumps(self[:-2])}\n{self.definition}"
+
+    @property
+    def entries(self) -> list[Key]:
+        """The keys that tell its state."""
+        return [self.place]
 
     def moved(self, **changes: Any) -> JobRow:
         """Return the row with changes, in a new place."""
         row = self._replace(**changes)
-        return row._replace(place=_job_place(row))
+        return row._replace(place=_job_place(row), version=None)
 
 
 class RunRow(NamedTuple):
@@ -154,10 +161,20 @@ class RunRow(NamedTuple):
         """Tells its owner about a cancel request."""
         return ("ending", f"{escape(self.owner or '')}.{escape(self.id)}")
 
+    @property
+    def entries(self) -> list[Key]:
+        """The keys that tell its state, but for its memberships: its place, and that others have to act on it."""
+        conditions = (
+            (self.blocked_on is not None, self.blocked_key),
+            (self.unblocked_by is not None, self.unblocked_key),
+            (self.owner is not None and self.cancel is not None, self.cancel_key),
+        )
+        return [self.place, *(key for holds, key in conditions if holds)]
+
     def moved(self, **changes: Any) -> RunRow:
         """Return the row with changes, in a new place."""
         row = self._replace(**changes)
-        return row._replace(place=_run_place(row))
+        return row._replace(place=_run_place(row), version=None)
 
 
 def queue_of(row: JobRow | RunRow) -> str:
@@ -200,8 +217,8 @@ class RowCodec:
         row = JobRow(
             job.id, job.executor, job.task, job.priority, moment(job.next_run_time),
             "Z" if job.next_run_time is None else zone_text(job.next_run_time), fence, job.suspended,
-            [limit.name for limit in job.limits], job.life.paused_by, moment(job.life.finished_at), born or new_token(),
-            (), self.records.job_text(job),
+            [limit.name for limit in job.limits], job.stats.paused_by, moment(job.stats.finished_at),
+            born or new_token(), (), self.records.job_text(job),
         )  # fmt: skip
         return row.moved()
 
@@ -213,7 +230,7 @@ class RowCodec:
         header, _, definition = found.value.partition("\n")
         try:
             *fields, place = json.loads(header)
-            row = JobRow._make([*fields, tuple(place), definition])
+            row = JobRow._make([*fields, tuple(place), definition, found.version])
             return row if isinstance(row.id, str) and row.place else _refuse("it is no job")
         except Exception as error:
             raise CodecError(f"its record cannot be read: {described(error)}") from error

@@ -72,25 +72,29 @@ class Transaction:
         """Written whether or not the key exists."""
         self.bytes = 0
 
-    def create(self, key: Key, value: str = "") -> None:
+    def create(self, key: Key, value: str = "") -> Transaction:
         """Write a key that must not exist."""
         self.created[key] = value
         self.bytes += _weight(key, value)
+        return self
 
-    def replace(self, key: Key, value: str, version: int | None = None) -> None:
+    def replace(self, key: Key, value: str, version: int | None = None) -> Transaction:
         """Overwrite a key that must exist."""
         self.replaced[key] = value, version
         self.bytes += _weight(key, value)
+        return self
 
-    def delete(self, key: Key, version: int | None = None) -> None:
+    def delete(self, key: Key, version: int | None = None) -> Transaction:
         """Delete a key that must exist."""
         self.deleted[key] = version
         self.bytes += _weight(key, "")
+        return self
 
-    def check(self, key: Key) -> None:
+    def check(self, key: Key) -> Transaction:
         """Demand that a key exists."""
         self.checked.add(key)
         self.bytes += _weight(key, "")
+        return self
 
     def notify(self, instance_id: str) -> None:
         """Tell other processes that there is something new."""

@@ -17,6 +17,7 @@ from goscheduler.jobstores._keyvalue.transaction import (
     lost_all_races,
     write,
 )
+from goscheduler.jobstores._shared.decisions import allowed
 from goscheduler.runs.model import DeadLetter, Run, Settlement
 from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import put_back, with_attempt
@@ -66,7 +67,7 @@ class Settling:
         changes = self._changes({job: list(each.values())[:MAX_ENDS_PER_JOB] for job, each in by_job.items()}, groups)
         written = write(self._context.server, groups, changes, limit)
         for change in written.changes:
-            self.written += [allowed for _, allowed in change.result]
+            self.written += [end for _, end in change.result]
             done.update(id(end) for end, _ in change.result)
         if written.error is not None:
             raise written.error
@@ -91,8 +92,8 @@ class Settling:
         for index, ends in enumerate(by_job.values()):
             change = Change([(end, _allowed(end, row)) for end, row in ends])
             self._update_stats(change, names[index], found[2 * index], found[2 * index + 1], [end for end, _ in ends])
-            for (_, allowed), (_, row) in zip(change.result, ends, strict=True):
-                self._end_one(change, allowed, row, groups)
+            for (_, end), (_, row) in zip(change.result, ends, strict=True):
+                self._end_one(change, end, row, groups)
             changes.append(change)
         return changes
 
@@ -109,24 +110,21 @@ class Settling:
         for end in ends:
             if end.settlement is not None:
                 after = with_attempt(after, end.settlement.attempt)
-        change.transaction.check(row.key)
+        change.check(row.key)
         if after is before:
             return
         if stats is None:
-            change.transaction.create(("lives", job), stats_text(after, row.born))
+            change.create(("lives", job), stats_text(after, row.born))
         else:
-            change.transaction.replace(("lives", job), stats_text(after, row.born), stats.version)
+            change.replace(("lives", job), stats_text(after, row.born), stats.version)
 
     def _end_one(self, change: Change, end: RunEnd, row: RunRow, groups: Groups) -> None:
         follow_up = put_back(end.run) if end.settlement is None else end.settlement.follow_up
         if row.revoked:
             follow_up = None
-        change.transaction.delete(row.place)
         change.leave_groups(row, groups)
-        if row.cancel is not None:
-            change.transaction.delete(row.cancel_key)
         if follow_up is None:
-            change.transaction.delete(row.key, row.version)
+            change.remove(row)
         else:
             self._follow_up(change, row, follow_up, groups)
         for name in row.groups:
@@ -138,30 +136,29 @@ class Settling:
         following = self._context.codec.new_run(run)
         if row.cancel is not None:
             following = following._replace(cancel=row.cancel)
-        change.transaction.replace(row.key, following.text, row.version)
-        change.transaction.create(following.place)
-        change.transaction.create(following.member)
+        change.move(row, following)
+        change.create(following.member)
         groups[following.groups[0]].add(following.member[2])
         self._context.need_queue(following)
         self.has_new_work = True
 
     def _record(self, change: Change, settlement: Settlement) -> None:
         record = record_of(settlement.attempt)
-        change.transaction.create(*history_entry(record))
+        change.create(*history_entry(record))
         if settlement.dead is not None:
             letter = DeadLetter(settlement.attempt.run, record, settlement.dead)
             key, text = ("dead", escape(record.run_id)), self._context.codec.letter_text(letter)
             if self._context.server.read([key])[0] is None:
-                change.transaction.create(key, text)
+                change.create(key, text)
             else:
-                change.transaction.replace(key, text)
+                change.replace(key, text)
 
 
 def _allowed(end: RunEnd, row: RunRow) -> RunEnd:
     """Return what may be written: nothing follows a run that was cancelled, or whose job was removed."""
-    if end.settlement is None or not (row.revoked or row.cancel is not None):
+    if end.settlement is None:
         return end
-    return RunEnd(end.run, end.settlement._replace(follow_up=None))
+    return RunEnd(end.run, allowed(end.settlement, row.revoked or row.cancel is not None))
 
 
 def unblock_next(context: StoreContext, change: Change, key: str, groups: Groups) -> bool:
@@ -174,12 +171,7 @@ def unblock_next(context: StoreContext, change: Change, key: str, groups: Groups
         row = context.codec.readable_run_row(context.server.read([("runs", member.split(".")[2])])[0])
         if row is None or row.place != place:
             continue
-        unblocked = row.moved(blocked_on=None, unblocked_by=row.blocked_on)
-        change.transaction.delete(place)
-        change.transaction.delete(row.blocked_key)
-        change.transaction.create(unblocked.place)
-        change.transaction.create(unblocked.unblocked_key)
-        change.transaction.replace(row.key, unblocked.text)
+        change.move(row, row.moved(blocked_on=None, unblocked_by=row.blocked_on))
         change.left.add(name)
         return True
     return False
@@ -187,25 +179,19 @@ def unblock_next(context: StoreContext, change: Change, key: str, groups: Groups
 
 def drop_pending(context: StoreContext, change: Change, row: RunRow, groups: Groups) -> None:
     """Delete a pending run; if it had been unblocked, unblock another one instead."""
-    change.transaction.delete(row.place)
-    change.transaction.delete(row.key)
+    change.remove(row)
     change.leave_groups(row, groups)
     if row.blocked_on is not None:
         group = groups[group_of(row.blocked_on)]
         group.blocked = [name for name in group.blocked if name != row.place[2]]
-        change.transaction.delete(row.blocked_key)
         change.left.add(group.name)
     if row.unblocked_by is not None:
-        change.transaction.delete(row.unblocked_key)
         unblock_next(context, change, row.unblocked_by, groups)
 
 
 def put_aside(change: Change, row: RunRow, groups: Groups) -> None:
     """Keep a run that cannot be read, in a place where no process claims it."""
-    aside = ("aside", f"{row.key[1]}.{new_token()}")
-    change.transaction.delete(row.place)
-    change.transaction.create(aside)
-    change.transaction.replace(row.key, row._replace(owner=None, place=aside).text)
+    change.move(row, row._replace(owner=None, place=("aside", f"{row.key[1]}.{new_token()}")))
     change.leave_groups(row, groups)
 
 

@@ -187,7 +187,7 @@ class KeyValueJobStore(SharedJobStore):
             if must_exist:
                 if not self._jobs.existing({run.job.id}):
                     raise JobLookupError(run.job.id)
-                change.transaction.check(("jobs", escape(run.job.id)))
+                change.check(("jobs", escape(run.job.id)))
             return change
 
         self._add_run(run, begin)
@@ -202,7 +202,7 @@ class KeyValueJobStore(SharedJobStore):
                 return False
             groups = Groups(self._server, row.groups)
             change.add_run(row, groups)
-            change.transaction.notify(self._instance_id)
+            change.notify(self._instance_id)
             if write_all(self._server, groups, [change]):
                 return True
         raise lost_all_races()
@@ -271,7 +271,7 @@ class KeyValueJobStore(SharedJobStore):
                 self._call_off(change, row, end(run), groups)
             else:
                 request_cancel(change, row, reason, keep_existing_reason)
-            change.transaction.notify(self._instance_id)
+            change.notify(self._instance_id)
             if write_all(self._server, groups, [change]):
                 return run
         raise lost_all_races()
@@ -281,7 +281,7 @@ class KeyValueJobStore(SharedJobStore):
         drop_pending(self._context, change, row, groups)
         if not self._jobs.existing({row.job_id}):
             change.gone.add(row.groups[0])
-        change.transaction.create(*history_entry(record_of(settlement.attempt)))
+        change.create(*history_entry(record_of(settlement.attempt)))
 
     def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         rows = self._context.run_rows(self._members(job_id, "L"))
@@ -296,9 +296,7 @@ class KeyValueJobStore(SharedJobStore):
                 return taken
             for row in asked:
                 change = Change()
-                change.transaction.check(row.place)
-                change.transaction.replace(row.key, row._replace(cancel=None).text, row.version)
-                change.transaction.delete(row.cancel_key)
+                change.move(row, row._replace(cancel=None))
                 if write_all(self._server, Groups(self._server), [change]):
                     taken.add(row.id)
         raise lost_all_races()
@@ -343,7 +341,7 @@ class KeyValueJobStore(SharedJobStore):
 
         def begin() -> Change | None:
             change = Change()
-            change.transaction.delete(key)
+            change.delete(key)
             return change if self._server.read([key])[0] is not None else None
 
         (found,) = self._server.read([key])
@@ -351,12 +349,10 @@ class KeyValueJobStore(SharedJobStore):
             return False
         if follow_up is not None:
             return self._add_run(follow_up(self._codec.letter(found)), begin)
-        transaction = Transaction()
-        transaction.delete(key)
-        return self._server.commit(transaction)
+        return self._server.commit(Transaction().delete(key))
 
     def stats_of(self, job: Job) -> JobStats:
-        return job.life
+        return job.stats
 
     def forget_job(self, job_id: str) -> None:
         for _ in attempts():
@@ -369,8 +365,7 @@ class KeyValueJobStore(SharedJobStore):
             for row in rows:
                 if row.owner is not None and not row.revoked:
                     change = Change()
-                    change.transaction.check(row.place)
-                    change.transaction.replace(row.key, row._replace(revoked=True).text, row.version)
+                    change.move(row, row._replace(revoked=True))
                     changes.append(change)
             write_all(self._server, Groups(self._server), changes)
         raise lost_all_races()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._keyvalue.groups import Group, Groups
-from goscheduler.jobstores._keyvalue.rows import RunRow
+from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow
 from goscheduler.jobstores._keyvalue.server import Key, KeyValue, Transaction, new_token
 
 #: How often a change is tried again after other processes were faster.
@@ -21,15 +21,15 @@ MAX_ATTEMPTS = 60
 MAX_CHANGES_PER_TRANSACTION = 1000
 
 
-class Change:
+class Change(Transaction):
     """What is written for one job or run; several changes may share a transaction."""
 
-    __slots__ = ("alone", "bumped", "gone", "left", "result", "transaction")
+    __slots__ = ("alone", "bumped", "gone", "left", "result")
 
     def __init__(self, result: Any = None) -> None:
+        super().__init__()
         self.alone = False
         """Whether it needs a transaction of its own."""
-        self.transaction = Transaction()
         self.bumped: set[str] = set()
         """Groups that get a live run, or in which a run is blocked: they need a new version."""
         self.left: set[str] = set()
@@ -39,17 +39,41 @@ class Change:
         self.result = result
         """What the caller wants to know once it is written."""
 
+    def insert(self, row: JobRow | RunRow) -> None:
+        """Write a new row and its entries."""
+        self.create(row.key, row.text)
+        for key in row.entries:
+            self.create(key)
+
+    def move(self, row: JobRow | RunRow, new: JobRow | RunRow) -> None:
+        """Replace a row, delete the entries that it no longer has, create those that it has now, check the others."""
+        before, after = row.entries, new.entries
+        for key in before:
+            if key in after:
+                self.check(key)
+            else:
+                self.delete(key)
+        for key in after:
+            if key not in before:
+                self.create(key)
+        self.replace(row.key, new.text, row.version)
+
+    def remove(self, row: JobRow | RunRow) -> None:
+        """Delete a row and its entries."""
+        for key in row.entries:
+            self.delete(key)
+        self.delete(row.key, row.version)
+
     def add_run(self, row: RunRow, groups: Groups) -> None:
-        """Write a new run."""
-        self.transaction.create(row.key, row.text)
-        self.transaction.create(row.place)
+        """Write a new run, and make it a member of its groups."""
+        self.insert(row)
         self.join_groups(row, groups)
 
     def join_groups(self, row: RunRow, groups: Groups) -> None:
         """Make a run a member of its groups."""
         member = row.member[2]
         for name in row.member_of:
-            self.transaction.create(("members", name, member))
+            self.create(("members", name, member))
             groups[name].add(member)
             self.bumped.add(name)
 
@@ -57,7 +81,7 @@ class Change:
         """Take a run out of its groups."""
         member = row.member[2]
         for name in row.member_of:
-            self.transaction.delete(("members", name, member))
+            self.delete(("members", name, member))
             groups[name].remove(member)
             self.left.add(name)
 
@@ -108,14 +132,14 @@ def _chunks(server: KeyValue, changes: Sequence[Change], limit: int) -> Iterator
     chunk: list[Change] = []
     count = size = 0
     for change in changes:
-        cost = len(change.transaction) + 3 * len(change.bumped | change.left)
-        full = count + cost > server.max_changes or size + change.transaction.bytes > server.max_bytes
+        cost = len(change) + 3 * len(change.bumped | change.left)
+        full = count + cost > server.max_changes or size + change.bytes > server.max_bytes
         if chunk and (full or len(chunk) >= limit or change.alone or chunk[-1].alone):
             yield chunk
             chunk, count, size = [], 0, 0
         chunk.append(change)
         count += cost
-        size += change.transaction.bytes
+        size += change.bytes
     if chunk:
         yield chunk
 
@@ -126,7 +150,7 @@ def _merged(
     """Return one transaction for all changes, and the new versions of groups; later ones need some of the groups."""
     transaction = Transaction()
     for change in changes:
-        transaction.add(change.transaction)
+        transaction.add(change)
     versions: dict[str, str | None] = {}
     bumped = set().union(*(change.bumped for change in changes))
     gone = set().union(*(change.gone for change in changes))

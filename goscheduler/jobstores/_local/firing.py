@@ -111,9 +111,9 @@ class LocalFiring:
             self._finished.append(job)
             return
         job._modify(next_run_time=plan.next_run_time)
-        job.life = self._store.stats_of(job)
+        job.stats = self._store.stats_of(job)
         if plan.next_run_time is None:
-            job.life = job.life._replace(finished_at=self._request.now)
+            job.stats = job.stats._replace(finished_at=self._request.now)
         self._store.update_job(job)
         note_whether_finished(self._store, job)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def note_whether_finished(store: BaseJobStore, job: Job) -> None:
     """Remember a job that was just written if it is over, so that nobody has to read all jobs to find it."""
     finished = store._runs.finished
-    if finished is not None and job.life.finished_at is not None:
+    if finished is not None and job.stats.finished_at is not None:
         finished.add(job.id)
 
 
@@ -25,7 +25,7 @@ def prune(store: BaseJobStore, retention: Retention, now: datetime, limit: int) 
         finished, removed = _finished_jobs(store), []
         for job_id in list(finished):
             job = store.lookup_job(job_id)
-            if job is None or job.life.finished_at is None:
+            if job is None or job.stats.finished_at is None:
                 finished.discard(job_id)
             elif retention.has_outlived(store.stats_of(job), now) and not runs.live(job_id) + runs.pending(job_id):
                 store.remove_job(job_id)
@@ -39,5 +39,5 @@ def prune(store: BaseJobStore, retention: Retention, now: datetime, limit: int) 
 
 def _finished_jobs(store: BaseJobStore) -> set[str]:
     if store._runs.finished is None:
-        store._runs.finished = {job.id for job in store.get_all_jobs() if job.life.finished_at is not None}
+        store._runs.finished = {job.id for job in store.get_all_jobs() if job.stats.finished_at is not None}
     return store._runs.finished

@@ -38,15 +38,15 @@ class LocalRuns:
 
     def __init__(self, history_kept: int = HISTORY_KEPT, find_job: Callable[[str], Job | None] | None = None) -> None:
         self._find_job = find_job
-        """Returns the job that carries its life itself, in a store that keeps objects."""
+        """Returns the job that carries its statistics itself, in a store that keeps objects."""
         self.suspended: dict[str, str] = {}
         """Job id → reason, of jobs that are not to be fired for now."""
         self.write_failures: Counter[str] = Counter()
         """Job id → in how many rounds in a row a store with only the simple methods could not write it."""
         self.lock = threading.RLock()
         """Held by a store with only the simple methods while it fires or edits, so that these cannot interleave."""
-        self.lives: dict[str, JobStats] = {}
-        """Job id → its life, where the jobs of the store do not carry it themselves."""
+        self.stats: dict[str, JobStats] = {}
+        """Job id → its statistics, where the jobs of the store do not carry it themselves."""
         self._ledger = Ledger()
         self._live: dict[str, Run] = {}
         self._live_of_job: dict[str, int] = {}
@@ -83,7 +83,7 @@ class LocalRuns:
         heir.suspended = dict(self.suspended)
         heir._history.extend(self._history)
         heir._dead.update(self._dead)
-        heir.lives = self.lives
+        heir.stats = self.stats
         heir.finished = self.finished
         heir._ledger = Ledger(rates=self._ledger.rates)
         for run in self.pending():
@@ -233,9 +233,9 @@ class LocalRuns:
         if self._find_job is not None:
             stored = self._find_job(job.id)
             if stored is not None:
-                stored.life = with_attempt(stored.life, attempt)
+                stored.stats = with_attempt(stored.stats, attempt)
         elif job.id not in self._gone:
-            self.lives[job.id] = with_attempt(self.lives.get(job.id, job.life), attempt)
+            self.stats[job.id] = with_attempt(self.stats.get(job.id, job.stats), attempt)
 
     def _bury(self, letter: DeadLetter) -> None:
         self._dead[letter.run.id] = letter
@@ -353,7 +353,7 @@ class LocalRuns:
         """Forget what is known about a job that is gone; ``may_follow`` says whether its runs may be tried again."""
         self.suspended.pop(job_id, None)
         with self.lock:
-            self.lives.pop(job_id, None)
+            self.stats.pop(job_id, None)
             if job_id in self._live_of_job or job_id in self._waiting_of_job:
                 self._gone.add(job_id)
             if not may_follow:

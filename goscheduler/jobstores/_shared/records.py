@@ -105,8 +105,8 @@ class Records:
     ) -> Job:
         """Return a job; one that cannot be read is suspended."""
         job = Job.__new__(Job)
-        job._scheduler, job._jobstore_alias, job.waits_for = self._host, self._alias, None  # type: ignore[assignment]
-        job.id, job.next_run_time, job.life, job.suspended = job_id, next_run_time, life, suspended
+        job._scheduler, job._jobstore_alias, job._waits_for = self._host, self._alias, None  # type: ignore[assignment]
+        job.id, job.next_run_time, job.stats, job.suspended = job_id, next_run_time, life, suspended
         try:
             ref, job.name, job.args, kwargs, job.trigger, job.options, _ = self._definition(text, f"job {job_id}")
             job.kwargs = dict(kwargs)

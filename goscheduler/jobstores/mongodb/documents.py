@@ -99,7 +99,7 @@ class DocumentCodec:
             changed["due"] = {**changed["lane"], "at": changed["next"]}
         if job.limits:
             changed["limits"] = [limit.name for limit in job.limits]
-        _put_stats(changed, job.life)
+        _put_stats(changed, job.stats)
         return changed
 
     def _checked_text(self, job: Job) -> str:

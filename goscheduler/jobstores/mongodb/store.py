@@ -360,7 +360,7 @@ class MongoDBJobStore(SharedJobStore):
         idle: Document = {"marks": "finished", "runs": {"$exists": False}}
         with deadline():
             rows = self._collections.jobs.find(idle).sort("finished", 1).limit(limit)
-            over = [row for row in rows if retention.has_outlived(self._job(row).life, now)]
+            over = [row for row in rows if retention.has_outlived(self._job(row).stats, now)]
             made = self._writer.write([Change(row, without_job(row)) for row in over])
         return [change.before["_id"] for change in made]
 
@@ -395,7 +395,7 @@ class MongoDBJobStore(SharedJobStore):
         return bool(released)
 
     def stats_of(self, job: Job) -> JobStats:
-        return job.life
+        return job.stats
 
     def forget_job(self, job_id: str) -> None:
         with deadline():

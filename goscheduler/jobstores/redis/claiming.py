@@ -12,7 +12,7 @@ from goscheduler.jobstores._shared.decisions import admit
 from goscheduler.jobstores.base import Claimed, FireRequest
 from goscheduler.jobstores.redis.due_work import Batch, DueWork, DueWorkReader
 from goscheduler.jobstores.redis.firing import MAX_TRIES
-from goscheduler.jobstores.redis.rows import Rows, RunHead, dumps, quoted
+from goscheduler.jobstores.redis.rows import Rows, RunState, dumps, json_text
 from goscheduler.runs.limits import Ledger
 from goscheduler.runs.transitions import claimed
 from goscheduler.times import to_micros
@@ -62,15 +62,15 @@ class Claiming:
         self, taken: Sequence[Any], request: FireRequest, ledger: Ledger, started: Counter[str], now: datetime
     ) -> _Decision:
         run_id, fields, text, live = taken
-        head = RunHead(*fields)
-        base = [head.fence, head.due]
+        state = RunState(*fields)
+        base = [state.fence, state.due]
         try:
-            run = self._rows.run(run_id, head, text)
+            run = self._rows.run(run_id, state, text)
         except CodecError as error:
-            return _Decision([run_id, live, "aside", "", quoted(str(error)), base])
-        refusal, fence = admit(run, request, now, live + started[head.job_id], int(head.fence), ledger)
+            return _Decision([run_id, live, "aside", "", json_text(str(error)), base])
+        refusal, fence = admit(run, request, now, live + started[state.job_id], int(state.fence), ledger)
         if refusal is None:
-            started[head.job_id] += 1
+            started[state.job_id] += 1
             return _Decision([run_id, live, "start", str(fence), "", base], claimed(run, request.owner, fence))
         if refusal.until is not None:
             until = max(to_micros(refusal.until), to_micros(run.due_at))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.jobstores.redis.rows import dumps
-from goscheduler.jobstores.redis.scripts import Link
+from goscheduler.jobstores.redis.scripts import ScriptClient
 from goscheduler.runs.limits import Ledger
 from goscheduler.runs.plan import PRIORITY_STEP_US
 from goscheduler.times import SECOND, UTC, from_micros, to_micros
@@ -75,15 +75,15 @@ class Batch(NamedTuple):
 class DueWorkReader:
     """Takes what is due, and writes what was decided about it."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, scripts: ScriptClient) -> None:
+        self._scripts = scripts
         self._last: tuple[FireRequest, DueWork] | None = None
 
     def take(self, step: str, request: FireRequest, room: Mapping[str, int]) -> Batch:
         """Take what is due for executors with room: ``take_due`` takes jobs, ``take_ready`` pending runs."""
         asked = _asked(request, room)
-        answer = self._link.ask(step, request.now, asked, MAX_TAKEN, HIDDEN_US, PRIORITY_STEP_US)
-        return Batch(list(answer["taken"]), list(answer["limits"]), DueWork.read(answer["seen"]), answer["definitions"])
+        answer = self._scripts.call_json(step, request.now, asked, MAX_TAKEN, HIDDEN_US, PRIORITY_STEP_US)
+        return Batch(list(answer["taken"]), list(answer["limits"]), DueWork.read(answer["work"]), answer["definitions"])
 
     def write(
         self, step: str, request: FireRequest, room: Mapping[str, int], batch: Batch, ledger: Ledger, *rest: str
@@ -91,8 +91,8 @@ class DueWorkReader:
         """Write decisions about a batch. Return the ids that were refused, and what there is to do now."""
         rates = [[name, dumps(state)] for name, state in ledger.changed.items()]
         asked, limits = _asked(request, room), dumps(batch.limits)
-        answer = self._link.ask(step, request.now, asked, limits, dumps(rates), *rest)
-        return set(answer["refused"]), DueWork.read(answer["seen"])
+        answer = self._scripts.call_json(step, request.now, asked, limits, dumps(rates), *rest)
+        return set(answer["refused"]), DueWork.read(answer["work"])
 
     # One round of a scheduler fires, then claims; the claim need not ask for what the firing has seen.
 

@@ -23,7 +23,7 @@ from goscheduler.jobstores._shared.decisions import decide
 from goscheduler.jobstores._shared.records import run_head, zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
 from goscheduler.jobstores.redis.due_work import Batch, DueWork, DueWorkReader
-from goscheduler.jobstores.redis.rows import JobHead, Rows, dumps, moment, quoted, record_row
+from goscheduler.jobstores.redis.rows import JobState, Rows, dumps, json_text, moment, record_row
 from goscheduler.runs.model import unchecked_tuple
 from goscheduler.runs.plan import REPLACED_BY_NEWER_RUN
 from goscheduler.runs.records import record_of
@@ -72,17 +72,17 @@ class Firing:
         items: list[list[Any]] = []
         planned: list[_Fired] = []
         for job_id, fields, number, live, waiting in batch.taken:
-            head: JobHead = unchecked_tuple(JobHead, fields)
-            job = self._rows.job(job_id, head, batch.definitions[number], "")
-            plan, fence = decide(job, request, batch.work.now, live, waiting, int(head.fence), ledger)
-            items.append(_item(job, head, live, plan, fence))
+            state: JobState = unchecked_tuple(JobState, fields)
+            job = self._rows.job(job_id, state, batch.definitions[number], "")
+            plan, fence = decide(job, request, batch.work.now, live, waiting, int(state.fence), ledger)
+            items.append(_item(job, state, live, plan, fence))
             planned.append(_Fired(job, plan))
             if plan.suspended is None:
                 job.next_run_time = plan.next_run_time
         refused, work = self._reader.write(
-            "write_due", request, room, batch, ledger, quoted(REPLACED_BY_NEWER_RUN), dumps(items)
+            "write_due", request, room, batch, ledger, json_text(REPLACED_BY_NEWER_RUN), dumps(items)
         )
-        fired = [firing for firing in planned if firing.job.id not in refused] if refused else planned
+        fired = [each for each in planned if each.job.id not in refused] if refused else planned
         for job, plan in fired:
             room[job.executor] = room.get(job.executor, 0) - len(plan.start)
         return fired, work
@@ -93,12 +93,13 @@ class _Fired(NamedTuple):
     plan: FiringPlan
 
 
-def _item(job: Job, head: JobHead, live: int, plan: FiringPlan, fence: int) -> list[Any]:
+def _item(job: Job, state: JobState, live: int, plan: FiringPlan, fence: int) -> list[Any]:
     """Return what is written about a job."""
     following = plan.next_run_time
     item: list[Any] = [
-        job.id, head.stamp, head.fence, head.due, live, _fate(plan), moment(following),
-        "Z" if following is None else zone_text(following), str(fence), quoted(plan.suspended), _run_rows(plan.start),
+        job.id, state.stamp, state.fence, state.due, live,
+        _fate(plan), moment(following), "Z" if following is None else zone_text(following), str(fence),
+        json_text(plan.suspended), _run_rows(plan.start),
     ]  # fmt: skip
     if plan.wait or plan.records or plan.cancel_live:
         item += _run_rows(plan.wait), [record_row(record_of(each)) for each in plan.records], plan.cancel_live

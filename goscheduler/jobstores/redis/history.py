@@ -1,4 +1,4 @@
-"""History and dead letters in the Redis store: how they are read page by page, and forgotten."""
+"""History and dead letters in the Redis store: read page by page, and pruned."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.records import history_record
-from goscheduler.jobstores.redis.rows import Rows, as_text, digits, dumps, unquoted
-from goscheduler.jobstores.redis.scripts import Link
+from goscheduler.jobstores.redis.rows import Rows, as_text, digits, dumps, read_json_text
+from goscheduler.jobstores.redis.scripts import ScriptClient
 from goscheduler.runs.model import DeadLetter, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import micros_of, to_micros
@@ -21,32 +21,32 @@ from goscheduler.times import micros_of, to_micros
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
 
-#: How many are read at once.
-PAGE = 500
+#: How many records one command reads.
+PAGE_SIZE = 500
 _SUCCEEDED = OutcomeKind.SUCCEEDED
 #: When a record ended, and its place.
 Spot = tuple[float, str]
 
 
 class History:
-    """Reads and forgets for one store."""
+    """Reads and prunes the history of one store."""
 
-    def __init__(self, link: Link, rows: Rows, logger: logging.Logger) -> None:
-        self._link = link
+    def __init__(self, scripts: ScriptClient, rows: Rows, logger: logging.Logger) -> None:
+        self._scripts = scripts
         self._rows = rows
         self._logger = logger
 
     # Records
 
     def records(self, query: HistoryQuery) -> list[Record]:
-        """Return what is asked for, newest first."""
+        """Return the records that the query asks for, newest first."""
         return list(islice(filter(query.matches, self._records(query)), query.limit))
 
     def _records(self, query: HistoryQuery) -> Iterator[Record]:
         """Yield records from the newest on, of one job or of all; they need not fit the rest of the query."""
         places = self._places_of_job(query) if query.job_id is not None else self._places(query)
         for chunk in _chunks(places):
-            texts = self._link.client.hmget(self._link.key("records"), chunk)
+            texts = self._scripts.client.hmget(self._scripts.key("records"), chunk)
             for place, text in zip(chunk, texts, strict=True):
                 record = None if text is None else self._read(place, as_text(text))
                 if record is not None:
@@ -56,7 +56,7 @@ class History:
         try:
             return history_record(text)
         except CodecError as error:
-            self._logger.error("Record %r is kept and cannot be shown: %s", place, error)
+            self._logger.error("History record %r cannot be read and is left out; its text is kept: %s", place, error)
             return None
 
     def _places(self, query: HistoryQuery) -> Iterator[str]:
@@ -73,12 +73,12 @@ class History:
         """Yield what one sorted set has, from the latest on, beginning where the query does."""
         latest, earliest, passed = _latest(query), _earliest(query), 0
         while True:
-            spots = self._link.client.zrevrangebyscore(
-                self._link.key(name), latest, earliest, start=passed, num=PAGE, withscores=True
+            spots = self._scripts.client.zrevrangebyscore(
+                self._scripts.key(name), latest, earliest, start=passed, num=PAGE_SIZE, withscores=True
             )
             for place, time in spots:
                 yield time, as_text(place)
-            if len(spots) < PAGE:
+            if len(spots) < PAGE_SIZE:
                 return
             last = spots[-1][1]
             same = sum(time == last for _, time in spots)
@@ -90,12 +90,12 @@ class History:
         newest = job_id + "\0" + (digits(int(latest)) if (latest := _latest(query)) != "+inf" else "") + "\xff"
         oldest = job_id + "\0" + (digits(int(earliest)) if (earliest := _earliest(query)) != "-inf" else "")
         while True:
-            found = self._link.client.zrevrangebylex(
-                self._link.key("history:jobs"), f"[{newest}", f"[{oldest}", start=skipped, num=PAGE
+            found = self._scripts.client.zrevrangebylex(
+                self._scripts.key("history:jobs"), f"[{newest}", f"[{oldest}", start=skipped, num=PAGE_SIZE
             )
             for member in found:
                 yield _place(as_text(member))
-            if len(found) < PAGE:
+            if len(found) < PAGE_SIZE:
                 return
             newest, skipped = as_text(found[-1]), 1
 
@@ -109,23 +109,23 @@ class History:
         places = [place for _, place in sorted(spots)[:limit]]
         if not places:
             return 0
-        texts = self._link.client.hmget(self._link.key("records"), places)
+        texts = self._scripts.client.hmget(self._scripts.key("records"), places)
         items = []
         for place, text in zip(places, texts, strict=True):
             record = None if text is None else self._read(place, as_text(text))
             items.append([place, record.job_id, digits(to_micros(record.finished_at))] if record else [place, "", ""])
-        return int(self._link.step("prune", now, dumps(items)))
+        return int(self._scripts.call("prune", now, dumps(items)))
 
     def _older(self, name: str, cutoff: int, limit: int) -> list[Spot]:
-        found = self._link.client.zrangebyscore(
-            self._link.key(name), "-inf", f"({cutoff}", start=0, num=limit, withscores=True
+        found = self._scripts.client.zrangebyscore(
+            self._scripts.key(name), "-inf", f"({cutoff}", start=0, num=limit, withscores=True
         )
         return [(time, as_text(place)) for place, time in found]
 
     def _crowded(self, most: int, limit: int) -> Iterator[Spot]:
         """Yield the oldest successes of jobs of which more are kept than shall be."""
-        jobs = self._link.client.zrangebyscore(
-            self._link.key("successes"), f"({most}", "+inf", start=0, num=limit, withscores=True
+        jobs = self._scripts.client.zrangebyscore(
+            self._scripts.key("successes"), f"({most}", "+inf", start=0, num=limit, withscores=True
         )
         left = limit
         for job_id, count in jobs:
@@ -139,27 +139,27 @@ class History:
         """Yield the successes of a job, oldest first."""
         oldest, sign = job_id + "\0", "["
         while True:
-            found = self._link.client.zrangebylex(
-                self._link.key("history:jobs"), sign + oldest, f"[{job_id}\0\xff", start=0, num=PAGE
+            found = self._scripts.client.zrangebylex(
+                self._scripts.key("history:jobs"), sign + oldest, f"[{job_id}\0\xff", start=0, num=PAGE_SIZE
             )
             places = [_place(as_text(member)) for member in found]
-            times = self._link.client.zmscore(self._link.key("history:good"), places) if places else []
+            times = self._scripts.client.zmscore(self._scripts.key("history:good"), places) if places else []
             yield from ((time, place) for place, time in zip(places, times, strict=True) if time is not None)
-            if len(found) < PAGE:
+            if len(found) < PAGE_SIZE:
                 return
             oldest, sign = as_text(found[-1]), "("
 
     # Dead letters
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
-        """Return the letters that are asked for, newest first."""
+        """Return the dead letters that the query asks for, newest first."""
         letters = (letter for letter in self._letters(query) if query.matches(letter.record))
         return list(islice(letters, query.limit))
 
     def _letters(self, query: HistoryQuery) -> Iterator[DeadLetter]:
         for chunk in _chunks(place for _, place in self._walk("dead:times", query)):
             ids = [place.partition("\0")[0] for place in chunk]
-            texts = self._link.client.hmget(self._link.key("dead"), ids)
+            texts = self._scripts.client.hmget(self._scripts.key("dead"), ids)
             for run_id, text in zip(ids, texts, strict=True):
                 letter = None if text is None else self._letter(run_id, as_text(text))
                 if letter is not None:
@@ -170,14 +170,14 @@ class History:
             _, _, run_text, record_text, reason = json.loads(text)
             record = history_record(record_text)
             run = self._rows.records.run(run_id, run_text, record.owner, record.fence)
-            return DeadLetter(run, record, unquoted(reason) or "")
+            return DeadLetter(run, record, read_json_text(reason) or "")
         except (CodecError, TypeError, ValueError) as error:
-            self._logger.error("Dead letter %s is kept and cannot be shown: %s", run_id, error)
+            self._logger.error("Dead letter %s cannot be read and is left out; its text is kept: %s", run_id, error)
             return None
 
     def take(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None) -> bool:
         """Remove a dead letter, and write what follows it."""
-        stored = self._link.client.hget(self._link.key("dead"), run_id)
+        stored = self._scripts.client.hget(self._scripts.key("dead"), run_id)
         if stored is None:
             return False
         following: Sequence[str] = ()
@@ -186,7 +186,7 @@ class History:
             if letter is None:
                 return False
             following = self._rows.pending(follow_up(letter))
-        return bool(self._link.step("take_dead", None, run_id, stored, *following))
+        return bool(self._scripts.call("take_dead", None, run_id, stored, *following))
 
 
 def _place(of_job: str) -> str:
@@ -206,7 +206,7 @@ def _earliest(query: HistoryQuery) -> str:
 
 
 def _chunks(places: Iterator[str]) -> Iterator[list[str]]:
-    while chunk := list(islice(places, PAGE)):
+    while chunk := list(islice(places, PAGE_SIZE)):
         yield chunk
 
 

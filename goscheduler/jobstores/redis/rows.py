@@ -1,6 +1,6 @@
 """Jobs, runs and records as the Redis store writes them, and back.
 
-Heads are arrays of strings, an empty one where there is nothing; ``lua/common.lua`` names their places.
+States are arrays of strings, an empty one where there is no value; ``lua/common.lua`` names their places.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 #: Makes every moment from the year 1 on a positive number, so that digits sort as moments do.
 _YEAR_1 = 62_135_596_800_000_000
-_BROKEN = "its head is broken"
+_BROKEN = "its state is broken"
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
-#: Takes what the JSON of Lua takes.
+#: Accepts what the JSON of Lua accepts.
 _read = json.JSONDecoder(strict=False).decode
 
 
-class JobHead(NamedTuple):
+class JobState(NamedTuple):
     """What changes about a job at every firing."""
 
     stamp: str
-    """Made up by who wrote it, so that no two writes leave the same head."""
+    """Made up by the writer, so that no two writes leave the same state."""
     lane: str
     due: str
     """When it fires next, if it can."""
@@ -49,23 +49,24 @@ class JobHead(NamedTuple):
     finished: str
 
     @classmethod
-    def read(cls, text: str) -> JobHead | None:
-        """Return the head that is written so, or None if it is none."""
+    def read(cls, text: str) -> JobState | None:
+        """Return the state of this text, or None if it cannot be read."""
         try:
             values = _read(text)
-            "".join(values)
-            head = cls(*values)
-            int(head.fence), int(head.due or 0)
+            if type(values) is not list or not all(type(value) is str for value in values):
+                return None
+            state = cls(*values)
+            int(state.fence), int(state.due or 0)
         except (RecursionError, TypeError, ValueError):
             return None
-        return head
+        return state
 
     @property
     def text(self) -> str:
         return _dumps(self)
 
 
-class RunHead(NamedTuple):
+class RunState(NamedTuple):
     """What changes about a run."""
 
     job_id: str
@@ -73,88 +74,88 @@ class RunHead(NamedTuple):
     due: str
     owner: str
     fence: str
-    held: str
-    freed: str
+    blocked_on: str
+    unblocked_by: str
     cancel: str
-    firing: str
+    firing_flag: str
     revoked: str
     limits: str
 
     @classmethod
-    def read(cls, text: str) -> RunHead:
-        """Return the head that is written so.
+    def read(cls, text: str) -> RunState:
+        """Return the state of this text.
 
-        :raises CodecError: if it is none
+        :raises CodecError: if it cannot be read
         """
         try:
-            head = cls(*json.loads(text))
-            int(head.due), int(head.fence)
+            state = cls(*json.loads(text))
+            int(state.due), int(state.fence)
         except (TypeError, ValueError) as error:
             raise CodecError(_BROKEN) from error
-        return head
+        return state
 
 
 class Rows:
-    """Writes and reads for one store."""
+    """Writes and reads the rows of one store."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
         self._last = "", "", EPOCH
-        """Time and zone of the job that was read last, and what they mean: many jobs have the same."""
+        """Time and zone of the job that was read last, with their meaning: many jobs have the same."""
 
-    def job_head(self, job: Job, stamp: str) -> JobHead:
-        """Return the head of a job."""
+    def job_state(self, job: Job, stamp: str) -> JobState:
+        """Return the state of a job."""
         next_run = moment(job.next_run_time)
-        return JobHead(
+        return JobState(
             stamp, lane_of(job), "" if job.suspended is not None else next_run, next_run,
-            "Z" if job.next_run_time is None else zone_text(job.next_run_time), "0", quoted(job.suspended),
-            limits_text(job), quoted(job.life.paused_by), moment(job.life.finished_at),
+            "Z" if job.next_run_time is None else zone_text(job.next_run_time), "0", json_text(job.suspended),
+            limits_text(job), json_text(job.stats.paused_by), moment(job.stats.finished_at),
         )  # fmt: skip
 
-    def job(self, job_id: str, head: JobHead | None, definition: str, life: str) -> Job:
+    def job(self, job_id: str, state: JobState | None, definition: str, stats_row: str) -> Job:
         """Return a job; one that cannot be read is suspended."""
         try:
-            if head is None:
+            if state is None:
                 raise CodecError(_BROKEN)
-            lived_through = _life(life, head)
-            next_run_time = None if head.next_run == "" else self._next_time(head)
-            suspended = unquoted(head.suspended)
-        except Exception as error:  # whatever somebody has written there
+            stats = _stats(stats_row, state)
+            next_run_time = None if state.next_run == "" else self._next_time(state)
+            suspended = read_json_text(state.suspended)
+        except Exception as error:  # another program may have written anything there
             reason = f"its record cannot be read: {described(error)}"
             return self.records.job(job_id, definition, None, NO_STATS, reason)
-        job = self.records.job(job_id, definition, next_run_time, lived_through, suspended)
+        job = self.records.job(job_id, definition, next_run_time, stats, suspended)
         if not self.records.signs:
             return job
         lane = _lane(job.options.executor or DEFAULT_EXECUTOR, job.options.priority, None)[: -len('""]')]
-        # Which task it is depends on what this process has registered.
-        return self.records.agreed(job, (head.lane[: len(lane)], head.limits), (lane, limits_text(job)))
+        # The task of a function depends on the registrations of this process.
+        return self.records.agreed(job, (state.lane[: len(lane)], state.limits), (lane, limits_text(job)))
 
-    def _next_time(self, head: JobHead) -> datetime:
+    def _next_time(self, state: JobState) -> datetime:
         last_run, last_zone, time = self._last
-        if head.next_run != last_run or head.zone != last_zone:
-            time = from_micros(int(head.next_run), read_zone(head.zone))
-            self._last = head.next_run, head.zone, time
+        if state.next_run != last_run or state.zone != last_zone:
+            time = from_micros(int(state.next_run), read_zone(state.zone))
+            self._last = state.next_run, state.zone, time
         return time
 
-    def run(self, run_id: str, head: RunHead, text: str) -> Run:
+    def run(self, run_id: str, state: RunState, text: str) -> Run:
         """Return a run.
 
         :raises CodecError: if it, or its job, cannot be read
         """
-        run = self.records.run(run_id, text, head.owner or None, int(head.fence), int(head.due))
+        run = self.records.run(run_id, text, state.owner or None, int(state.fence), int(state.due))
         if run.job.suspended is not None:
             raise CodecError(f"Run {run_id} cannot be read: {run.job.suspended}")
         return run
 
     def pending(self, run: Run) -> list[str]:
-        """Return what is written of a pending run."""
+        """Return the row of a pending run."""
         return [
             run.job.id, self.records.run_text(run), lane_of(run.job), str(to_micros(run.due_at)), str(run.fence),
-            firing(run), limits_text(run.job),
+            firing_flag(run), limits_text(run.job),
         ]  # fmt: skip
 
     def settlement(self, settlement: Settlement) -> list[Any]:
-        """Return what is written of the end of a run."""
+        """Return the row of the end of a run."""
         attempt, follow_up, dead = settlement
         following: Any = False
         letter: Any = False
@@ -162,76 +163,76 @@ class Rows:
             _, text, lane, due, _, is_firing, limits = self.pending(follow_up)
             following = [text, lane, due, is_firing, limits]
         if dead is not None:
-            letter = [self.records.run_text(attempt.run), quoted(dead)]
-        return [record_row(record_of(attempt)), following, letter, _life_change(attempt)]
+            letter = [self.records.run_text(attempt.run), json_text(dead)]
+        return [*record_row(record_of(attempt)), following, letter, *_stats_change(attempt)]
 
 
 def record_row(record: Record) -> list[Any]:
-    """Return a record as the script takes it."""
+    """Return the row of a record."""
     finished = to_micros(record.finished_at)
     good = int(record.outcome is OutcomeKind.SUCCEEDED)
     return [record.run_id, str(record.fence), str(finished), digits(finished), good, history_text(record)]
 
 
-def new_jobs_text(jobs: Iterable[tuple[Job, JobHead, str]]) -> str:
-    """Return jobs, with their heads and definitions, as lists that the commands of Redis take as they are."""
+def new_jobs_text(jobs: Iterable[tuple[Job, JobState, str]]) -> str:
+    """Return jobs, with their states and definitions, as lists in the order of the arguments of Redis commands."""
     ids: list[str] = []
-    heads: list[str] = []
+    states: list[str] = []
     definitions: list[str] = []
-    lives: list[str] = []
+    stats: list[str] = []
     suspended: list[str] = []
     finished: list[str] = []
     due: dict[str, list[str]] = {}
-    for job, head, definition in jobs:
+    for job, state, definition in jobs:
         ids.append(job.id)
-        heads += job.id, head.text
+        states += job.id, state.text
         definitions += job.id, definition
-        if job.life is not NO_STATS:
-            lives += job.id, life_text(job.life)
-        if head.due:
-            due.setdefault(head.lane, []).extend((head.due, job.id))
-        if head.suspended:
+        if job.stats is not NO_STATS:
+            stats += job.id, stats_text(job.stats)
+        if state.due:
+            due.setdefault(state.lane, []).extend((state.due, job.id))
+        if state.suspended:
             suspended.append(job.id)
-        if head.finished:
-            finished += head.finished, job.id
+        if state.finished:
+            finished += state.finished, job.id
     return dumps({
-        "ids": ids, "heads": heads, "definitions": definitions, "lives": lives, "due": due, "suspended": suspended,
+        "ids": ids, "states": states, "definitions": definitions, "stats": stats, "due": due, "suspended": suspended,
         "finished": finished,
     })  # fmt: skip
 
 
 def digits(microseconds: int) -> str:
-    """Return a moment in digits that sort as moments do."""
+    """Return a moment in digits that sort as text."""
     return f"{microseconds + _YEAR_1:020d}"
 
 
 def as_text(reply: Any) -> str:
-    """Return what a server sent as text, whoever wrote it; bytes that are none become question marks."""
+    """Return a reply of the server as text; bytes that are no UTF-8 become question marks."""
     return reply if isinstance(reply, str) else bytes(reply or b"").decode("utf-8", "replace")
 
 
 def dumps(value: Any) -> str:
-    """Return a value as the script reads it."""
+    """Return a value as JSON for the script."""
     return _dumps(value)
 
 
-def quoted(words: str | None) -> str:
-    """Return what somebody has to say so that the JSON of Lua takes it."""
+def json_text(words: str | None) -> str:
+    """Return words as JSON, so that the script can store any character; an empty text for None."""
     return "" if words is None else _dumps(words)
 
 
-def unquoted(text: str) -> str | None:
-    """Return what :func:`quoted` was given."""
+def read_json_text(text: str) -> str | None:
+    """Return the words that :func:`json_text` was given."""
     return None if text == "" else str(json.loads(text))
 
 
 def moment(time: datetime | None) -> str:
-    """Return a moment as a head holds it."""
+    """Return a moment as a state holds it."""
     return "" if time is None else str(to_micros(time))
 
 
 def lane_of(job: Job) -> str:
-    """Return the lane that a job waits in."""
+    """Return the lane of a job: its executor, priority and task."""
     options = job.options
     return _lane(options.executor or DEFAULT_EXECUTOR, options.priority, job.task)
 
@@ -251,34 +252,34 @@ def limit_names(text: str) -> Sequence[str]:
     return json.loads(text) if text else ()
 
 
-def firing(run: Run) -> str:
-    """Return whether a run stands for a fire time of its own."""
+def firing_flag(run: Run) -> str:
+    """Return whether a run stands for a fire time."""
     return "1" if run.source is Source.SCHEDULE else "0"
 
 
-def life_text(life: JobStats) -> str:
-    """Return what a job has lived through; who paused it and when it finished stands in its head."""
-    count, last_run, last_success, last_error, last_outcome, _, _ = life
+def stats_text(stats: JobStats) -> str:
+    """Return the statistics of a job, but for the two that its state holds."""
+    count, last_run, last_success, last_error, last_outcome, _, _ = stats
     outcome = "" if last_outcome is None else last_outcome.value
-    return _dumps([str(count), moment(last_run), moment(last_success), quoted(last_error), outcome])
+    return _dumps([str(count), moment(last_run), moment(last_success), json_text(last_error), outcome])
 
 
-def _life(text: str, head: JobHead) -> JobStats:
-    if not text and not head.paused_by and not head.finished:
+def _stats(text: str, state: JobState) -> JobStats:
+    if not text and not state.paused_by and not state.finished:
         return NO_STATS
     count, last_run, last_success, last_error, outcome = json.loads(text or '["0","","","",""]')
     return JobStats(
-        int(count), _time(last_run), _time(last_success), unquoted(last_error),
-        OutcomeKind(outcome) if outcome else None, unquoted(head.paused_by), _time(head.finished),
+        int(count), _time(last_run), _time(last_success), read_json_text(last_error),
+        OutcomeKind(outcome) if outcome else None, read_json_text(state.paused_by), _time(state.finished),
     )  # fmt: skip
 
 
-def _life_change(attempt: Attempt) -> list[str] | Literal[False]:
-    """Return what an attempt changes: how many runs to add, and the other fields, empty where they stay."""
+def _stats_change(attempt: Attempt) -> Sequence[str]:
+    """Return how an attempt changes the statistics: runs to add, and the other fields, empty if unchanged."""
     count, last_run, last_success, last_error, last_outcome, _, _ = with_attempt(NO_STATS, attempt)
     if last_outcome is None:
-        return False
-    return [str(count), moment(last_run), moment(last_success), quoted(last_error), str.__str__(last_outcome)]
+        return ()
+    return [str(count), moment(last_run), moment(last_success), json_text(last_error), str.__str__(last_outcome)]
 
 
 def _time(text: str) -> datetime | None:

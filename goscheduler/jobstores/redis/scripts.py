@@ -1,4 +1,4 @@
-"""The connection of the Redis store: how steps are sent, and what is asked of the server at the start."""
+"""The scripts of the Redis store, how they are called, and what the store checks about the server at the start."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ from uuid import uuid4
 import redis
 
 from goscheduler._drivers.redis import address_of, forget_connections, is_encrypted
-from goscheduler.errors import InvalidArgument, StoreUnavailable, shown
+from goscheduler.errors import InvalidArgument, StoreUnavailable
 from goscheduler.jobstores.redis.rows import as_text
 from goscheduler.times import to_micros
 
 OLDEST_SERVER = (6, 2)
 #: Version 2 kept the only run of a job apart, which is rewritten at the first start. Version 1 wrote as this one does.
 SCHEMA = 3
-LONGEST_PREFIX = 200
 
 
 class Script(NamedTuple):
-    """What the server runs to take a step."""
+    """Lua that the server runs."""
 
     text: str
     digest: str
 
 
 def _scripts() -> Iterator[tuple[str, Script]]:
-    """Give each step with its script: what all steps share, and the file that has the step.
+    """Yield each step with its script: ``common.lua``, then the file that has the step.
 
-    A server makes all functions of a script anew at every call, and that takes longer than most steps do.
+    There are four scripts because a server builds all functions of a script again at each call.
     """
     shared, end = _lua("common.lua"), "local answer = steps[ARGV[1]]()\nfinish()\nreturn answer\n"
-    for name in ("jobs.lua", "firing.lua", "strays.lua", "settling.lua"):
+    for name in ("jobs.lua", "firing.lua", "orphans.lua", "settling.lua"):
         text = "\n".join([shared, _lua(name), end])
         script = Script(text, hashlib.sha1(text.encode("utf-8"), usedforsecurity=False).hexdigest())
         for step in re.findall(r"^function steps\.(\w+)", text, re.MULTILINE):
@@ -53,25 +52,8 @@ def _lua(name: str) -> str:
 #: Name of a step → its script.
 SCRIPTS = dict(_scripts())
 
-#: Errors of a connection, after which nobody knows whether a step was done.
-LOST = (redis.ConnectionError, redis.TimeoutError)
-
-
-def check_prefix(value: Any) -> str:
-    """Return what all keys begin with, or raise."""
-    if not isinstance(value, str) or not value or len(value) > LONGEST_PREFIX:
-        raise _refused(f"a nonempty string of at most {LONGEST_PREFIX} characters", value)
-    if not value.isprintable() or "{" in value or "}" in value:
-        raise _refused("printable and without braces", value)
-    return value
-
-
-def _refused(what: str, value: object) -> InvalidArgument:
-    return InvalidArgument(f"prefix must be {what}, got {shown(value)}", field="prefix", value=value)
-
-
-class Link:
-    """Sends steps to one server."""
+class ScriptClient:
+    """Runs the steps of the scripts on one server."""
 
     def __init__(self, client: Any, prefix: str, server_time: bool) -> None:
         self.client = client
@@ -79,7 +61,7 @@ class Link:
         self.sender = uuid4().hex
         self._server_time = server_time
         self._server = ""
-        """Which start of which server has answered last."""
+        """The run id of the server that answered last."""
         self._replaced = False
         settings = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
         self.channel = f"{self.keys}wake:{settings.get('db', 0)}"
@@ -88,30 +70,30 @@ class Link:
         """Return the whole name of a key."""
         return self.keys + name
 
-    def step(self, name: str, now: datetime | None, *arguments: object) -> Any:
-        """Take one atomic step of ``lua/common.lua``, and return its answer as it came."""
+    def call(self, name: str, now: datetime | None, *arguments: object) -> Any:
+        """Run one step, which is atomic, and return its answer as the server sent it."""
         time = "" if self._server_time or now is None else to_micros(now)
         everything = (1, self.keys, name, self.channel, self.sender, time, *arguments)
         try:
             return self._send(SCRIPTS[name], *everything)
         except redis.ResponseError as error:
-            if tells_of_replica(error):  # nothing was done, nor would be for as long as this connection lives
+            if tells_of_replica(error):  # the step did not run, and no step will on this connection
                 forget_connections(self.client)
             raise
 
     def _send(self, script: Script, *everything: object) -> Any:
         try:
             return self.client.evalsha(script.digest, *everything)
-        except redis.exceptions.NoScriptError:  # nothing was done; the server keeps the script from now on
+        except redis.exceptions.NoScriptError:  # the step did not run; the server now caches the script
             return self.client.eval(script.text, *everything)
 
-    def ask(self, name: str, now: datetime | None, *arguments: object) -> Any:
-        """Take one atomic step, and return its answer, which is JSON."""
-        return json.loads(as_text(self.step(name, now, *arguments)))
+    def call_json(self, name: str, now: datetime | None, *arguments: object) -> Any:
+        """Run one step, and return its answer, which is JSON."""
+        return json.loads(as_text(self.call(name, now, *arguments)))
 
-    def say(self, name: str, now: datetime | None, *arguments: object) -> str:
-        """Take one atomic step, and return its answer, which is a word."""
-        return as_text(self.step(name, now, *arguments))
+    def call_text(self, name: str, now: datetime | None, *arguments: object) -> str:
+        """Run one step, and return its answer, which is a word."""
+        return as_text(self.call(name, now, *arguments))
 
     @property
     def address(self) -> str:
@@ -121,16 +103,17 @@ class Link:
     # Who answers
 
     def look_who_answers(self) -> None:
-        """Note whether it is another server than before, or the same after another start.
+        """Note whether another server answers than before, or the same one after a restart.
 
-        Clients connect anew without a word. What a replica had not got, or a server had not on disk, is lost then.
+        Clients reconnect silently. A write that the replica had not received, or the server had not saved,
+        is lost then.
         """
         before, self._server = self._server, self._who_answers()
         if before != self._server:
             self._replaced = True
 
     def was_replaced(self) -> bool:
-        """Tell, once, whether another server has been noticed."""
+        """Tell, once, whether another server has answered."""
         replaced, self._replaced = self._replaced, False
         return replaced
 
@@ -142,9 +125,9 @@ class Link:
     # At the start
 
     def begin(self, logger: logging.Logger) -> None:
-        """Make sure that there is a server that can be used, and tell what is unsafe about it.
+        """Check the server, log its unsafe settings, and bring the stored data to this version.
 
-        :raises StoreUnavailable: if none answers now, or if it takes no writes
+        :raises StoreUnavailable: if no server answers, or if it takes no writes
         """
         with self._problems_told():
             facts = self.client.info()
@@ -152,13 +135,13 @@ class Link:
             self._server = self._who_answers()
             for warning in unsafe_settings(facts):
                 logger.warning("The Redis server at %s %s", self.address, warning)
-            answer = self.say("adopt", None, SCHEMA)
+            answer = self.call_text("adopt", None, SCHEMA)
         if answer == "newer":
-            raise RuntimeError(f"What is under {self.keys} was written by a newer goscheduler than this one")
+            raise RuntimeError(f"A newer goscheduler than this one has written the keys that begin with {self.keys}")
         if answer == "in use":
             raise StoreUnavailable(
-                f"What is under {self.keys} at {self.address} is in use by schedulers of an earlier goscheduler, which "
-                "would not understand what this one writes. Stop them first; this one waits for that"
+                f"Schedulers of an earlier goscheduler use the keys that begin with {self.keys} at {self.address}, and "
+                "cannot read what this version writes. Stop them first; this scheduler waits for that"
             )
 
     def _require_usable(self, facts: Mapping[str, Any]) -> None:
@@ -171,7 +154,7 @@ class Link:
             forget_connections(self.client)
             raise StoreUnavailable(
                 f"The Redis server at {self.address} is a replica, which takes no writes. Give the address of the "
-                "master, or let Sentinel tell it: redis+sentinel://host:26379/name-of-master/0"
+                "master, or of Sentinel: redis+sentinel://host:26379/name-of-master/0"
             )
 
     @contextmanager
@@ -199,31 +182,30 @@ class Link:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Tell whether no server answers, or none that takes writes, at the moment."""
+    """Tell whether no server answers at the moment, or none that takes writes."""
     if isinstance(error, redis.ResponseError):
         return str(error).startswith("NOREPLICAS") or tells_of_replica(error)
-    return isinstance(error, (*LOST, redis.exceptions.BusyLoadingError)) and not isinstance(
-        error, redis.AuthenticationError
-    )
+    outages = (redis.ConnectionError, redis.TimeoutError, redis.exceptions.BusyLoadingError)
+    return isinstance(error, outages) and not isinstance(error, redis.AuthenticationError)
 
 
 def tells_of_replica(error: redis.ResponseError) -> bool:
-    """Tell whether a server says that it is none to be written to."""
-    # Before version 7 what happens in a script is told in a text that begins with other words.
+    """Tell whether a server has refused a write because it is a replica."""
+    # Before version 7 an error inside a script has other first words.
     return isinstance(error, redis.ReadOnlyError) or "-READONLY " in str(error)
 
 
 def unsafe_settings(facts: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a server that is to keep jobs."""
+    """Return the settings of a server that may lose jobs."""
     warnings = []
     if not facts.get("aof_enabled"):
-        warnings.append("has no append-only file: what was added since its last snapshot is lost when it stops "
+        warnings.append("has no append-only file: it loses everything since its last snapshot when it stops "
                         "(set: appendonly yes)")  # fmt: skip
     policy = str(facts.get("maxmemory_policy", "noeviction"))
     if policy.startswith("allkeys"):
-        warnings.append(f"throws keys away when its memory is full (maxmemory-policy {policy}): jobs may vanish "
+        warnings.append(f"evicts keys when its memory is full (maxmemory-policy {policy}): jobs may vanish "
                         "(set: maxmemory-policy noeviction)")  # fmt: skip
     if facts.get("connected_slaves") and "min_slaves_good_slaves" not in facts:
-        warnings.append("writes to its replicas afterwards: when one takes over, what was written last is lost, "
-                        "and what was fired last may run again (bound that with: min-replicas-to-write 1)")  # fmt: skip
+        warnings.append("confirms writes before its replicas have them: a failover loses the latest writes, "
+                        "and the latest firings may run again (bound that with: min-replicas-to-write 1)")  # fmt: skip
     return warnings

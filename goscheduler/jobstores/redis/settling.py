@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.decisions import allowed, log_unreadable_run
 from goscheduler.jobstores._shared.owner_info import host_of
-from goscheduler.jobstores.redis.rows import Rows, RunHead, dumps, quoted
-from goscheduler.jobstores.redis.scripts import Link
+from goscheduler.jobstores.redis.rows import Rows, RunState, dumps, json_text
+from goscheduler.jobstores.redis.scripts import ScriptClient
 from goscheduler.runs.model import Settlement
 
 if TYPE_CHECKING:
@@ -21,19 +21,20 @@ if TYPE_CHECKING:
 class Settling:
     """Settles for one store."""
 
-    def __init__(self, link: Link, rows: Rows, logger: logging.Logger) -> None:
-        self._link = link
+    def __init__(self, scripts: ScriptClient, rows: Rows, logger: logging.Logger) -> None:
+        self._scripts = scripts
         self._rows = rows
         self._logger = logger
 
     def settle(self, settlements: Sequence[Settlement], lapsed_owners: Sequence[str] = ()) -> list[Settlement]:
         """Write how runs ended, and return those that were refused. Forget lapsed owners that have no runs left."""
         rows = dumps([self._rows.settlement(settlement) for settlement in settlements])
-        return [settlements[index] for index in self._link.ask("settle", None, dumps(list(lapsed_owners)), rows)]
+        refused = self._scripts.call_json("settle", None, dumps(list(lapsed_owners)), rows)
+        return [settlements[index] for index in refused]
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
         """Give up the owners whose lease has lapsed, and settle what they had."""
-        found = self._link.ask("lost", now)
+        found = self._scripts.call_json("lost", now)
         settlements: list[Settlement] = []
         for _, info, runs in found:
             host = host_of(info)
@@ -46,12 +47,12 @@ class Settling:
     def _decided(
         self, lost: Sequence[Any], host: str, decide: Callable[[Run, str], Settlement]
     ) -> Settlement | None:
-        run_id, head_text, text = lost
+        run_id, state_text, text = lost
         try:
-            head = RunHead.read(head_text)
-            run = self._rows.run(run_id, head, text)
+            state = RunState.read(state_text)
+            run = self._rows.run(run_id, state, text)
         except CodecError as error:
             log_unreadable_run(self._logger, run_id, error)
-            self._link.step("put_aside", None, quoted(str(error)), run_id)
+            self._scripts.call("put_aside", None, json_text(str(error)), run_id)
             return None
-        return allowed(decide(run, host), bool(head.revoked or head.cancel))
+        return allowed(decide(run, host), bool(state.revoked or state.cancel))

@@ -1,6 +1,6 @@
 """A job store in Redis, which several processes may use at once.
 
-What must be atomic is one call of one script; ``common.lua`` lists all keys. Everything lies under one prefix in one
+Each atomic change is one call of a script; ``lua/common.lua`` lists all keys. All keys have one prefix and lie in one
 slot, so that a cluster can be used too. A round that finds nothing due costs one call, one that fires costs two for any
 number of jobs, and the end of any number of runs costs one.
 """
@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from goscheduler._drivers.redis import close_client, made_safe, make_client
+from goscheduler._drivers.redis import check_prefix, close_client, made_safe, make_client
 from goscheduler.codec import CodecError
 from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
 from goscheduler.jobstores._shared.decisions import log_unreadable_run
@@ -28,21 +28,21 @@ from goscheduler.jobstores.redis.due_work import DueWorkReader
 from goscheduler.jobstores.redis.firing import Firing
 from goscheduler.jobstores.redis.history import History
 from goscheduler.jobstores.redis.listener import Listener
+from goscheduler.jobstores.redis.orphans import Orphans
 from goscheduler.jobstores.redis.rows import (
-    JobHead,
+    JobState,
     Rows,
-    RunHead,
+    RunState,
     as_text,
     dumps,
-    life_text,
+    json_text,
     new_jobs_text,
-    quoted,
+    read_json_text,
     record_row,
-    unquoted,
+    stats_text,
 )
-from goscheduler.jobstores.redis.scripts import Link, check_prefix, is_outage
+from goscheduler.jobstores.redis.scripts import ScriptClient, is_outage
 from goscheduler.jobstores.redis.settling import Settling
-from goscheduler.jobstores.redis.strays import Strays
 from goscheduler.references import maybe_ref
 from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RedisJobStore"]
 
-#: How many jobs or runs are read at once.
-PAGE = 1000
-#: How often an edit is tried again that somebody else came between.
-EDITS = 1000
+#: How many jobs or runs one command reads.
+PAGE_SIZE = 1000
+#: How often an edit is tried that other processes keep changing.
+MAX_EDIT_ATTEMPTS = 1000
 
 
 class RedisJobStore(SharedJobStore):
@@ -90,7 +90,8 @@ class RedisJobStore(SharedJobStore):
         self._given = client = maybe_ref(client)
         if client is None:
             client = make_client(url, connect_args if url is not None else {"db": db, **connect_args})
-        self._link = Link(made_safe(client), check_prefix(prefix if jobs_key is None else jobs_key), server_time)
+        prefix = check_prefix(prefix if jobs_key is None else jobs_key)
+        self._scripts = ScriptClient(made_safe(client), prefix, server_time)
         self._serializer = serializer
         self._poll = Poll()
         self._listener: Listener | None = None
@@ -103,25 +104,30 @@ class RedisJobStore(SharedJobStore):
     @property
     def redis(self) -> Any:
         """The client, as it was given or made."""
-        return self._link.client if self._given is None else self._given
+        return self._scripts.client if self._given is None else self._given
+
+    @property
+    def prefix(self) -> str:
+        """What all keys begin with, without the braces around it."""
+        return self._scripts.keys[1:-2]
 
     def start(self, scheduler: Any, alias: str) -> None:
         super().start(scheduler, alias)
-        self._rows = Rows(Records(scheduler, alias, self._serializer, self._link.keys))
-        self._reader = DueWorkReader(self._link)
+        self._rows = Rows(Records(scheduler, alias, self._serializer, self._scripts.keys))
+        self._reader = DueWorkReader(self._scripts)
         self._firing = Firing(self._reader, self._rows)
         self._claiming = Claiming(self._reader, self._rows)
-        self._settling = Settling(self._link, self._rows, self._logger)
-        self._history = History(self._link, self._rows, self._logger)
-        self._strays = Strays(self._link)
-        self._link.begin(self._logger)
+        self._settling = Settling(self._scripts, self._rows, self._logger)
+        self._history = History(self._scripts, self._rows, self._logger)
+        self._orphans = Orphans(self._scripts)
+        self._scripts.begin(self._logger)
 
     def shutdown(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.stop()
-        if self._link.client is not self._given:
-            close_client(self._link.client)
+        if self._scripts.client is not self._given:
+            close_client(self._scripts.client)
 
     def is_outage(self, error: BaseException) -> bool:
         return is_outage(error) or super().is_outage(error)
@@ -132,61 +138,63 @@ class RedisJobStore(SharedJobStore):
         return next(self._jobs_of([job_id]), None)
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
-        lanes = self._link.client.zrange(self._link.key("due"), 0, -1)
+        lanes = self._scripts.client.zrange(self._scripts.key("due"), 0, -1)
         ids = [
             as_text(job_id)
             for lane in lanes
-            for job_id in self._link.client.zrangebyscore(
-                self._link.key("due:") + as_text(lane), "-inf", to_micros(now)
+            for job_id in self._scripts.client.zrangebyscore(
+                self._scripts.key("due:") + as_text(lane), "-inf", to_micros(now)
             )
         ]  # fmt: skip
         return sorted(self._jobs_of(ids), key=_order)
 
     def get_next_run_time(self) -> datetime | None:
-        first = self._link.client.zrange(self._link.key("due"), 0, 0, withscores=True)
+        first = self._scripts.client.zrange(self._scripts.key("due"), 0, 0, withscores=True)
         return from_micros(int(first[0][1]), UTC) if first else None
 
     def count_waiting(self, task: str | None = None) -> int:
-        lanes = [as_text(lane) for lane in self._link.client.zrange(self._link.key("due"), 0, -1)]
-        with self._link.client.pipeline(transaction=False) as pipeline:
+        lanes = [as_text(lane) for lane in self._scripts.client.zrange(self._scripts.key("due"), 0, -1)]
+        with self._scripts.client.pipeline(transaction=False) as pipeline:
             for lane in lanes:
                 if task is None or json.loads(lane)[2] == task:
-                    pipeline.zcard(self._link.key(f"due:{lane}"))
+                    pipeline.zcard(self._scripts.key(f"due:{lane}"))
             return sum(pipeline.execute())
 
     def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:
-        lanes = [as_text(lane) for lane in self._link.client.zrange(self._link.key("due"), 0, -1)]
-        strange = [lane for lane in lanes if json.loads(lane)[0] not in executors]
-        with self._link.client.pipeline(transaction=False) as pipeline:
-            for lane in strange:
-                pipeline.zcount(self._link.key(f"due:{lane}"), "-inf", to_micros(until))
+        lanes = [as_text(lane) for lane in self._scripts.client.zrange(self._scripts.key("due"), 0, -1)]
+        other_lanes = [lane for lane in lanes if json.loads(lane)[0] not in executors]
+        with self._scripts.client.pipeline(transaction=False) as pipeline:
+            for lane in other_lanes:
+                pipeline.zcount(self._scripts.key(f"due:{lane}"), "-inf", to_micros(until))
             counts: Counter[str] = Counter()
-            for lane, count in zip(strange, pipeline.execute(), strict=True):
+            for lane, count in zip(other_lanes, pipeline.execute(), strict=True):
                 counts[json.loads(lane)[0]] += count
         return +counts
 
     def get_all_jobs(self) -> list[Job]:
-        ids = {as_text(job_id) for job_id, _ in self._link.client.hscan_iter(self._link.key("heads"), count=PAGE)}
+        found = self._scripts.client.hscan_iter(self._scripts.key("heads"), count=PAGE_SIZE)
+        ids = {as_text(job_id) for job_id, _ in found}
         return sorted(self._jobs_of(list(ids)), key=_order)
 
     def _jobs_of(self, ids: Sequence[str]) -> Iterator[Job]:
-        return (job for job, _ in self._jobs_and_heads(ids))
+        return (job for job, _ in self._jobs_and_states(ids))
 
-    def _jobs_and_heads(self, ids: Sequence[str]) -> Iterator[tuple[Job, Any]]:
-        for first in range(0, len(ids), PAGE):
-            page = ids[first : first + PAGE]
-            for job_id, head, definition, life in zip(page, *self._texts(page, "heads", "jobs", "lives"), strict=True):
-                if head is not None:
-                    yield self._read_job(job_id, head, definition, life), head
+    def _jobs_and_states(self, ids: Sequence[str]) -> Iterator[tuple[Job, Any]]:
+        for first in range(0, len(ids), PAGE_SIZE):
+            page = ids[first : first + PAGE_SIZE]
+            texts = self._texts(page, "heads", "jobs", "lives")
+            for job_id, state_text, definition, stats in zip(page, *texts, strict=True):
+                if state_text is not None:
+                    yield self._read_job(job_id, state_text, definition, stats), state_text
 
-    def _read_job(self, job_id: str, head: Any, definition: Any, life: Any) -> Job:
-        return self._rows.job(job_id, JobHead.read(as_text(head)), as_text(definition), as_text(life))
+    def _read_job(self, job_id: str, state_text: Any, definition: Any, stats: Any) -> Job:
+        return self._rows.job(job_id, JobState.read(as_text(state_text)), as_text(definition), as_text(stats))
 
     def _texts(self, ids: Sequence[str], *names: str) -> list[Any]:
-        """Return the values of ids in several hashes, as of one moment."""
-        with self._link.client.pipeline(transaction=True) as pipeline:
+        """Return the values of these ids in several hashes, read in one transaction."""
+        with self._scripts.client.pipeline(transaction=True) as pipeline:
             for name in names:
-                pipeline.hmget(self._link.key(name), ids)
+                pipeline.hmget(self._scripts.key(name), ids)
             return list(pipeline.execute())
 
     def add_job(self, job: Job) -> None:
@@ -197,19 +205,19 @@ class RedisJobStore(SharedJobStore):
         batch, ids = uuid4().hex, [job.id for job in jobs]
         _require_different(ids)
         written = [
-            (job, self._rows.job_head(job, f"{batch}-{number}"), self._rows.records.job_text(job))
+            (job, self._rows.job_state(job, f"{batch}-{number}"), self._rows.records.job_text(job))
             for number, job in enumerate(jobs)
         ]
-        pages = [slice(first, first + PAGE) for first in range(0, len(jobs), PAGE)]
+        pages = [slice(first, first + PAGE_SIZE) for first in range(0, len(jobs), PAGE_SIZE)]
         if len(pages) > 1:  # a page is one step; nothing is written unless all of them seem free
             for page in pages:
-                _require_free(self._link.say("find_taken", None, dumps(ids[page])))
+                _require_free(self._scripts.call_text("find_taken", None, dumps(ids[page])))
         try:
             for page in pages:
                 _require_free(self._write("add_jobs", new_jobs_text(written[page])))
         except BaseException:
             for page in pages:
-                self._link.step("take_back_jobs", None, batch, dumps(ids[page]))
+                self._scripts.call("undo_add_jobs", None, batch, dumps(ids[page]))
             raise
 
     def update_job(self, job: Job) -> None:
@@ -217,25 +225,25 @@ class RedisJobStore(SharedJobStore):
             raise JobLookupError(job.id)
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
-        for _ in range(EDITS):
-            head, definition, life = (values[0] for values in self._texts([job_id], "heads", "jobs", "lives"))
-            if head is None:
+        for _ in range(MAX_EDIT_ATTEMPTS):
+            state_text, definition, stats = (values[0] for values in self._texts([job_id], "heads", "jobs", "lives"))
+            if state_text is None:
                 raise JobLookupError(job_id)
-            edited = edit(self._read_job(job_id, head, definition, life))
-            answer = self._put_job("edit", edited, head)
+            edited = edit(self._read_job(job_id, state_text, definition, stats))
+            answer = self._put_job("edit", edited, state_text)
             if answer == "done":
                 edited._scheduler, edited._jobstore_alias = self._scheduler, self._alias
                 return edited
-        raise RuntimeError(f"Job {job_id!r} is changed by others all the time")
+        raise RuntimeError(f"Job {job_id!r} was not edited: other processes changed it {MAX_EDIT_ATTEMPTS} times")
 
     def _put_job(self, how: str, job: Job, expected: Any = "") -> str:
-        life = life_text(job.life) if job.life is not NO_STATS else ""
-        head = self._rows.job_head(job, uuid4().hex).text
+        stats = stats_text(job.stats) if job.stats is not NO_STATS else ""
+        state_text = self._rows.job_state(job, uuid4().hex).text
         definition = self._rows.records.job_text(job)
-        return self._write("put_job", how, job.id, head, definition, life, expected)
+        return self._write("put_job", how, job.id, state_text, definition, stats, expected)
 
     def remove_job(self, job_id: str) -> None:
-        if not int(self._link.step("remove_jobs", None, job_id)):
+        if not int(self._scripts.call("remove_jobs", None, job_id)):
             raise JobLookupError(job_id)
 
     def remove_all_jobs(self) -> None:
@@ -253,8 +261,8 @@ class RedisJobStore(SharedJobStore):
         return claimed._replace(to_cancel=self._to_cancel(request.owner)) if to_cancel else claimed
 
     def _to_cancel(self, owner: str) -> list[tuple[Run, str]]:
-        runs = (self._read_run(*each) for each in self._link.ask("ending", None, owner))
-        return [(run, unquoted(head.cancel) or "") for run, head in filter(None, runs)]
+        runs = (self._read_run(*each) for each in self._scripts.call_json("to_cancel", None, owner))
+        return [(run, read_json_text(state.cancel) or "") for run, state in filter(None, runs)]
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         refused = self._settling.settle(settlements)
@@ -266,7 +274,7 @@ class RedisJobStore(SharedJobStore):
             raise JobLookupError(run.job.id)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
-        return int(self._link.step("discard", None, job_id or "", "0")) > 0
+        return int(self._scripts.call("discard", None, job_id or "", "0")) > 0
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         return self._runs_that_are("live", job_id)
@@ -274,22 +282,22 @@ class RedisJobStore(SharedJobStore):
     def pending_runs(self, job_id: str | None = None) -> list[Run]:
         return self._runs_that_are("pending", job_id)
 
-    def _runs_that_are(self, state: str, job_id: str | None) -> list[Run]:
-        found = list(self._link.ask("runs", None, state, job_id or ""))
+    def _runs_that_are(self, kind: str, job_id: str | None) -> list[Run]:
+        found = list(self._scripts.call_json("runs", None, kind, job_id or ""))
         runs = []
-        for first in range(0, len(found), PAGE):
-            page = found[first : first + PAGE]
-            texts = self._link.client.hmget(self._link.key("runs"), [run_id for run_id, _ in page])
-            for (run_id, head), text in zip(page, texts, strict=True):
-                read = None if text is None else self._read_run(run_id, head, as_text(text))
+        for first in range(0, len(found), PAGE_SIZE):
+            page = found[first : first + PAGE_SIZE]
+            texts = self._scripts.client.hmget(self._scripts.key("runs"), [run_id for run_id, _ in page])
+            for (run_id, state_text), text in zip(page, texts, strict=True):
+                read = None if text is None else self._read_run(run_id, state_text, as_text(text))
                 if read is not None:
                     runs.append(read[0])
         return sorted(runs, key=lambda run: (to_micros(run.due_at), run.id))
 
-    def _read_run(self, run_id: str, head_text: str, text: str) -> tuple[Run, RunHead] | None:
+    def _read_run(self, run_id: str, state_text: str, text: str) -> tuple[Run, RunState] | None:
         try:
-            head = RunHead.read(head_text)
-            return self._rows.run(run_id, head, text), head
+            state = RunState.read(state_text)
+            return self._rows.run(run_id, state, text), state
         except CodecError as error:
             log_unreadable_run(self._logger, run_id, error)
             return None
@@ -297,42 +305,43 @@ class RedisJobStore(SharedJobStore):
     def cancel_run(
         self, run_id: str, reason: str, end: Callable[[Run], Settlement], keep_existing_reason: bool = False
     ) -> Run | None:
-        for _ in range(EDITS):
-            head, text = (values[0] for values in self._texts([run_id], "run_heads", "runs"))
-            read = None if head is None else self._read_run(run_id, as_text(head), as_text(text))
+        for _ in range(MAX_EDIT_ATTEMPTS):
+            state_text, text = (values[0] for values in self._texts([run_id], "run_heads", "runs"))
+            read = None if state_text is None else self._read_run(run_id, as_text(state_text), as_text(text))
             if read is None:
                 return None
             run, state = read
             if keep_existing_reason and run.owner is not None and state.cancel:
                 return run
             record = record_row(record_of(end(run).attempt)) if run.owner is None else None
-            if self._write("call_off", run_id, head, quoted(reason), dumps(record)) == "done":
+            if self._write("cancel_run", run_id, state_text, json_text(reason), dumps(record)) == "done":
                 return run
-        raise RuntimeError(f"Run {run_id} is changed by others all the time")
+        raise RuntimeError(f"Run {run_id} was not cancelled: other processes changed it {MAX_EDIT_ATTEMPTS} times")
 
     def cancel_requests(self, job_id: str) -> Mapping[str, str]:
-        heads = {run_id: RunHead.read(head) for run_id, head in self._link.ask("runs", None, "live", job_id)}
-        return {run_id: unquoted(head.cancel) or "" for run_id, head in heads.items() if head.cancel}
+        found = self._scripts.call_json("runs", None, "live", job_id)
+        states = {run_id: RunState.read(state_text) for run_id, state_text in found}
+        return {run_id: read_json_text(state.cancel) or "" for run_id, state in states.items() if state.cancel}
 
     def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
-        asked = [text for run_id, reason in requests.items() for text in (run_id, quoted(reason))]
-        return list(self._link.ask("withdraw_cancel_requests", None, owner, *asked))
+        asked = [text for run_id, reason in requests.items() for text in (run_id, json_text(reason))]
+        return list(self._scripts.call_json("withdraw_cancel_requests", None, owner, *asked))
 
     # Owners
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
-        alive = bool(self._link.step("renew", now, owner.id, micros_of(lease), owner_info(owner, now)))
-        self._link.look_who_answers()
+        alive = bool(self._scripts.call("renew", now, owner.id, micros_of(lease), owner_info(owner, now)))
+        self._scripts.look_who_answers()
         return alive
 
     def detected_failover(self) -> bool:
-        return self._link.was_replaced()
+        return self._scripts.was_replaced()
 
     def retire_owner(self, owner: str) -> None:
         self._write("retire", owner)
 
     def owners(self, now: datetime) -> list[Owner]:
-        answer = self._link.ask("owners", now)
+        answer = self._scripts.call_json("owners", now)
         names, values = answer["owners"][::2], map(json.loads, answer["owners"][1::2])
         return [
             read_owner(name, info)
@@ -346,10 +355,10 @@ class RedisJobStore(SharedJobStore):
         return settlements
 
     def requeue_orphans(self, limit: int) -> Requeued:
-        put_back = self._strays.put_back(limit)
-        if put_back.ids:
+        requeued = self._orphans.requeue(limit)
+        if requeued.ids:
             self._reader.forget()
-        return put_back
+        return requeued
 
     # History
 
@@ -361,15 +370,15 @@ class RedisJobStore(SharedJobStore):
 
     def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
         youngest = to_micros(now) - micros_of(min(retention.succeeded, retention.others))
-        finished = self._link.client.zrangebyscore(self._link.key("finished"), "-inf", youngest)
+        finished = self._scripts.client.zrangebyscore(self._scripts.key("finished"), "-inf", youngest)
         ids = [as_text(job_id) for job_id in finished]
         over: list[Any] = []
-        for job, head in self._jobs_and_heads(ids):
-            if retention.has_outlived(job.life, now):
-                over += [job.id, head]
+        for job, state_text in self._jobs_and_states(ids):
+            if retention.has_outlived(job.stats, now):
+                over += [job.id, state_text]
             if len(over) >= 2 * limit:
                 break
-        return list(self._link.ask("prune_jobs", now, *over)) if over else []
+        return list(self._scripts.call_json("prune_jobs", now, *over)) if over else []
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
         return self._history.dead_letters(query)
@@ -382,34 +391,34 @@ class RedisJobStore(SharedJobStore):
     # Suspension
 
     def suspensions(self) -> Mapping[str, str]:
-        ids = sorted(as_text(job_id) for job_id in self._link.client.smembers(self._link.key("suspended")))
+        ids = sorted(as_text(job_id) for job_id in self._scripts.client.smembers(self._scripts.key("suspended")))
         return {job.id: job.suspended for job in self._jobs_of(ids) if job.suspended is not None}
 
     def release(self, job_id: str) -> bool:
-        return bool(int(self._link.step("release_job", None, job_id)))
+        return bool(int(self._scripts.call("release_job", None, job_id)))
 
     def stats_of(self, job: Job) -> JobStats:
-        return job.life
+        return job.stats
 
     def forget_job(self, job_id: str) -> None:
-        self._link.step("discard", None, job_id, "1")
+        self._scripts.call("discard", None, job_id, "1")
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         if self._listener is not None:
             self._listener.stop()
-        self._listener = Listener(self._link, wake, self._logger)
+        self._listener = Listener(self._scripts, wake, self._logger)
         self._listener.start()
 
     def poll_after(self) -> float:
         return math.inf if self._listener is not None and self._listener.hears else self._poll.seconds
 
     def _write(self, step: str, *arguments: object) -> str:
-        answer = self._link.say(step, None, *arguments)
+        answer = self._scripts.call_text(step, None, *arguments)
         self._reader.forget()
         return answer
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} ({self._link.keys} at {self._link.address})>"
+        return f"<{type(self).__name__} ({self._scripts.keys} at {self._scripts.address})>"
 
 
 def _require_different(ids: Sequence[str]) -> None:

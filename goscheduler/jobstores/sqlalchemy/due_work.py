@@ -1,81 +1,72 @@
-"""What a round of the SQL store asks before it does anything: one query, and for most rounds the only one.
+"""The peek of a round: one query for all due work, and the only one of an idle round.
 
-Where there was more to do than could be done at once, it is believed for a moment that there still is.
-
-Jobs and runs of one executor and one priority make a lane, in which an index knows the earliest. Which priorities occur
-is asked in the same query as what is due: only when others occur than the last time, it is asked once more.
+Jobs and runs of one executor and one priority make a queue, whose earliest row an index finds. Which priorities occur
+is asked in the same query as what is due: if new ones occur, the query is repeated once with them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Select, String, Table, bindparam, cast, exists, func, literal_column, or_, select
+from sqlalchemy import Select, Table, bindparam, exists, func, literal_column, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import Message
 from goscheduler.jobstores.sqlalchemy.tables import Tables
-from goscheduler.times import EPOCH, UTC, from_micros, to_micros
+from goscheduler.times import UTC, from_micros, to_micros
 
-if TYPE_CHECKING:
-    from goscheduler.runs.model import Run
-
-#: How many jobs fire in one transaction, for each executor: while they run and end, the next ones are fired.
-AT_ONCE = 1000
-#: For how many seconds it is believed that there is more to do, when there was more than could be done.
-BELIEVED = 0.25
-#: How many different questions are kept ready to be asked again.
-KEPT = 64
-#: How many columns of the answer come before those about lanes.
-_FACTS = 4
-_TO_END, _LET_TRY = 1, 3
-#: What stands in a packed answer for a column that is null.
-NOTHING = "-"
+#: For each executor. While these jobs run and end, the next transaction fires more.
+MAX_JOBS_PER_TRANSACTION = 1000
+#: Compiled queries that are kept.
+MAX_PREPARED_QUERIES = 64
+#: Columns of the answer before those about queues.
+_FLAG_COLUMNS = 4
+_TO_CANCEL, _UNBLOCKED = 1, 3
 
 QueueKey = tuple[str, int]
 
 
-class Seen(NamedTuple):
-    """What there is to do."""
+class DueWork(NamedTuple):
+    """Due and upcoming work, as one peek saw it."""
 
     now: datetime
-    job_lanes: Mapping[QueueKey, int]
+    asked_at: float
+    """When the question was sent, by the monotonic clock of this machine."""
+    job_queues: Mapping[QueueKey, int]
     """Executor and priority → when the first job of these is due."""
-    run_lanes: Mapping[QueueKey, int]
-    """The same of pending runs that nothing holds."""
+    run_queues: Mapping[QueueKey, int]
+    """The same for claimable runs."""
     to_cancel: bool
-    """Whether a run of ours is to be ended."""
-    held: bool
-    """Whether runs are held until others have ended."""
-    let_try: bool
-    """Whether runs that were held may try again, and have not been claimed yet."""
+    """Whether a run of ours has a cancel request."""
+    blocked: bool
+    """Whether runs wait for other runs to end."""
+    unblocked: bool
+    """Whether waiting runs may try again and are not claimed yet."""
 
-    def due(self, lanes: Mapping[QueueKey, int]) -> list[QueueKey]:
-        """Return the lanes in which something is due."""
+    def due(self, queues: Mapping[QueueKey, int]) -> list[QueueKey]:
+        """Return the queues in which something is due."""
         now = to_micros(self.now)
-        return [lane for lane, time in lanes.items() if time <= now]
+        return [queue for queue, time in queues.items() if time <= now]
 
-    def crowded(self, lanes: Mapping[QueueKey, int], room: Mapping[str, int]) -> list[QueueKey]:
-        """Return the lanes in which something is due whose executor has no room."""
-        return [lane for lane in self.due(lanes) if room[lane[0]] <= 0]
+    def out_of_capacity(self, queues: Mapping[QueueKey, int], room: Mapping[str, int]) -> list[QueueKey]:
+        """Return the queues in which something is due whose executor has no room."""
+        return [queue for queue in self.due(queues) if room[queue[0]] <= 0]
 
 
-def earliest(lanes: Mapping[QueueKey, int], room: Mapping[str, int]) -> datetime | None:
+def earliest(queues: Mapping[QueueKey, int], room: Mapping[str, int]) -> datetime | None:
     """Return when the first thing is due for which there is room."""
-    time = min((time for (executor, _), time in lanes.items() if room[executor] > 0), default=None)
+    time = min((time for (executor, _), time in queues.items() if room[executor] > 0), default=None)
     return None if time is None else from_micros(time, UTC)
 
 
 @dataclass
-class Question:
-    """A query for some lanes, made once."""
+class PeekQuery:
+    """A query for some queues, built once."""
 
     query: Select[Any]
     executors: Sequence[str]
@@ -83,202 +74,143 @@ class Question:
     runs: Sequence[QueueKey]
     _compiled: Any = None
 
-    def add_to(self, message: Message, owner: str) -> int:
-        """Ask it along with other statements; return its number among them."""
-        return message.add(*self.as_statement(message.connection.dialect, owner))
-
     def as_statement(self, dialect: Any, owner: str) -> tuple[str, Any]:
-        """Return it as the driver takes it, with the parameters."""
+        """Return the text and parameters for the driver."""
         if self._compiled is None:
             self._compiled = self.query.compile(dialect=dialect)
         expanded = self._compiled.construct_expanded_state({"owner": owner})
         return expanded.statement, expanded.positional_parameters if dialect.positional else expanded.parameters
 
+class PeekResult(NamedTuple):
+    """The row that a query returned."""
 
-    def packed(self) -> Question:
-        """Return the same question, except what time it is, with an answer of one text that :func:`unpacked` reads."""
-        columns = [func.coalesce(column, NOTHING) for column in list(self.query.selected_columns)[1:]]
-        query = select(cast(func.concat_ws(" ", *columns), String))  # some servers would make bytes of it
-        return Question(query, self.executors, self.jobs, self.runs)
-
-
-def unpacked(text: str) -> Sequence[Any]:
-    """Return what a packed question was answered; nobody has asked what time it is."""
-    return [None, *(None if word == NOTHING else int(word) for word in text.split(" "))]
-
-
-class Answer(NamedTuple):
-    """What a question was answered."""
-
-    question: Question
+    question: PeekQuery
     owner: str
     row: Sequence[Any]
 
-    def has_more_than(self, other: Answer) -> bool:
-        """Tell whether something is due earlier, or is to be done at once, that another answer did not tell of."""
-        lanes = _FACTS + 4 * len(self.question.executors)
+    def has_more_than(self, other: PeekResult) -> bool:
+        """Tell whether this result has earlier or more urgent work than another one."""
+        queues = _FLAG_COLUMNS + 4 * len(self.question.executors)
         new, old = self.row, other.row
-        at_once = any(new[fact] not in (0, old[fact]) for fact in (_TO_END, _LET_TRY))
-        priorities = any(new[place] not in (None, old[place]) for place in range(_FACTS, lanes))
-        earlier = any(_is_earlier(new[place], old[place]) for place in range(lanes, len(new)))
+        at_once = any(new[fact] not in (0, old[fact]) for fact in (_TO_CANCEL, _UNBLOCKED))
+        priorities = any(new[place] not in (None, old[place]) for place in range(_FLAG_COLUMNS, queues))
+        earlier = any(_is_earlier(new[place], old[place]) for place in range(queues, len(new)))
         return at_once or priorities or earlier
 
 
-class Looking:
-    """Asks for one store."""
+class DueWorkReader:
+    """Peeks for one store."""
 
     def __init__(self, tables: Tables, dialect: Dialect, server_time: bool) -> None:
         self._tables = tables
         self._now = dialect.now if server_time else None
-        self._lanes: dict[str, dict[str, range]] = {"jobs": {}, "runs": {}}
-        self._questions: dict[Any, Question] = {}
-        self._seen: Seen | None = None
-        self._looked_at = 0.0
-        self._more = False
-        self._our_time = (EPOCH, 0.0)
-        self.ahead = timedelta()
-        """By how much the clock of the database is ahead of ours, if it is the one that counts."""
-        self.answer: Answer | None = None
-        """The last one, by which it was decided how long there is nothing to do."""
+        self._priorities: dict[str, dict[str, range]] = {"jobs": {}, "runs": {}}
+        self._questions: dict[Any, PeekQuery] = {}
+        self.answer: PeekResult | None = None
+        """The last one: the scheduler sleeps until the time that it gave."""
 
-    def begin(self, now: datetime) -> None:
-        """Take in what time it is by our clock."""
-        self._our_time = now, SYSTEM_CLOCK.monotonic()
-
-    def compare(self, now: Any, asked_at: float) -> None:
-        """Take in what the database said when it was asked, at a monotonic time, what time it is."""
-        if self._now is not None:
-            ours, at = self._our_time
-            self.ahead = from_micros(int(now), UTC) - ours - timedelta(seconds=asked_at - at)
-
-    def expect(self, request: FireRequest) -> Seen | None:
-        """Return what there is to do, where a look a moment ago has seen more than was done; else None."""
-        seen, passed = self._seen, SYSTEM_CLOCK.monotonic() - self._looked_at
-        more, self._more = self._more, False
-        if seen is None or not more or passed > BELIEVED:
-            return None
-        now = seen.now + timedelta(seconds=passed) if self._now is not None else request.now
-        expected = seen._replace(now=now, to_cancel=False)
-        due = expected.due(expected.job_lanes)
-        return expected if any(request.room.get(executor, 0) > 0 for executor, _ in due) else None
-
-    def after(self, seen: Seen, room: Mapping[str, int], runs: Sequence[Run]) -> Seen | None:
-        """Return what there still is to do, ``room`` being left after ``runs``; None if that has to be looked for."""
-        started = Counter([run.job.executor for run in runs])
-        due = {executor for executor, _ in seen.due(seen.job_lanes)}
-        self._more = bool(runs) and all(room[executor] <= 0 or started[executor] >= AT_ONCE for executor in due)
-        return seen if self._more else None
-
-    def look(self, connection: Connection, request: FireRequest) -> Seen:
-        """Return what there is to do for the executors that the request names."""
+    def peek(self, connection: Connection, request: FireRequest) -> DueWork:
+        """Return the work for the executors of a request."""
         while True:
-            question = self.question(request)
+            question = self._question(request)
             asked_at = SYSTEM_CLOCK.monotonic()
             row = connection.execute(question.query, {"owner": request.owner}).one()
-            self.compare(row[0], asked_at)
-            seen = self.understood(question, row, request)
-            if seen is not None:
-                self.answer = Answer(question, request.owner, row)
-                return seen
+            if self._knew_all_queues(question, row):
+                self.answer = PeekResult(question, request.owner, row)
+                return _due_work(question, row, request, asked_at)
 
-    def forget_ends(self) -> None:
-        """Note that the wishes which were seen last have been answered: the next one is news, whatever it is about."""
+    def forget_cancel_requests(self) -> None:
+        """Note that the cancel requests of the last peek were answered, so that the next one is news."""
         if self.answer is not None:
             row = self.answer.row
-            self.answer = self.answer._replace(row=[*row[:_TO_END], 0, *row[_TO_END + 1 :]])
+            self.answer = self.answer._replace(row=[*row[:_TO_CANCEL], 0, *row[_TO_CANCEL + 1 :]])
 
-    def now(self, request: FireRequest) -> str:
-        """Return the present moment in microseconds, as SQL."""
-        return str(to_micros(request.now)) if self._now is None else str(self._now)
-
-    def question(self, request: FireRequest) -> Question:
-        """Return what is to be asked."""
+    def _question(self, request: FireRequest) -> PeekQuery:
+        """Return the query for a request."""
         executors, tasks = tuple(sorted(request.room)), tuple(request.tasks)
-        lanes = [tuple(_lanes_of(self._lanes[kind], executors)) for kind in ("jobs", "runs")]
-        key = executors, tasks, *lanes
+        queues = [tuple(_queues_of(self._priorities[kind], executors)) for kind in ("jobs", "runs")]
+        key = executors, tasks, *queues
         question = self._questions.get(key)
         if question is None:
-            if len(self._questions) >= KEPT:
+            if len(self._questions) >= MAX_PREPARED_QUERIES:
                 self._questions.clear()
-            question = self._questions[key] = self._ask(executors, tasks, *lanes)
+            question = self._questions[key] = self._ask(executors, tasks, *queues)
         return question
 
-    def understood(self, question: Question, row: Sequence[Any], request: FireRequest) -> Seen | None:
-        """Return what an answer says; None if it has to be asked once more."""
-        if not self._knew_all_lanes(question, row):
-            return None
-        self._looked_at, self._more = SYSTEM_CLOCK.monotonic(), False
-        times = row[_FACTS + 4 * len(question.executors) :]
-        job_times, run_times = times[: len(question.jobs)], times[len(question.jobs) :]
-        self._seen = Seen(
-            request.now if row[0] is None else from_micros(int(row[0]), UTC),
-            {lane: time for lane, time in zip(question.jobs, job_times, strict=True) if time is not None},
-            {lane: time for lane, time in zip(question.runs, run_times, strict=True) if time is not None},
-            *map(bool, row[1:_FACTS]),
-        )
-        return self._seen
-
-    def _knew_all_lanes(self, question: Question, row: Sequence[Any]) -> bool:
-        """Take in which priorities occur; false if the question has left out some."""
+    def _knew_all_queues(self, question: PeekQuery, row: Sequence[Any]) -> bool:
+        """Note which priorities occur; false if the query did not ask for some of them."""
         complete = True
-        found = iter(row[_FACTS:])
+        found = iter(row[_FLAG_COLUMNS:])
         for kind in ("jobs", "runs"):
             for executor in question.executors:
                 lowest, highest = next(found), next(found)
                 occur = range(0) if lowest is None else range(lowest, highest + 1)
-                known = self._lanes[kind].get(executor, range(0))
+                known = self._priorities[kind].get(executor, range(0))
                 complete = complete and set(occur) <= set(known)
-                self._lanes[kind][executor] = occur
+                self._priorities[kind][executor] = occur
         return complete
 
     def _ask(
         self,
         executors: Sequence[str],
         tasks: Sequence[str],
-        job_lanes: Sequence[QueueKey],
-        run_lanes: Sequence[QueueKey],
-    ) -> Question:
+        job_queues: Sequence[QueueKey],
+        run_queues: Sequence[QueueKey],
+    ) -> PeekQuery:
         jobs, runs = self._tables.jobs, self._tables.runs
         columns: list[Any] = [
             literal_column("NULL") if self._now is None else self._now,
-            _told_apart(runs, *to_cancel(runs, bindparam("owner"))),
+            _checksum(runs, *to_cancel(runs, bindparam("owner"))),
             exists().where(runs.c.held.is_not(None)),
-            exists().where(*let_try(runs)),
+            exists().where(*unblocked(runs)),
         ]
         pending = claimable(runs)
         columns += [end for executor in executors for end in _ends(jobs, executor)]
         columns += [end for executor in executors for end in _ends(runs, executor, *pending)]
-        columns += [_earliest(jobs, jobs.c.due, lane, known_task(jobs, tasks)) for lane in job_lanes]
-        columns += [_earliest(runs, runs.c.ready, lane, known_task(runs, tasks), *pending) for lane in run_lanes]
+        columns += [_earliest(jobs, jobs.c.due, queue, known_task(jobs, tasks)) for queue in job_queues]
+        columns += [_earliest(runs, runs.c.ready, queue, known_task(runs, tasks), *pending) for queue in run_queues]
         query = select(*[column.label(f"c{number}") for number, column in enumerate(columns)])
-        return Question(query, executors, job_lanes, run_lanes)
+        return PeekQuery(query, executors, job_queues, run_queues)
+
+
+def _due_work(question: PeekQuery, row: Sequence[Any], request: FireRequest, asked_at: float) -> DueWork:
+    """Return what an answer says."""
+    times = row[_FLAG_COLUMNS + 4 * len(question.executors) :]
+    job_times, run_times = times[: len(question.jobs)], times[len(question.jobs) :]
+    return DueWork(
+        request.now if row[0] is None else from_micros(int(row[0]), UTC),
+        asked_at,
+        {queue: time for queue, time in zip(question.jobs, job_times, strict=True) if time is not None},
+        {queue: time for queue, time in zip(question.runs, run_times, strict=True) if time is not None},
+        *map(bool, row[1:_FLAG_COLUMNS]),
+    )
 
 
 def known_task(table: Table, tasks: Sequence[str]) -> Any:
-    """Return the condition that a row needs no task, or one that is known here."""
+    """Return the condition that a row needs no task or one that this process knows."""
     return or_(table.c.task.is_(None), table.c.task.in_(tasks)) if tasks else table.c.task.is_(None)
 
 
-# Below more is asked than is needed: it follows from the rest, and is what an index of MySQL begins with.
+# These conditions say more than is needed: the redundant ones are the first columns of an index on MySQL.
 
 
 def claimable(runs: Table) -> tuple[Any, ...]:
-    """Return the conditions that a run can be claimed, when its ``ready`` time has come."""
+    """Return the conditions that a run can be claimed at its ``ready`` time."""
     return runs.c.owner.is_(None), runs.c.held.is_(None), runs.c.ready.is_not(None)
 
 
-def let_try(runs: Table) -> tuple[Any, ...]:
-    """Return the conditions that a run was held, and may try again."""
+def unblocked(runs: Table) -> tuple[Any, ...]:
+    """Return the conditions that a run has waited and may try again."""
     return runs.c.held.is_(None), runs.c.freed.is_not(None)
 
 
 def to_cancel(runs: Table, owner: Any) -> tuple[Any, ...]:
-    """Return the conditions that a run of an owner is to be ended."""
+    """Return the conditions that a run of an owner has a cancel request."""
     return runs.c.held.is_(None), runs.c.freed.is_(None), runs.c.cancel.is_not(None), runs.c.owner == owner
 
 
-def _told_apart(runs: Table, *which: Any) -> Any:
-    """Return a number that is different for other runs, and 0 if there are none."""
+def _checksum(runs: Table, *which: Any) -> Any:
+    """Return a number that changes with the runs it counts, and 0 for none."""
     number = func.coalesce(func.sum(1 + runs.c.fence % 1_000_003), 0)
     return select(number).where(*which).scalar_subquery()
 
@@ -287,7 +219,7 @@ def _is_earlier(time: int | None, other: int | None) -> bool:
     return time is not None and (other is None or time < other)
 
 
-def _lanes_of(priorities: Mapping[str, range], executors: Iterable[str]) -> list[QueueKey]:
+def _queues_of(priorities: Mapping[str, range], executors: Iterable[str]) -> list[QueueKey]:
     return [(executor, priority) for executor in executors for priority in priorities.get(executor, ())]
 
 
@@ -297,8 +229,8 @@ def _ends(table: Table, executor: str, *which: Any) -> list[Any]:
     return [query.order_by(order).scalar_subquery() for order in (table.c.priority, table.c.priority.desc())]
 
 
-def _earliest(table: Table, column: Any, lane: QueueKey, *which: Any) -> Any:
-    executor, priority = lane
+def _earliest(table: Table, column: Any, queue: QueueKey, *which: Any) -> Any:
+    executor, priority = queue
     return (
         select(column)
         .where(table.c.executor == executor, table.c.priority == priority, column.is_not(None), *which)

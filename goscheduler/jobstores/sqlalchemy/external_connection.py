@@ -27,7 +27,7 @@ class DriverConnection:
             cursor.close()
 
 
-def joined(connection: Any, engine: Engine) -> Any:
+def adopt_connection(connection: Any, engine: Engine) -> Any:
     """Return what rows can be written with: for a connection or session of SQLAlchemy, or a connection of the driver.
 
     :raises TypeError: for anything else

@@ -1,22 +1,23 @@
-"""Firing in the SQL store: one transaction, in which the rows at hand belong to us."""
+"""Firing in the SQL store: one transaction that locks due jobs, plans them and writes their runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import and_, case, func, select, update
 
+from goscheduler.jobstores._shared.decisions import decide
 from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
-from goscheduler.jobstores.sqlalchemy.bulk import Columns
-from goscheduler.jobstores.sqlalchemy.due_work import AT_ONCE, QueueKey, Seen, claimable, known_task
-from goscheduler.jobstores.sqlalchemy.holds import Work, being_claimed, load_limits, save_ledger, take_rows
-from goscheduler.jobstores.sqlalchemy.rows import DueJob, DueRun, Rows, WaitingRun, quoted
+from goscheduler.jobstores.sqlalchemy.bulk import columns_of
+from goscheduler.jobstores.sqlalchemy.due_work import MAX_JOBS_PER_TRANSACTION, DueWork, QueueKey, claimable, known_task
+from goscheduler.jobstores.sqlalchemy.locking import StoreContext, being_claimed, lock_limits, lock_rows, save_ledger
+from goscheduler.jobstores.sqlalchemy.rows import DueJob, DueRun, RowCodec, WaitingRun, json_text
 from goscheduler.runs.model import unchecked_tuple
-from goscheduler.runs.plan import PRIORITY_STEP_US, ConcurrencyState, rank_of
+from goscheduler.runs.plan import PRIORITY_STEP_US
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
@@ -26,112 +27,86 @@ if TYPE_CHECKING:
     from goscheduler.runs.plan import FiringPlan
 
 
-#: How often one transaction looks for further jobs, because of those it found some share limits with other processes.
-MOST_LOOKS = 4
+#: Further searches of one transaction, where another process has locked limits of the jobs it found.
+MAX_SEARCHES_PER_TRANSACTION = 4
 
 Due = TypeVar("Due", DueJob, DueRun, WaitingRun)
 
 
 class Decisions:
-    """What the plan of a request says about due jobs, as rows."""
+    """Plans of due jobs, collected for a few statements."""
 
-    def __init__(self, rows: Rows, request: FireRequest, now: datetime) -> None:
+    def __init__(self, rows: RowCodec, request: FireRequest, now: datetime) -> None:
         self._rows = rows
         self._request = request
         self.now = now
-        self._stamp = to_micros(now)
         self.started: list[Run] = []
-        self.begun: list[Run] = []
-        """Those that are started, and those that stay pending."""
-        self._definitions: set[str] = set()
+        self.new_runs: list[Run] = []
+        """Started and pending runs."""
+        self.definitions: list[str] = []
+        """The job text of each of these, as in the job's row."""
         self.records: list[Attempt] = []
-        self.gone: list[str] = []
+        self.removed: list[str] = []
         self.finished: list[Job] = []
-        self.moved: list[dict[str, Any]] = []
+        self.advanced: list[dict[str, Any]] = []
         self.suspended: list[Suspended] = []
-        self.displaced: list[str] = []
+        self.to_cancel_live: list[str] = []
 
     def decide(self, row: DueJob, live: int, waiting: int, ledger: Ledger) -> None:
-        """Take in what is to become of a job."""
+        """Plan a job."""
         job = self._rows.due_job(row)
-        if job.suspended is not None:
-            self.suspended.append(Suspended(job, job.suspended))
-            return
-        fence = max(row.fence + 1, self._stamp)
-        plan = self._request.plan(job, unchecked_tuple(ConcurrencyState, (live, waiting, fence, ledger)), self.now)
+        plan, fence = decide(job, self._request, self.now, live, waiting, row.fence, ledger)
         if plan.suspended is not None:
             self.suspended.append(Suspended(job, plan.suspended))
             return
-        self._definitions.add(row.definition)
         self._advance(job, plan, fence)
         self.started += plan.start
-        self.begun += plan.start
-        self.begun += plan.wait
+        self.new_runs += plan.start
+        self.new_runs += plan.wait
+        self.definitions += [row.definition] * (len(plan.start) + len(plan.wait))
         self.records += plan.records
         if plan.cancel_live:
-            self.displaced.append(job.id)
+            self.to_cancel_live.append(job.id)
 
     def _advance(self, job: Job, plan: FiringPlan, fence: int) -> None:
         following = plan.next_run_time
         if following is None and not plan.keep:
-            self.gone.append(job.id)
+            self.removed.append(job.id)
             self.finished.append(job)
             job.next_run_time = None
             return
         time = None if following is None else to_micros(following)
-        self.moved.append({
+        self.advanced.append({
             "id": job.id, "due": time, "next_run": time, "fence": fence,
             "zone": "Z" if following is None else zone_text(following),
             "finished": to_micros(self.now) if following is None else None,
         })  # fmt: skip
         job.next_run_time = following
 
-    def is_plain(self) -> bool:
-        """Tell whether every job starts runs, and moves on or is gone, and nothing else happens."""
-        return (
-            0 < len(self.begun) == len(self.started)
-            and not (self.records or self.suspended or self.displaced)
-            and all(change["due"] is not None for change in self.moved)
-        )
-
-    @property
-    def definition(self) -> str | None:
-        """What defines each of the jobs, if they differ in nothing but their ids."""
-        return next(iter(self._definitions)) if len(self._definitions) == 1 else None
-
-    def run_columns(self) -> Columns:
-        """Return the runs that are to be added, as :meth:`Rows.fired_columns` gives them."""
-        return self._rows.fired_columns(self.begun)
-
     def fired(self) -> Fired:
-        """Return what a store answers."""
+        """Return the answer of ``fire_due``."""
         return Fired(self.started, self.records, self.finished, self.suspended)
-
-    def fired_of(self, job_ids: Collection[str]) -> Fired:
-        """Return what a store answers that has written this about these jobs only; it is plain."""
-        started = [run for run in self.started if run.job.id in job_ids]
-        return Fired(started, finished=[job for job in self.finished if job.id in job_ids])
 
 
 class Firing:
     """One transaction of ``fire_due``."""
 
-    def __init__(self, work: Work, request: FireRequest, seen: Seen) -> None:
-        self._work = work
+    def __init__(self, context: StoreContext, request: FireRequest, due_work: DueWork) -> None:
+        self._context = context
         self._request = request
-        self._seen = seen
-        self._decisions = Decisions(work.rows, request, seen.now)
+        self._due_work = due_work
+        self._decisions = Decisions(context.rows, request, due_work.now)
         self.left = False
-        """Whether something is due that others have hold of, and that will soon be free."""
+        """Whether another process has locked due work, so that the next round comes soon."""
 
     def start(self) -> Fired:
-        """Fire what is due, and write all of it."""
+        """Fire due jobs."""
         rows, ledger = self._take()
         if rows:
-            concurrency = self._standings([row.id for row in rows])
-            rows = self._undisturbed(rows, concurrency)
+            concurrency = self._count_runs([row.id for row in rows])
+            rows = self._without_jobs_being_claimed(rows, concurrency)
             rows.reverse()
-            while rows:  # each is let go of at once, or the garbage collector would look at all of them again and again
+            while rows:  # dropped one by one, to spare the garbage collector
                 row = rows.pop()
                 live, waiting, _ = concurrency.get(row.id, (0, 0, 0))
                 self._decisions.decide(row, live, waiting, ledger)
@@ -139,86 +114,90 @@ class Firing:
         return self._decisions.fired()
 
     def _take(self) -> tuple[list[DueJob], Ledger]:
-        """Return due jobs that are ours for now, as are their limits. What others have hold of is left for later."""
-        lanes = self._seen.due(self._seen.job_lanes)
-        jobs = self._work.tables.jobs
+        """Lock due jobs and their limits. Jobs that another process has locked wait for a later round."""
+        queues = self._due_work.due(self._due_work.job_queues)
+        jobs = self._context.tables.jobs
         busy: set[str] = set()
-        for _ in range(MOST_LOOKS):
+        for _ in range(MAX_SEARCHES_PER_TRANSACTION):
             which = [jobs.c.limits.not_in(sorted(busy))] if busy else []
-            rows = due_rows(self._work, jobs.c.due, DueJob, lanes, self._request, self._seen.now, *which)
-            limits = load_limits(self._work, [row.limits for row in rows])
+            rows = due_rows(self._context, jobs.c.due, DueJob, queues, self._request, self._due_work.now, *which)
+            limits = lock_limits(self._context, [row.limits for row in rows])
             self.left = self.left or not rows or bool(limits.busy)
             if not limits.busy:
                 break
             busy.update(limits.busy)
         return [row for row in rows if row.limits not in limits.busy], limits.ledger
 
-    def _standings(self, job_ids: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+    def _count_runs(self, job_ids: Sequence[str]) -> dict[str, tuple[int, int, int]]:
         """Return job id → (live runs, fire times that wait, runs that can be claimed), of the jobs that have any."""
-        runs = self._work.tables.runs
+        runs = self._context.tables.runs
         live = func.sum(case((runs.c.owner.is_(None), 0), else_=1))
         waiting = func.sum(case((runs.c.owner.is_(None), runs.c.firing), else_=0))
         ready = func.sum(case((and_(*claimable(runs)), 1), else_=0))
-        of_these = self._work.dialect.among(runs.c.job_id, job_ids)
+        of_these = self._context.dialect.column_in(runs.c.job_id, job_ids)
         query = select(runs.c.job_id, live, waiting, ready).where(of_these).group_by(runs.c.job_id)
-        found = self._work.connection.execute(query)
+        found = self._context.connection.execute(query)
         return {job_id: (int(live), int(waiting), int(ready)) for job_id, live, waiting, ready in found}
 
-    def _undisturbed(self, rows: list[DueJob], concurrency: dict[str, tuple[int, int, int]]) -> list[DueJob]:
-        """Return the jobs of which nobody else starts a run, and count anew those of which somebody could have."""
-        if not self._work.dialect.skips_locked:
+    def _without_jobs_being_claimed(
+        self, rows: list[DueJob], concurrency: dict[str, tuple[int, int, int]]
+    ) -> list[DueJob]:
+        """Leave out jobs of which another process claims a run, and count the runs of the others again."""
+        if not self._context.dialect.skips_locked:
             return rows
         job_ids = [job_id for job_id, (_, _, ready) in concurrency.items() if ready]
         if not job_ids:
             return rows
-        others = being_claimed(self._work, job_ids)
+        others = being_claimed(self._context, job_ids)
         self.left = self.left or bool(others)
         for job_id in job_ids:
             del concurrency[job_id]
-        concurrency.update(self._standings(job_ids))
+        concurrency.update(self._count_runs(job_ids))
         return [row for row in rows if row.id not in others]
 
     def _write(self, ledger: Ledger) -> None:
-        connection, tables, dialect, rows = self._work
+        connection, tables, dialect, rows = self._context
         decided = self._decisions
-        if decided.displaced:
-            self._displace(decided.displaced)
-        dialect.insert_fired(connection, tables, decided.run_columns(), decided.definition)
-        if decided.gone:
-            dialect.delete_rows(connection, tables.jobs.c.id, decided.gone)
-        dialect.update_rows(connection, tables.jobs, decided.moved)
+        if decided.to_cancel_live:
+            self._cancel_live(decided.to_cancel_live)
+        new_runs = columns_of(map(rows.run_row, decided.new_runs, decided.definitions))
+        dialect.insert_rows(connection, tables.runs, new_runs)
+        if decided.removed:
+            dialect.delete_rows(connection, tables.jobs.c.id, decided.removed)
+        dialect.update_rows(connection, tables.jobs, decided.advanced)
         history = rows.history_columns(decided.records)
         dialect.insert_rows(connection, tables.history, history, once=True)
         dialect.update_rows(connection, tables.jobs, [
-            {"id": job.id, "suspended": quoted(reason), "due": None} for job, reason in decided.suspended
+            {"id": job.id, "suspended": json_text(reason), "due": None} for job, reason in decided.suspended
         ])  # fmt: skip
-        save_ledger(self._work, ledger)
+        save_ledger(self._context, ledger)
 
-    def _displace(self, job_ids: Sequence[str]) -> None:
-        runs = self._work.tables.runs
-        # Who is ending one of them at this moment may be waiting for the rows of our jobs, so it is not waited for.
-        query = select(runs.c.id).where(self._work.dialect.among(runs.c.job_id, job_ids))
-        ids = [row.id for row in take_rows(self._work, query)]
-        request_cancel(self._work, self._work.dialect.among(runs.c.id, ids), "a newer run of its job takes its place")
+    def _cancel_live(self, job_ids: Sequence[str]) -> None:
+        runs = self._context.tables.runs
+        # A process that ends one of them may wait for the rows of our jobs, so this transaction skips locked runs.
+        query = select(runs.c.id).where(self._context.dialect.column_in(runs.c.job_id, job_ids))
+        ids = [row.id for row in lock_rows(self._context, query)]
+        these = self._context.dialect.column_in(runs.c.id, ids)
+        request_cancel(self._context, these, "a newer run of its job takes its place")
 
 
 def due_rows(
-    work: Work,
+    context: StoreContext,
     time: Any,
     kind: type[Due],
-    lanes: Sequence[QueueKey],
+    queues: Sequence[QueueKey],
     request: FireRequest,
     now: datetime,
     *which: Any,
 ) -> list[Due]:
     """Return rows that are due by a column, the lowest rank first, no more than there is room for.
 
-    Jobs are locked. Runs that wait are not, or who has hold of the job of one would find others in the way.
+    Jobs are locked. Pending runs are not, because the process that locks their job locks them.
     """
     table = time.table
     found: dict[str, list[Due]] = {}
-    for executor, priority in lanes:
-        room = min(request.room[executor], AT_ONCE)
+    for executor, priority in queues:
+        room = min(request.room[executor], MAX_JOBS_PER_TRANSACTION)
         if room > 0:
             query = (
                 select(*[table.c[name] for name in kind._fields])
@@ -227,41 +206,33 @@ def due_rows(
                 .order_by(time)
                 .limit(room)
             )
-            rows = _fetched(work, query, table is work.tables.jobs)
+            rows = _fetch_due(context, query, table is context.tables.jobs)
             found.setdefault(executor, []).extend(map(partial(unchecked_tuple, kind), rows))
-    most = {executor: min(room, AT_ONCE) for executor, room in request.room.items()}
-    if len(lanes) > 1:
+    most = {executor: min(room, MAX_JOBS_PER_TRANSACTION) for executor, room in request.room.items()}
+    if len(queues) > 1:
         found = {executor: sorted(rows, key=rank) for executor, rows in found.items()}
     return [row for executor, rows in found.items() for row in rows[: most[executor]]]
 
 
-def _fetched(work: Work, query: Any, locking: bool) -> Iterable[Sequence[Any]]:
-    if not work.dialect.skips_locked:
-        return work.dialect.fetch(work.connection, query)
+def _fetch_due(context: StoreContext, query: Any, locking: bool) -> Iterable[Sequence[Any]]:
+    if not context.dialect.skips_locked:
+        return context.dialect.fetch(context.connection, query)
     if locking:
-        return work.dialect.fetch(work.connection, query.with_for_update(skip_locked=True))
+        return context.dialect.fetch(context.connection, query.with_for_update(skip_locked=True))
     # Put together into one text, a query that does not lock has crashed MariaDB 10.11.
-    return work.connection.execute(query).all()
-
-
-def together(foreseen: Fired, rest: Fired) -> Fired:
-    """Return what was fired in two steps, of which the first has only started runs, as if it had been one."""
-    runs = [*foreseen.runs, *rest.runs]
-    if foreseen.runs and rest.runs:
-        runs.sort(key=lambda run: rank_of(run.job, to_micros(run.due_at)))
-    return rest._replace(runs=runs, finished=[*foreseen.finished, *rest.finished])
+    return context.connection.execute(query).all()
 
 
 def rank(row: Sequence[Any]) -> tuple[int, int]:
-    """Return where a row stands among those of its executor: the lowest goes first."""
+    """Return the rank of a row among those of its executor: the lowest goes first."""
     _, priority, due, *_ = row
     return due + priority * PRIORITY_STEP_US, due
 
 
-def request_cancel(work: Work, which: Any, reason: str, keep_existing_reason: bool = True) -> None:
-    """Have the owners of live runs told to end them. An earlier reason stays if this one ``keep_existing_reason``."""
-    runs = work.tables.runs
+def request_cancel(context: StoreContext, which: Any, reason: str, keep_existing_reason: bool = True) -> None:
+    """Request the cancellation of live runs; ``keep_existing_reason`` keeps the reason of an earlier request."""
+    runs = context.tables.runs
     live = update(runs).where(which, runs.c.owner.is_not(None))
     if keep_existing_reason:
         live = live.where(runs.c.cancel.is_(None))
-    work.connection.execute(live.values(cancel=quoted(reason)))
+    context.connection.execute(live.values(cancel=json_text(reason)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Select, Table, and_, bindparam, delete, func, not_, or_, select
 
-from goscheduler.jobstores.sqlalchemy.holds import Work
+from goscheduler.jobstores.sqlalchemy.locking import StoreContext
 from goscheduler.jobstores.sqlalchemy.rows import tag_text
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Retention
@@ -43,9 +43,9 @@ def _older_than(columns: Any, finished: datetime, run_id: str, fence: int) -> An
     ))  # fmt: skip
 
 
-def prune(work: Work, retention: Retention, now: datetime, limit: int) -> int:
+def prune(context: StoreContext, retention: Retention, now: datetime, limit: int) -> int:
     """Forget records that are not to be kept, oldest first, at most ``limit``; return how many."""
-    columns = work.tables.history.c
+    columns = context.tables.history.c
     succeeded = columns.outcome == OutcomeKind.SUCCEEDED.value
     outlived = [
         select(*_position(columns)).where(succeeded, columns.finished < _back(now, retention.succeeded)),
@@ -53,14 +53,14 @@ def prune(work: Work, retention: Retention, now: datetime, limit: int) -> int:
         _beyond_the_newest(columns, succeeded, retention.succeeded_per_job),
     ]
     positions = {
-        tuple(row) for query in outlived for row in work.connection.execute(query.order_by("finished").limit(limit))
+        tuple(row) for query in outlived for row in context.connection.execute(query.order_by("finished").limit(limit))
     }
     oldest = sorted(positions)[:limit]
     if oldest:
         this = [column == bindparam(f"this_{column.name}") for column in _position(columns)]
         names = [f"this_{column.name}" for column in _position(columns)]
         values = [dict(zip(names, position, strict=True)) for position in oldest]
-        work.connection.execute(delete(work.tables.history).where(*this), values)
+        context.connection.execute(delete(context.tables.history).where(*this), values)
     return len(oldest)
 
 

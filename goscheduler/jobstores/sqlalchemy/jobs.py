@@ -14,10 +14,10 @@ from goscheduler.errors import ConflictingIdError, JobLookupError
 from goscheduler.jobstores.base import SharedJobStore
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, Dialect
-from goscheduler.jobstores.sqlalchemy.external_connection import joined
-from goscheduler.jobstores.sqlalchemy.holds import Work
+from goscheduler.jobstores.sqlalchemy.external_connection import adopt_connection
+from goscheduler.jobstores.sqlalchemy.locking import StoreContext
 from goscheduler.jobstores.sqlalchemy.migrations import SchemaStatus, bring_up_to_date, statements, status
-from goscheduler.jobstores.sqlalchemy.rows import Rows, unquoted
+from goscheduler.jobstores.sqlalchemy.rows import RowCodec, read_json_text
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
 from goscheduler.runs.records import Retention
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
 
 #: How many rows are written by one statement, so that each has time enough.
-AT_ONCE = 5000
+MAX_ROWS_PER_STATEMENT = 5000
 
 
 class StoredJobs(SharedJobStore):
@@ -36,7 +36,7 @@ class StoredJobs(SharedJobStore):
     _tables: Tables
     _database: Transactions
     _dialect: Dialect
-    _rows: Rows
+    _rows: RowCodec
 
     def schema_status(self) -> SchemaStatus:
         """Return which version of the tables is there; the store need not be started.
@@ -100,25 +100,23 @@ class StoredJobs(SharedJobStore):
 
     def add_jobs(self, jobs: Sequence[Job]) -> None:
         portions = [
-            columns_of(list(map(self._rows.job_row, jobs[start : start + AT_ONCE])))
-            for start in range(0, len(jobs), AT_ONCE)
+            columns_of(list(map(self._rows.job_row, jobs[start : start + MAX_ROWS_PER_STATEMENT])))
+            for start in range(0, len(jobs), MAX_ROWS_PER_STATEMENT)
         ]
 
-        def add(work: Work) -> None:
+        def add(context: StoreContext) -> None:
             for columns in portions:
-                self._dialect.insert_rows(work.connection, self._tables.jobs, columns)
-            self._dialect.notify(work.connection, self._tables)
+                self._dialect.insert_rows(context.connection, self._tables.jobs, columns)
+            self._dialect.notify(context.connection, self._tables)
 
         try:
-            if len(portions) == 1:
-                self._database.post(add)
-            else:
-                self._database.write(add, seconds=CALL_SECONDS * (1 + len(jobs) // AT_ONCE))
+            if len(portions) > 1 or not self._database.write_batch(add):
+                self._database.write(add, seconds=CALL_SECONDS * len(portions))
         except IntegrityError:
             raise ConflictingIdError(self._taken([job.id for job in jobs])) from None
 
     def add_job_with(self, connection: Any, job: Job) -> None:
-        there = joined(connection, self._database.engine)
+        there = adopt_connection(connection, self._database.engine)
         row = self._rows.job_row(job)
         if self.lookup_job(job.id) is not None:  # before a refusal by the database spoils the transaction
             raise ConflictingIdError(job.id)
@@ -134,55 +132,55 @@ class StoredJobs(SharedJobStore):
         """Return the first of the ids that is taken, or else the first that is there twice."""
         jobs = self._tables.jobs
         with self._database.reading() as connection:
-            query = select(jobs.c.id).where(self._dialect.among(jobs.c.id, job_ids))
+            query = select(jobs.c.id).where(self._dialect.column_in(jobs.c.id, job_ids))
             taken = set(connection.execute(query).scalars())
         counts = Counter(job_ids)
         return next((job_id for job_id in job_ids if job_id in taken or counts[job_id] > 1), job_ids[0])
 
     def update_job(self, job: Job) -> None:
-        self._database.write(lambda work: self._replace(work, job))
+        self._database.write(lambda context: self._replace(context, job))
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         jobs = self._tables.jobs
 
-        def change(work: Work) -> Job:
-            row = work.connection.execute(self._locking(select(jobs).where(jobs.c.id == job_id))).first()
+        def change(context: StoreContext) -> Job:
+            row = context.connection.execute(self._locking(select(jobs).where(jobs.c.id == job_id))).first()
             if row is None:
                 raise JobLookupError(job_id)
             edited = edit(self._rows.job(row))
-            self._replace(work, edited)
+            self._replace(context, edited)
             return edited
 
         edited = self._database.write(change)
         edited._scheduler, edited._jobstore_alias = self._scheduler, self._alias
         return edited
 
-    def _replace(self, work: Work, job: Job) -> None:
+    def _replace(self, context: StoreContext, job: Job) -> None:
         jobs = self._tables.jobs
         row = self._rows.job_row(job)._asdict()
         del row["fence"]
-        if work.connection.execute(update(jobs).where(jobs.c.id == job.id).values(row)).rowcount == 0:
+        if context.connection.execute(update(jobs).where(jobs.c.id == job.id).values(row)).rowcount == 0:
             raise JobLookupError(job.id)
-        self._dialect.notify(work.connection, self._tables)
+        self._dialect.notify(context.connection, self._tables)
 
     def remove_job(self, job_id: str) -> None:
         jobs = self._tables.jobs
         statement = delete(jobs).where(jobs.c.id == job_id)
-        if self._database.write(lambda work: work.connection.execute(statement).rowcount) == 0:
+        if self._database.write(lambda context: context.connection.execute(statement).rowcount) == 0:
             raise JobLookupError(job_id)
 
     def remove_all_jobs(self) -> None:
-        self._database.write(lambda work: work.connection.execute(delete(self._tables.jobs)))
+        self._database.write(lambda context: context.connection.execute(delete(self._tables.jobs)))
 
     def prune_finished_jobs(self, retention: Retention, now: datetime, limit: int) -> list[str]:
         jobs, runs = self._tables.jobs, self._tables.runs
         busy = select(runs.c.job_id).where(runs.c.job_id == jobs.c.id).exists()
         query = select(jobs).where(jobs.c.finished.is_not(None), ~busy).order_by(jobs.c.finished).limit(limit)
 
-        def remove(work: Work) -> list[str]:
-            rows = work.connection.execute(self._locking(query)).all()
-            removed = [row.id for row in rows if retention.has_outlived(self._rows.job(row).life, now)]
-            self._dialect.delete_rows(work.connection, jobs.c.id, removed)
+        def remove(context: StoreContext) -> list[str]:
+            rows = context.connection.execute(self._locking(query)).all()
+            removed = [row.id for row in rows if retention.has_outlived(self._rows.job(row).stats, now)]
+            self._dialect.delete_rows(context.connection, jobs.c.id, removed)
             return removed
 
         return self._database.write(remove)
@@ -191,7 +189,7 @@ class StoredJobs(SharedJobStore):
         jobs = self._tables.jobs
         with self._database.reading() as connection:
             rows = connection.execute(select(jobs.c.id, jobs.c.suspended).where(jobs.c.suspended.is_not(None))).all()
-        return {row.id: unquoted(row.suspended) or "" for row in rows}
+        return {row.id: read_json_text(row.suspended) or "" for row in rows}
 
     def release(self, job_id: str) -> bool:
         jobs = self._tables.jobs
@@ -200,7 +198,7 @@ class StoredJobs(SharedJobStore):
             if connection.execute(select(jobs.c.id).where(*suspended)).first() is None:
                 return False
         change = update(jobs).where(*suspended).values(suspended=None, due=jobs.c.next_run)
-        return self._database.write(lambda work: work.connection.execute(change).rowcount > 0)
+        return self._database.write(lambda context: context.connection.execute(change).rowcount > 0)
 
     def _locking(self, query: Any) -> Any:
         return query.with_for_update() if self._dialect.skips_locked else query

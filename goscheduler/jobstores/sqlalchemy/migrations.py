@@ -1,4 +1,4 @@
-"""How the tables of the SQL store come to be there in the right version."""
+"""Makes the tables of the SQL store, and brings older ones up to date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SchemaError(GoSchedulerError):
 
 
 class SchemaStatus(NamedTuple):
-    """What tables there are."""
+    """The version of the tables."""
 
     version: int | None
     """None if there are none."""
@@ -80,7 +80,7 @@ def bring_up_to_date(tables: Tables, engine: Engine) -> bool:
 
 
 def _look_fine(tables: Tables, engine: Engine) -> bool:
-    """Tell whether there is nothing to do. Half of the tables may be there, while others make them: then false."""
+    """Tell whether the tables are current; false while another process makes them."""
     try:
         with engine.connect() as connection, connection.begin():
             return status(tables, connection).current
@@ -103,7 +103,7 @@ def statements(tables: Tables, engine: Engine) -> Iterator[str]:
 
 
 def _create(tables: Tables, connection: Connection) -> None:
-    tables.meta.create(connection, checkfirst=True)  # the first one: it tells others that these tables are ours
+    tables.meta.create(connection, checkfirst=True)  # first, because it marks the tables as ours
     tables.metadata.create_all(connection, checkfirst=True)
     known = set(connection.execute(select(tables.meta.c.name)).scalars())
     for name, value in _FIRST_ROWS.items():

@@ -8,12 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.jobstores._shared.records import (
-    RUN_SCHEMA,
     Records,
     history_record,
     history_text,
     read_zone,
-    run_head,
     zone_text,
 )
 from goscheduler.jobstores.sqlalchemy.bulk import Columns
@@ -124,7 +122,7 @@ class DueRun(NamedTuple):
 _OF_HISTORY = ("finished", "run_id", "fence", "job_id", "outcome", "error_type", "tags", "record")
 
 
-class Rows:
+class RowCodec:
     """Writes and reads rows for one store."""
 
     def __init__(self, records: Records) -> None:
@@ -134,15 +132,15 @@ class Rows:
 
     def job_row(self, job: Job) -> JobRow:
         """Return a job as a row."""
-        next_run = moment(job.next_run_time)
+        next_run = micros_or_none(job.next_run_time)
         options = job.options
-        count, last_run, last_success, error, outcome, paused_by, finished_at = job.life
+        count, last_run, last_success, error, outcome, paused_by, finished_at = job.stats
         return JobRow(
             job.id, options.executor or DEFAULT_EXECUTOR, job.task, job.priority,
             None if job.suspended is not None else next_run, next_run,
-            "Z" if job.next_run_time is None else zone_text(job.next_run_time), 0, quoted(job.suspended),
-            self.records.job_text(job), limits_text(job), count, moment(last_run), moment(last_success), quoted(error),
-            None if outcome is None else outcome.value, paused_by, moment(finished_at),
+            "Z" if job.next_run_time is None else zone_text(job.next_run_time), 0, json_text(job.suspended),
+            self.records.job_text(job), limits_text(job), count, micros_or_none(last_run), micros_or_none(last_success),
+            json_text(error), None if outcome is None else outcome.value, paused_by, micros_or_none(finished_at),
         )  # fmt: skip
 
     def job(self, row: Any) -> Job:
@@ -150,7 +148,7 @@ class Rows:
         # In the order of the columns: names would cost more than the rest.
         job_id, executor, _, priority, _, next_run, zone, _, suspended, definition, limits, *life = row
         next_run_time = None if next_run is None else from_micros(next_run, UTC if zone == "Z" else read_zone(zone))
-        job = self.records.job(job_id, definition, next_run_time, _life(*life), unquoted(suspended))
+        job = self.records.job(job_id, definition, next_run_time, _stats(*life), read_json_text(suspended))
         return self._agreed(job, executor, priority, limits) if self.records.signs else job
 
     def due_job(self, row: DueJob) -> Job:
@@ -167,41 +165,16 @@ class Rows:
         meant = job.options.executor or DEFAULT_EXECUTOR, job.priority, limits_text(job)
         return self.records.agreed(job, written, meant)
 
-    def run_row(self, run: Run) -> RunRow:
-        """Return a run as a row."""
+    def run_row(self, run: Run, job_text: str | None = None) -> RunRow:
+        """Return a run as a row, with the text of its job where the caller has it."""
         job = run.job
         due = to_micros(run.due_at)
         options = job.options
         return RunRow(
             run.id, job.id, options.executor or DEFAULT_EXECUTOR, job.task, options.priority, due,
             due if run.owner is None else None, run.owner, run.fence, 1 if run.source is Source.SCHEDULE else 0, 0,
-            limits_text(job), self.records.run_text(run),
+            limits_text(job), self.records.run_text(run, job_text),
         )  # fmt: skip
-
-    def fired_columns(self, runs: Sequence[Run]) -> Columns:
-        """Return runs that a firing has just made, by column; of the text of each only what follows the job's id.
-
-        What defines the job is still to be put behind it.
-        """
-        # By column: thousands of rows would keep the garbage collector busy.
-        jobs = [run.job for run in runs]
-        options = [job.options for job in jobs]
-        due, tails = _due_and_tails(runs)
-        return {
-            "id": [run.id for run in runs],
-            "job_id": [job.id for job in jobs],
-            "executor": [each.executor or DEFAULT_EXECUTOR for each in options],
-            "task": [job.task for job in jobs],
-            "priority": [each.priority for each in options],
-            "due": due,
-            "ready": [time if run.owner is None else None for run, time in zip(runs, due, strict=True)],
-            "owner": [run.owner for run in runs],
-            "fence": [run.fence for run in runs],
-            "firing": [1] * len(runs),
-            "revoked": [0] * len(runs),
-            "limits": [limits_text(job) for job in jobs],
-            "run": tails,
-        } if runs else {}  # fmt: skip
 
     def run(self, row: Any) -> Run:
         """Return the run of a row."""
@@ -230,65 +203,32 @@ class Rows:
         return DeadRow(
             to_micros(record.finished_at), record.run_id, record.fence, record.job_id, record.outcome.value,
             record.error_type, tags_text(record.tags), history_text(record), self.records.run_text(letter.run),
-            quoted(letter.reason) or "",
+            json_text(letter.reason) or "",
         )  # fmt: skip
 
     def letter(self, row: Any) -> DeadLetter:
         """Return the dead letter of a row."""
         record = self.record(row)
         run = self.records.run(row.run_id, row.run, record.owner, row.fence)
-        return DeadLetter(run, record, unquoted(row.reason) or "")
+        return DeadLetter(run, record, read_json_text(row.reason) or "")
 
     def record(self, row: Any) -> Record:
         """Return the record of a row."""
         return history_record(row.record)
 
 
-def _due_and_tails(runs: Sequence[Run]) -> tuple[list[int], list[str]]:
-    """Return the due times of runs that a firing has just made, and what follows the id of the job in their texts."""
-    times: list[int] = []
-    tails: list[str] = []
-    due, tail = 0, ""
-    due_at: datetime | None = None
-    at, coalesced = due_at, 0
-    for run in runs:
-        # Many are due at the same time, and have one and the same object for it.
-        if run.due_at is not due_at or run.scheduled_at is not at or run.coalesced != coalesced:
-            at, due_at, coalesced = run.scheduled_at, run.due_at, run.coalesced
-            due = to_micros(due_at)
-            tail = run_head(run, due)[len(_head(run.job.id)) :]
-        times.append(due)
-        tails.append(tail)
-    return times, tails
-
-
-def with_heads(columns: Columns) -> Columns:
-    """Return runs that a firing has made with whole texts, but for what defines their jobs."""
-    heads = [_head(job_id) + tail for job_id, tail in zip(columns["job_id"], columns["run"], strict=True)]
-    return {**columns, "run": heads}
-
-
-def _head(job_id: str) -> str:
-    return f"{HEAD}{_quote(job_id)}"
-
-
-#: How the text of a run begins. The id of its job follows, as JSON.
-HEAD = f"[{RUN_SCHEMA},"
-_quote = json.encoder.encode_basestring_ascii
-
-
-def quoted(words: str | None) -> str | None:
-    """Return what somebody has to say so that every database takes it."""
+def json_text(words: str | None) -> str | None:
+    """Return a text as JSON, so that any character survives every database."""
     return None if words is None else json.dumps(words)
 
 
-def unquoted(text: str | None) -> str | None:
-    """Return what :func:`quoted` was given."""
+def read_json_text(text: str | None) -> str | None:
+    """Return what :func:`json_text` was given."""
     return None if text is None else str(json.loads(text))
 
 
-def moment(time: datetime | None) -> int | None:
-    """Return a moment as a column holds it."""
+def micros_or_none(time: datetime | None) -> int | None:
+    """Return a time as a column holds it."""
     return None if time is None else to_micros(time)
 
 
@@ -313,7 +253,7 @@ def tag_text(tag: str) -> str:
     return json.dumps(tag)
 
 
-def _life(
+def _stats(
     run_count: int,
     last_run: int | None,
     last_success: int | None,
@@ -325,7 +265,7 @@ def _life(
     if not run_count and last_outcome is None and paused_by is None and finished is None:
         return NO_STATS
     return JobStats(
-        run_count, _time(last_run), _time(last_success), unquoted(last_error),
+        run_count, _time(last_run), _time(last_success), read_json_text(last_error),
         None if last_outcome is None else OutcomeKind(last_outcome), paused_by, _time(finished),
     )  # fmt: skip
 

@@ -1,10 +1,10 @@
-"""Settling in the SQL store: how runs end, what follows them, and who is lost."""
+"""Settling in the SQL store: ends of runs, their follow-ups, and lapsed owners."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ from sqlalchemy import exists, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.codec import CodecError
+from goscheduler.jobstores._shared.decisions import allowed
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
-from goscheduler.jobstores.sqlalchemy.claiming import free_held, is_held, put_aside
-from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
-from goscheduler.jobstores.sqlalchemy.holds import Work, lock, take_rows
-from goscheduler.jobstores.sqlalchemy.rows import moment, quoted
+from goscheduler.jobstores.sqlalchemy.claiming import has_blocked_runs, keep_unreadable, unblock_next
+from goscheduler.jobstores.sqlalchemy.locking import StoreContext, lock, lock_rows
+from goscheduler.jobstores.sqlalchemy.rows import json_text, micros_or_none
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, Run, Settlement
 from goscheduler.runs.plan import keys_of
@@ -24,93 +24,21 @@ from goscheduler.runs.records import record_of
 from goscheduler.runs.transitions import with_attempt
 from goscheduler.times import to_micros
 
-#: The ends of runs that were started in so many steps at most are written together without a look.
-MOST_FENCES = 4
-
-
-class Doubts:
-    """What was being written when a connection broke, until it is known whether it was."""
-
-    def __init__(self) -> None:
-        self.runs: list[Run] = []
-        """Runs that may be ours."""
-        self.ends: set[tuple[str, int]] = set()
-        """Run id and fence of ends that may have been written."""
-
-    def started(self, connection: Connection, tables: Tables, dialect: Dialect) -> list[Run]:
-        """Return those of the runs that are ours indeed."""
-        runs = tables.runs
-        these = dialect.among(runs.c.id, [run.id for run in self.runs])
-        there = {tuple(row) for row in connection.execute(select(runs.c.id, runs.c.owner, runs.c.fence).where(these))}
-        return [run for run in self.runs if (run.id, run.owner, run.fence) in there]
-
-    def written(self, work: Work, settlements: Sequence[Settlement]) -> set[str]:
-        """Return the ids of those of the runs whose end was written by us, though we were not told."""
-        doubtful = [settlement.attempt.run for settlement in settlements if end_key(settlement) in self.ends]
-        if not doubtful:
-            return set()
-        history = work.tables.history
-        query = select(history.c.run_id, history.c.fence)
-        found = work.connection.execute(query.where(work.dialect.among(history.c.run_id, [run.id for run in doubtful])))
-        there = {tuple(row) for row in found}
-        return {run.id for run in doubtful if (run.id, run.fence) in there}
-
-
-def end_key(settlement: Settlement) -> tuple[str, int]:
-    """Return what tells the end of a run from all others: its id and fence."""
-    return settlement.attempt.run.id, settlement.attempt.run.fence
-
-
-class NotAsExpectedError(Exception):
-    """Some runs are not as they were when they were started: each has to be looked at."""
-
 
 class Settled(NamedTuple):
-    """What became of ends of runs."""
+    """Which ends were not written."""
 
     refused: Sequence[Settlement] = ()
     left: Sequence[Settlement] = ()
-    """Those that were not written, because other processes hold the row of the run or of its job."""
+    """Ends whose row of the run or of its job another process has locked."""
     more: bool = False
-    """Whether there is something new to claim."""
+    """Whether new work can be claimed."""
 
 
-def settle_untouched(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> Settled:
-    """Write how runs ended that nobody has touched meanwhile.
-
-    :raises NotAsExpectedError: if somebody has, and nothing may be written then
-    """
-    runs = work.tables.runs
-    fences = by_fence(settlements)
-    if len(fences) > MOST_FENCES:
-        raise NotAsExpectedError
-    untouched = (runs.c.owner.is_not(None), runs.c.revoked == 0, runs.c.cancel.is_(None))
-    for fence, ids in fences.items():
-        ended = work.dialect.delete_rows(work.connection, runs.c.id, ids, runs.c.fence == fence, *untouched)
-        if ended != len(ids):
-            raise NotAsExpectedError
-    return Settled(more=write_ends(work, settlements))
-
-
-def is_plain(settlements: Sequence[Settlement]) -> bool:
-    """Tell whether these runs were started in a few steps, and their ends only have to be noted."""
-    nothing_follows = all(settlement.dead is None and settlement.follow_up is None for settlement in settlements)
-    return nothing_follows and 1 <= len(by_fence(settlements)) <= MOST_FENCES
-
-
-def by_fence(settlements: Sequence[Settlement]) -> dict[int, list[str]]:
-    """Return fence → the ids of the runs."""
-    fences: dict[int, list[str]] = {}
-    for settlement in settlements:
-        run = settlement.attempt.run
-        fences.setdefault(run.fence, []).append(run.id)
-    return fences
-
-
-def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> Settled:
-    """Write how runs ended, and wait for no row that another process holds."""
-    rows, held = _taken(work, [settlement.attempt.run.id for settlement in settlements])
-    held_jobs = _held_jobs(work, settlements)
+def settle(context: StoreContext, settlements: Sequence[Settlement]) -> Settled:
+    """Write ends of runs without waiting for a row that another process has locked."""
+    rows, held = _taken(context, [settlement.attempt.run.id for settlement in settlements])
+    held_jobs = _jobs_locked_elsewhere(context, settlements)
     refused: list[Settlement] = []
     accepted: list[Settlement] = []
     left: list[Settlement] = []
@@ -124,23 +52,20 @@ def settle(work: Work, settlements: Sequence[Settlement], doubts: Doubts) -> Set
         elif run.job.id in held_jobs:
             left.append(settlement)
         else:
-            accepted.append(_allowed(settlement, row))
-    if refused and doubts.ends:
-        written = doubts.written(work, refused)
-        refused = [settlement for settlement in refused if settlement.attempt.run.id not in written]
-    return Settled(refused, left, bool(accepted) and _end(work, accepted))
+            accepted.append(allowed(settlement, _is_cancelled(row)))
+    return Settled(refused, left, bool(accepted) and _end(context, accepted))
 
 
-def _end(work: Work, settlements: Sequence[Settlement]) -> bool:
+def _end(context: StoreContext, settlements: Sequence[Settlement]) -> bool:
     ids = [settlement.attempt.run.id for settlement in settlements]
-    work.dialect.delete_rows(work.connection, work.tables.runs.c.id, ids)
-    return write_ends(work, settlements)
+    context.dialect.delete_rows(context.connection, context.tables.runs.c.id, ids)
+    return write_ends(context, settlements)
 
 
-def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
-    """Write how runs ended that have been removed; true if there is something new to claim."""
-    connection, tables, dialect, rows = work
-    note_ends(work, settlements)
+def write_ends(context: StoreContext, settlements: Sequence[Settlement]) -> bool:
+    """Write the ends of deleted runs; true if new work can be claimed."""
+    connection, tables, dialect, rows = context
+    note_ends(context, settlements)
     letters = [
         DeadLetter(settlement.attempt.run, record_of(settlement.attempt), settlement.dead)
         for settlement in settlements
@@ -151,143 +76,148 @@ def write_ends(work: Work, settlements: Sequence[Settlement]) -> bool:
         dialect.insert_rows(connection, tables.dead, columns_of([rows.dead_row(letter) for letter in letters]))
     follow_ups = [settlement.follow_up for settlement in settlements if settlement.follow_up is not None]
     dialect.insert_rows(connection, tables.runs, columns_of([rows.run_row(run) for run in follow_ups]))
-    freed = is_held(work) and free_held(
-        work, Counter(key for settlement in settlements for key in keys_of(settlement.attempt.run))
+    freed = has_blocked_runs(context) and unblock_next(
+        context, Counter(key for settlement in settlements for key in keys_of(settlement.attempt.run))
     )
     return freed or bool(follow_ups)
 
 
-def note_ends(work: Work, settlements: Sequence[Settlement]) -> None:
-    """Write how runs ended into the history and the lives of their jobs."""
-    history = work.rows.history_columns([settlement.attempt for settlement in settlements])
-    work.dialect.insert_rows(work.connection, work.tables.history, history, once=True)
-    _write_lives(work, settlements)
+def note_ends(context: StoreContext, settlements: Sequence[Settlement]) -> None:
+    """Write ends into the history and the statistics of their jobs."""
+    history = context.rows.history_columns([settlement.attempt for settlement in settlements])
+    context.dialect.insert_rows(context.connection, context.tables.history, history, once=True)
+    _write_stats(context, settlements)
 
 
 def is_anything_lost(connection: Connection, tables: Tables, now: datetime) -> bool:
-    """Tell whether there is a lapsed owner, or a run of an owner that nobody knows."""
+    """Tell whether an owner has lapsed, or a run has an owner without a lease."""
     owners, runs = tables.owners, tables.runs
     lapsed = exists().where(owners.c.expires <= to_micros(now))
     unknown = exists().where(runs.c.owner.is_not(None), runs.c.owner.not_in(select(owners.c.id)))
     return bool(connection.execute(select(or_(lapsed, unknown).label("lost"))).scalar())
 
 
-def recover(work: Work, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
-    """Give up the owners whose lease has lapsed, and settle what they had."""
-    connection, tables, dialect, rows = work
+def recover(context: StoreContext, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
+    """Delete the owners whose lease has lapsed, and settle their runs."""
+    connection, tables, dialect, rows = context
     owners, runs = tables.owners, tables.runs
     lapsed = select(owners).where(owners.c.expires <= to_micros(now))
-    if dialect.skips_locked:  # somebody else gives it up, or it is just being renewed
+    if dialect.skips_locked:  # another process recovers it, or it renews its lease
         lapsed = lapsed.with_for_update(skip_locked=True)
     hosts = {row.id: json.loads(row.account)[0] for row in connection.execute(lapsed)}
     dialect.delete_rows(connection, owners.c.id, list(hosts))
     query = select(runs).where(runs.c.owner.is_not(None), runs.c.owner.not_in(select(owners.c.id)))
     settlements = []
-    for row in take_rows(work, query):
+    for row in lock_rows(context, query):
         try:
-            settlements.append(_allowed(decide(rows.run(row), hosts.get(row.owner, "")), row))
+            settlement = decide(rows.run(row), hosts.get(row.owner, ""))
+            settlements.append(allowed(settlement, _is_cancelled(row)))
         except CodecError as error:
-            put_aside(work, row.id, str(error))
-    held_jobs = _held_jobs(work, settlements)  # their runs have no owner now, and are found again
+            keep_unreadable(context, row.id, str(error))
+    # The next recovery finds their runs, whose owner is gone.
+    held_jobs = _jobs_locked_elsewhere(context, settlements)
     settlements = [settlement for settlement in settlements if settlement.attempt.run.job.id not in held_jobs]
     if settlements:
-        _end(work, settlements)
+        _end(context, settlements)
     return settlements
 
 
-def retire(work: Work, owner: str) -> bool:
-    """Put back what an owner has; true if there was any. What belongs to a job that was removed is dropped."""
-    connection, tables, dialect, _ = work
+def retire(context: StoreContext, owner: str) -> bool:
+    """Make the runs of an owner pending; true if there were any. Runs of removed jobs are deleted."""
+    connection, tables, dialect, _ = context
     owners, runs = tables.owners, tables.runs
-    found = _locked(work, runs.c.owner == owner)
+    found = _locked(context, runs.c.owner == owner)
     dialect.update_rows(connection, runs, [
         {"id": row.id, "owner": None, "ready": row.due} for row in found if not row.revoked
     ])  # fmt: skip
     dialect.delete_rows(connection, runs.c.id, [row.id for row in found if row.revoked])
     dialect.delete_rows(connection, owners.c.id, [owner])
-    keys = Counter(key for row in found for key in _keys_of_row(work, row))
-    return free_held(work, keys) or bool(found)
+    keys = Counter(key for row in found for key in _keys_of_row(context, row))
+    return unblock_next(context, keys) or bool(found)
 
 
-def _keys_of_row(work: Work, row: Any) -> list[str]:
+def _keys_of_row(context: StoreContext, row: Any) -> list[str]:
     try:
-        return keys_of(work.rows.run(row))
+        return keys_of(context.rows.run(row))
     except CodecError:
         return []
 
 
-def drop_pending(work: Work, *which: Any) -> Sequence[Any]:
-    """Remove pending runs, and return their rows. Where one of them had the turn to try again, another one gets it."""
-    runs = work.tables.runs
-    rows = _locked(work, runs.c.owner.is_(None), *which)
+def drop_pending(context: StoreContext, *which: Any) -> Sequence[Any]:
+    """Delete pending runs and return their rows. For each unblocked one, unblock the next."""
+    runs = context.tables.runs
+    rows = _locked(context, runs.c.owner.is_(None), *which)
     if rows:
-        work.dialect.delete_rows(work.connection, runs.c.id, [row.id for row in rows])
-        free_held(work, Counter(row.freed for row in rows if row.freed is not None))
+        context.dialect.delete_rows(context.connection, runs.c.id, [row.id for row in rows])
+        unblock_next(context, Counter(row.freed for row in rows if row.freed is not None))
     return rows
 
 
-def _taken(work: Work, run_ids: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
-    """Lock the rows of runs. Return run id → row of those that an owner has, and the ids that other processes hold."""
-    runs = work.tables.runs
-    held = _held(work, runs.c.id, run_ids)
-    query = select(runs.c.id, runs.c.fence, runs.c.revoked, runs.c.cancel)
-    query = query.where(work.dialect.among(runs.c.id, run_ids), runs.c.owner.is_not(None))
-    return {row.id: row for row in work.connection.execute(query)}, held
+def _taken(context: StoreContext, run_ids: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
+    """Lock the rows of runs. Return run id → row of the live ones, and the ids that other processes have locked."""
+    runs = context.tables.runs
+    query = select(runs.c.id, runs.c.fence, runs.c.revoked, runs.c.cancel, runs.c.owner)
+    query = query.where(context.dialect.column_in(runs.c.id, run_ids))
+    if context.dialect.skips_locked:
+        query = query.with_for_update(skip_locked=True)
+    rows = {row.id: row for row in context.connection.execute(query)}
+    live = {run_id: row for run_id, row in rows.items() if row.owner is not None}
+    return live, _existing(context, runs.c.id, set(run_ids) - rows.keys())
 
 
-def _held_jobs(work: Work, settlements: Sequence[Settlement]) -> set[str]:
-    """Lock the rows of jobs whose attempts are counted, and return the ids of those that other processes hold."""
+def _jobs_locked_elsewhere(context: StoreContext, settlements: Sequence[Settlement]) -> set[str]:
+    """Lock the jobs that count their attempts; return the ids that another process has locked."""
     counted = {settlement.attempt.run.job.id for settlement in settlements if _is_counted(settlement)}
-    return _held(work, work.tables.jobs.c.id, sorted(counted))
-
-
-def _held(work: Work, column: Any, ids: Sequence[str]) -> set[str]:
-    """Lock rows, and return the ids of those that are there and that another process has locked."""
-    if not work.dialect.skips_locked or not ids:
+    if not context.dialect.skips_locked or not counted:
         return set()
-    missing = set(ids) - lock(work, column, ids)
-    if not missing:
+    column = context.tables.jobs.c.id
+    return _existing(context, column, counted - lock(context, column, sorted(counted)))
+
+
+def _existing(context: StoreContext, column: Any, missing: Collection[str]) -> set[str]:
+    """Return the ids of rows that exist although a query that skips locked rows missed them."""
+    if not context.dialect.skips_locked or not missing:
         return set()
-    return set(work.connection.execute(select(column).where(work.dialect.among(column, sorted(missing)))).scalars())
+    query = select(column).where(context.dialect.column_in(column, sorted(missing)))
+    return set(context.connection.execute(query).scalars())
 
 
-def _locked(work: Work, *which: Any) -> Sequence[Any]:
-    """Return the rows of runs in the order of their ids, which is the one in which others lock them too."""
-    runs = work.tables.runs
+def _locked(context: StoreContext, *which: Any) -> Sequence[Any]:
+    """Lock runs in the order of their ids, as all processes do, and return their rows."""
+    runs = context.tables.runs
     query = select(runs).where(*which).order_by(runs.c.id)
-    if work.dialect.skips_locked:
-        ids = list(work.connection.execute(select(runs.c.id).where(*which)).scalars())
-        query = query.where(work.dialect.among(runs.c.id, ids)).with_for_update()
-    return work.connection.execute(query).all()
+    if context.dialect.skips_locked:
+        ids = list(context.connection.execute(select(runs.c.id).where(*which)).scalars())
+        query = query.where(context.dialect.column_in(runs.c.id, ids)).with_for_update()
+    return context.connection.execute(query).all()
 
 
-def _allowed(settlement: Settlement, row: Any) -> Settlement:
-    """Return what may be written: nothing follows a run that was cancelled, or whose job was removed."""
-    return settlement._replace(follow_up=None) if row.revoked or row.cancel is not None else settlement
+def _is_cancelled(row: Any) -> bool:
+    return bool(row.revoked) or row.cancel is not None
 
 
-def _write_lives(work: Work, settlements: Sequence[Settlement]) -> None:
-    """Count the attempts on the jobs that may still be there."""
-    lives: dict[str, JobStats] = {}
+def _write_stats(context: StoreContext, settlements: Sequence[Settlement]) -> None:
+    """Add the attempts to the statistics of jobs that may still exist."""
+    stats_by_job: dict[str, JobStats] = {}
     for settlement in settlements:
         if _is_counted(settlement):
             job_id = settlement.attempt.run.job.id
-            lives[job_id] = with_attempt(lives.get(job_id, NO_STATS), settlement.attempt)
-    work.dialect.update_rows(work.connection, work.tables.jobs, [
+            stats_by_job[job_id] = with_attempt(stats_by_job.get(job_id, NO_STATS), settlement.attempt)
+    context.dialect.update_rows(context.connection, context.tables.jobs, [
         {
             "id": job_id,
-            "run_count": life.run_count,
-            "last_run": moment(life.last_run),
-            "last_success": moment(life.last_success),
-            "last_error": quoted(life.last_error),
-            "last_outcome": None if life.last_outcome is None else life.last_outcome.value,
+            "run_count": stats.run_count,
+            "last_run": micros_or_none(stats.last_run),
+            "last_success": micros_or_none(stats.last_success),
+            "last_error": json_text(stats.last_error),
+            "last_outcome": None if stats.last_outcome is None else stats.last_outcome.value,
         }
-        for job_id, life in sorted(lives.items())  # in the order in which others lock them too
-        if life is not NO_STATS
+        for job_id, stats in sorted(stats_by_job.items())  # all processes lock in this order
+        if stats is not NO_STATS
     ], added=["run_count"], kept=["last_run", "last_success", "last_error", "last_outcome"])  # fmt: skip
 
 
 def _is_counted(settlement: Settlement) -> bool:
-    """Tell whether the attempt is counted on its job; a job that fired for the last time was removed by that."""
+    """Tell whether the job of an attempt may exist: the last firing removes a job."""
     job = settlement.attempt.run.job
     return job.next_run_time is not None or not job.auto_remove

@@ -15,39 +15,27 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable
+from goscheduler.jobstores._shared.decisions import log_unreadable_run
 from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
-from goscheduler.jobstores.sqlalchemy.claiming import SOON, Claiming
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.prefetch import ForeseenFirings
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.statements import end_untouched
-from goscheduler.jobstores.sqlalchemy.due_work import Looking, QueueKey, Seen, earliest, to_cancel
-from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel, together
+from goscheduler.jobstores.sqlalchemy.claiming import RETRY_LOCKED_AFTER, Claiming
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.settling import fits_batch, settle_in_batch
+from goscheduler.jobstores.sqlalchemy.due_work import DueWork, DueWorkReader, QueueKey, earliest, to_cancel
+from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel
 from goscheduler.jobstores.sqlalchemy.history import page, prune
-from goscheduler.jobstores.sqlalchemy.holds import Work
 from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
+from goscheduler.jobstores.sqlalchemy.locking import StoreContext
 from goscheduler.jobstores.sqlalchemy.migrations import bring_up_to_date
-from goscheduler.jobstores.sqlalchemy.rows import Rows, unquoted
-from goscheduler.jobstores.sqlalchemy.settling import (
-    Doubts,
-    NotAsExpectedError,
-    Settled,
-    drop_pending,
-    end_key,
-    is_anything_lost,
-    is_plain,
-    note_ends,
-    recover,
-    retire,
-    settle,
-    settle_untouched,
-)
+from goscheduler.jobstores.sqlalchemy.rows import RowCodec, read_json_text
+from goscheduler.jobstores.sqlalchemy.settling import Settled, drop_pending, is_anything_lost, recover, retire, settle
 from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
-from goscheduler.jobstores.sqlalchemy.transactions import RowsHeldError, Transactions, UnknownOutcome
+from goscheduler.jobstores.sqlalchemy.transactions import Transactions
 from goscheduler.jobstores.types import PartlySettled
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -94,13 +82,11 @@ class SQLAlchemyJobStore(StoredJobs):
         self._serializer = serializer
         self._server_time = server_time and self._dialect.now is not None
         self._registered: set[str] = set()
-        self._looking = Looking(self._tables, self._dialect, self._server_time)
-        self._seen: tuple[FireRequest, Seen] | None = None
-        """What ``fire_due`` has seen last, for the ``claim_runs`` of the same round, if nothing was written since."""
-        self._held = self._left = False
-        """Whether runs were held until others have ended; whether others had hold of what was to be started last."""
-        self._doubts = Doubts()
-        self._foreseen: ForeseenFirings | None = None
+        self._due_work_reader = DueWorkReader(self._tables, self._dialect, self._server_time)
+        self._due_work: tuple[FireRequest, DueWork] | None = None
+        """The last peek of ``fire_due``, for ``claim_runs`` of the same round."""
+        self._has_blocked_runs = self._left = False
+        """Whether runs wait for other runs; whether another process had locked due work in the last start."""
         self._poll = Poll()
 
     @classmethod
@@ -113,8 +99,8 @@ class SQLAlchemyJobStore(StoredJobs):
         super().start(scheduler, alias)
         self._database.after_fork()
         if scheduler is not None:
-            self._database.follow(scheduler.lease)
-        rows = Rows(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
+            self._database.set_lease(scheduler.lease)
+        rows = RowCodec(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
         self._database.open(rows)
         try:
             bring_up_to_date(self._tables, self._database.engine)
@@ -126,8 +112,6 @@ class SQLAlchemyJobStore(StoredJobs):
                 raise StoreUnavailable(f"the connection to the database was lost: {error.orig}") from error
             raise
         self._rows = rows
-        if self._dialect.sends_messages(self._database.engine):
-            self._foreseen = ForeseenFirings(self._database, self._tables, rows, self._looking, self._doubts)
 
     def shutdown(self) -> None:
         self._database.close()
@@ -136,136 +120,89 @@ class SQLAlchemyJobStore(StoredJobs):
         return self._database.is_outage(error) or super().is_outage(error)
 
     def fire_due(self, request: FireRequest) -> Fired:
-        self._looking.begin(request.now)
-        found, self._left = self._found_again(), False
-        fired, seen, request = self._fire_due(request)
-        if self._foreseen is not None:
-            self._foreseen.look_ahead(request, seen)
+        began = SYSTEM_CLOCK.monotonic()
+        self._left = False
+        due_work = first = self._peek(request)
+        fired = Fired()
+        if any(request.room[executor] > 0 for executor, _ in due_work.due(due_work.job_queues)):
+            fired = self._write_runs(Firing, request, due_work)
+            request = request.after(fired.runs)
+            due_work = self._peek(request)
         self._poll.found(bool(fired.runs))
-        self._seen, self._held = (request, seen), seen.held
+        self._due_work, self._has_blocked_runs = (request, due_work), due_work.blocked
         return fired._replace(
-            runs=[*found, *fired.runs], next_due=self._next_due(seen, seen.job_lanes, request),
-            more=bool(seen.crowded(seen.job_lanes, request.room)), now=request.now + self._looking.ahead,
+            runs=[*fired.runs], next_due=self._next_due(due_work, due_work.job_queues, request),
+            more=bool(due_work.out_of_capacity(due_work.job_queues, request.room)),
+            now=first.now - timedelta(seconds=first.asked_at - began) if self._server_time else request.now,
         )  # fmt: skip
 
-    def _fire_due(self, request: FireRequest) -> tuple[Fired, Seen, FireRequest]:
-        """Return also what there is to do after that, and the request with the room that is left."""
-        expected = self._looking.expect(request)
-        fired, seen = Fired(), expected
-        if expected is None and self._foreseen is not None:
-            fired, seen = self._foreseen.fire(request)
-            request = request.after(fired.runs)
-        seen = seen or self._look(request)
-        if any(request.room[executor] > 0 for executor, _ in seen.due(seen.job_lanes)):
-            rest: Fired = self._start_runs(Firing, request, seen)
-            if expected is not None and not (rest.runs or rest.records or rest.suspended):
-                return self._fire_due(request)  # things are not as expected
-            fired = together(fired, rest)
-            request = request.after(rest.runs)
-            seen = self._looking.after(seen, request.room, rest.runs) or self._look(request)
-        return fired, seen, request
-
     def claim_runs(self, request: FireRequest) -> Claimed:
-        seen = self._seen_just_now(request)
+        due_work = self._peek_of_this_round(request)
         claimed, self._left = Claimed(), False
-        due = seen.due(seen.run_lanes)
-        if any(request.room[executor] > 0 for executor, _ in due) or (due and seen.held and seen.let_try):
-            claimed = self._start_runs(Claiming, request, seen)
+        due = due_work.due(due_work.run_queues)
+        if any(request.room[executor] > 0 for executor, _ in due) or (due and due_work.blocked and due_work.unblocked):
+            claimed = self._write_runs(Claiming, request, due_work)
             request = request.after(claimed.runs)
-            seen = self._look(request)
+            due_work = self._peek(request)
         return claimed._replace(
-            next_due=self._next_due(seen, seen.run_lanes, request),
-            more=seen.held or bool(seen.crowded(seen.run_lanes, request.room)),
-            to_cancel=self._to_end(request.owner) if seen.to_cancel else (),
+            next_due=self._next_due(due_work, due_work.run_queues, request),
+            more=due_work.blocked or bool(due_work.out_of_capacity(due_work.run_queues, request.room)),
+            to_cancel=self._runs_to_cancel(request.owner) if due_work.to_cancel else (),
         )
 
-    def _next_due(self, seen: Seen, lanes: Mapping[QueueKey, int], request: FireRequest) -> datetime | None:
-        """Return when there is something to do; in a moment, where others have hold of what is due."""
-        return seen.now + SOON if self._left and seen.due(lanes) else earliest(lanes, request.room)
+    def _next_due(self, due_work: DueWork, queues: Mapping[QueueKey, int], request: FireRequest) -> datetime | None:
+        """Return when work is due; soon, where another process has locked due work."""
+        if self._left and due_work.due(queues):
+            return due_work.now + RETRY_LOCKED_AFTER
+        return earliest(queues, request.room)
 
-    def _seen_just_now(self, request: FireRequest) -> Seen:
-        """Return what ``fire_due`` has seen a moment ago, if that was for the same, else look again."""
-        seen, self._seen = self._seen, None
-        same = seen is not None and seen[0]._replace(plan=request.plan) == request
-        return seen[1] if seen is not None and same else self._look(request)
+    def _peek_of_this_round(self, request: FireRequest) -> DueWork:
+        """Return the peek of ``fire_due`` if it was for the same request, else peek again."""
+        due_work, self._due_work = self._due_work, None
+        same = due_work is not None and due_work[0]._replace(plan=request.plan) == request
+        return due_work[1] if due_work is not None and same else self._peek(request)
 
-    def _start_runs(self, kind: type[Firing] | type[Claiming], request: FireRequest, seen: Seen) -> Any:
-        """Write runs that are ours, and remember those of which it is not known whether they were written."""
-        started: list[Run] = []
-
-        def start(work: Work) -> Any:
-            step = kind(work, request, seen)
+    def _write_runs(self, kind: type[Firing] | type[Claiming], request: FireRequest, due_work: DueWork) -> Any:
+        def start(context: StoreContext) -> Any:
+            step = kind(context, request, due_work)
             result, self._left = step.start(), step.left
-            started[:] = result.runs
             return result
 
-        try:
-            return self._database.write(start)
-        except UnknownOutcome:
-            self._doubts.runs += started
-            raise
-
-    def _found_again(self) -> list[Run]:
-        """Return the runs of an earlier call that were written, although we were not told so."""
-        if not self._doubts.runs:
-            return []
-        with self._database.reading() as connection:
-            found = self._doubts.started(connection, self._tables, self._dialect)
-        self._doubts.runs = []
-        return found
+        return self._database.write(start)
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        try:
-            settled = Settled() if self._settle_at_once(settlements) else self._settle(settlements)
-        except UnknownOutcome:
-            self._doubts.ends.update(map(end_key, settlements))
-            raise
-        if self._doubts.ends:
-            self._doubts.ends -= {*map(end_key, settlements)} - {*map(end_key, settled.left)}
-        if settled.left:
-            raise PartlySettled(settled.refused, settled.left)
-        return settled.refused
+        def end_at_once(context: StoreContext) -> None:
+            settle_in_batch(context, settlements)
 
-    def _settle_at_once(self, settlements: Sequence[Settlement]) -> bool:
-        """Write plain ends in one message, where that can be; false if nothing was written."""
-        if self._foreseen is None or self._held or not is_plain(settlements):
-            return False
-
-        def end(message: Any) -> None:
-            work = Work(message, self._tables, self._dialect, self._rows)
-            end_untouched(work, settlements)
-            note_ends(work, settlements)
-
-        return self._database.send(end, waits=False) is not None
-
-    def _settle(self, settlements: Sequence[Settlement]) -> Settled:
-        def end(work: Work, step: Callable[..., Settled] = settle) -> Settled:
-            settled = step(work, settlements, self._doubts)
+        def end(context: StoreContext) -> Settled:
+            settled = settle(context, settlements)
             if settled.more:
-                self._dialect.notify(work.connection, self._tables)
+                self._dialect.notify(context.connection, self._tables)
             return settled
 
-        try:
-            return self._database.write(lambda work: end(work, settle_untouched), waits=False)
-        except (NotAsExpectedError, RowsHeldError):
-            return self._database.write(end)
+        if not self._has_blocked_runs and fits_batch(settlements) and self._database.write_batch(end_at_once):
+            return ()
+        settled = self._database.write(end)
+        if settled.left:
+            raise PartlySettled(settled.refused, settled.left)
+        return settled.refused or ()
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
-        def add(work: Work) -> None:
+        def add(context: StoreContext) -> None:
             there = self._locking(select(self._tables.jobs.c.id).where(self._tables.jobs.c.id == run.job.id))
-            if must_exist and work.connection.execute(there).first() is None:
+            if must_exist and context.connection.execute(there).first() is None:
                 raise JobLookupError(run.job.id)
-            self._add_pending(work, run)
+            self._add_pending(context, run)
 
         self._database.write(add)
 
-    def _add_pending(self, work: Work, run: Run) -> None:
-        self._dialect.insert_rows(work.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
-        self._dialect.notify(work.connection, self._tables)
+    def _add_pending(self, context: StoreContext, run: Run) -> None:
+        self._dialect.insert_rows(context.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))
+        self._dialect.notify(context.connection, self._tables)
 
     def discard_pending(self, job_id: str | None = None) -> bool:
         which = () if job_id is None else (self._tables.runs.c.job_id == job_id,)
-        return bool(self._database.write(lambda work: drop_pending(work, *which)))
+        return bool(self._database.write(lambda context: drop_pending(context, *which)))
 
     def live_runs(self, job_id: str | None = None) -> list[Run]:
         return self._runs_where(self._tables.runs.c.owner.is_not(None), job_id)
@@ -284,7 +221,7 @@ class SQLAlchemyJobStore(StoredJobs):
         try:
             return self._rows.run(row)
         except CodecError as error:
-            self._logger.error("Run %s is kept and cannot be run: %s", row.id, error)
+            log_unreadable_run(self._logger, row.id, error)
             return None
 
     def cancel_run(
@@ -292,47 +229,49 @@ class SQLAlchemyJobStore(StoredJobs):
     ) -> Run | None:
         runs = self._tables.runs
 
-        def cancel(work: Work) -> Run | None:
-            row = work.connection.execute(self._locking(select(runs).where(runs.c.id == run_id))).first()
+        def cancel(context: StoreContext) -> Run | None:
+            row = context.connection.execute(self._locking(select(runs).where(runs.c.id == run_id))).first()
             run = None if row is None else self._read_run(row)
             if run is not None and run.owner is None:
-                drop_pending(work, runs.c.id == run_id)
+                drop_pending(context, runs.c.id == run_id)
                 # Another fence, because no two records have the same position, and one may have been put back just now.
                 called_off = self._rows.history_columns([end(run._replace(fence=run.fence + 1)).attempt])
-                self._dialect.insert_rows(work.connection, self._tables.history, called_off, once=True)
+                self._dialect.insert_rows(context.connection, self._tables.history, called_off, once=True)
             elif run is not None:
-                request_cancel(work, runs.c.id == run_id, reason, keep_existing_reason)
-                self._dialect.notify(work.connection, self._tables)
+                request_cancel(context, runs.c.id == run_id, reason, keep_existing_reason)
+                self._dialect.notify(context.connection, self._tables)
             return run
 
         return self._database.write(cancel)
 
-    def _to_end(self, owner: str) -> list[tuple[Run, str]]:
+    def _runs_to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         runs = self._tables.runs
         with self._database.reading() as connection:
             rows = connection.execute(select(runs).where(*to_cancel(runs, owner))).all()
-        return [(run, unquoted(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
+        return [(run, read_json_text(row.cancel) or "") for row in rows if (run := self._read_run(row)) is not None]
 
     def cancel_requests(self, job_id: str) -> Mapping[str, str]:
         runs = self._tables.runs
         asked = runs.c.job_id == job_id, runs.c.owner.is_not(None), runs.c.cancel.is_not(None)
         with self._database.reading() as connection:
             rows = connection.execute(select(runs.c.id, runs.c.cancel).where(*asked)).all()
-        return {row.id: unquoted(row.cancel) or "" for row in rows}
+        return {row.id: read_json_text(row.cancel) or "" for row in rows}
 
     def withdraw_cancel_requests(self, owner: str, requests: Mapping[str, str]) -> Collection[str]:
         runs = self._tables.runs
 
-        def take_back(work: Work) -> list[str]:
-            these = work.dialect.among(runs.c.id, list(requests)), runs.c.owner == owner, runs.c.cancel.is_not(None)
-            rows = work.connection.execute(self._locking(select(runs.c.id, runs.c.cancel).where(*these))).all()
-            taken = [row.id for row in rows if unquoted(row.cancel) == requests[row.id]]
+        def withdraw(context: StoreContext) -> list[str]:
+            requested = runs.c.owner == owner, runs.c.cancel.is_not(None)
+            these = context.dialect.column_in(runs.c.id, list(requests)), *requested
+            rows = context.connection.execute(self._locking(select(runs.c.id, runs.c.cancel).where(*these))).all()
+            taken = [row.id for row in rows if read_json_text(row.cancel) == requests[row.id]]
             if taken:
-                work.connection.execute(update(runs).where(work.dialect.among(runs.c.id, taken)).values(cancel=None))
+                withdrawn = context.dialect.column_in(runs.c.id, taken)
+                context.connection.execute(update(runs).where(withdrawn).values(cancel=None))
             return taken
 
-        taken = self._database.write(take_back)
-        self._looking.forget_ends()
+        taken = self._database.write(withdraw)
+        self._due_work_reader.forget_cancel_requests()
         return taken
 
     # Owners
@@ -341,13 +280,13 @@ class SQLAlchemyJobStore(StoredJobs):
         owners = self._tables.owners
         account = owner_info(owner, now)
 
-        def renew(work: Work) -> bool:
-            values = {"expires": to_micros(self._now(work.connection, now) + lease), "account": account}
+        def renew(context: StoreContext) -> bool:
+            values = {"expires": to_micros(self._now(context.connection, now) + lease), "account": account}
             if owner.id in self._registered:
                 change = update(owners).where(owners.c.id == owner.id).values(values)
-                return work.connection.execute(change).rowcount > 0
-            work.connection.execute(delete(owners).where(owners.c.id == owner.id))
-            work.connection.execute(insert(owners), {"id": owner.id, **values})
+                return context.connection.execute(change).rowcount > 0
+            context.connection.execute(delete(owners).where(owners.c.id == owner.id))
+            context.connection.execute(insert(owners), {"id": owner.id, **values})
             return True
 
         renewed = self._database.write(renew, first=True)
@@ -355,24 +294,24 @@ class SQLAlchemyJobStore(StoredJobs):
         return renewed
 
     def retire_owner(self, owner: str) -> None:
-        def leave(work: Work) -> None:
-            if retire(work, owner):
-                self._dialect.notify(work.connection, self._tables)
+        def leave(context: StoreContext) -> None:
+            if retire(context, owner):
+                self._dialect.notify(context.connection, self._tables)
 
         self._database.write(leave)
 
     def owners(self, now: datetime) -> list[Owner]:
         owners = self._tables.owners
         with self._database.reading() as connection:
-            moment = to_micros(self._now(connection, now))
-            rows = connection.execute(select(owners).where(owners.c.expires > moment)).all()
+            micros_or_none = to_micros(self._now(connection, now))
+            rows = connection.execute(select(owners).where(owners.c.expires > micros_or_none)).all()
         return [read_owner(row.id, row.account) for row in rows]
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
-        def give_up(work: Work) -> Sequence[Settlement]:
-            settlements = recover(work, self._now(work.connection, now), decide)
+        def give_up(context: StoreContext) -> Sequence[Settlement]:
+            settlements = recover(context, self._now(context.connection, now), decide)
             if settlements:
-                self._dialect.notify(work.connection, self._tables)
+                self._dialect.notify(context.connection, self._tables)
             return settlements
 
         with self._database.reading() as connection:
@@ -388,7 +327,7 @@ class SQLAlchemyJobStore(StoredJobs):
         return [self._rows.record(row) for row in rows]
 
     def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
-        return self._database.write(lambda work: prune(work, retention, now, limit))
+        return self._database.write(lambda context: prune(context, retention, now, limit))
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
         with self._database.reading() as connection:
@@ -398,42 +337,42 @@ class SQLAlchemyJobStore(StoredJobs):
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
         dead = self._tables.dead
 
-        def take(work: Work) -> bool:
-            row = work.connection.execute(self._locking(select(dead).where(dead.c.run_id == run_id))).first()
+        def take(context: StoreContext) -> bool:
+            row = context.connection.execute(self._locking(select(dead).where(dead.c.run_id == run_id))).first()
             if row is None:
                 return False
-            work.connection.execute(delete(dead).where(dead.c.run_id == run_id))
+            context.connection.execute(delete(dead).where(dead.c.run_id == run_id))
             if follow_up is not None:
-                self._add_pending(work, follow_up(self._rows.letter(row)))
+                self._add_pending(context, follow_up(self._rows.letter(row)))
             return True
 
         return self._database.write(take)
 
     def stats_of(self, job: Job) -> JobStats:
-        return job.life
+        return job.stats
 
     def forget_job(self, job_id: str) -> None:
         runs = self._tables.runs
 
-        def forget(work: Work) -> None:
-            # In this order: who ends a live run at this moment may put a pending one in its place, and is waited for.
-            work.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
-            drop_pending(work, runs.c.job_id == job_id)
+        def forget(context: StoreContext) -> None:
+            # In this order: a process that ends a live run now may add a pending one, and the update waits for it.
+            context.connection.execute(update(runs).where(runs.c.job_id == job_id).values(revoked=1))
+            drop_pending(context, runs.c.job_id == job_id)
 
         self._database.write(forget)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         alias, warning = self._alias, self._logger.warning
-        self._database.listen(self._looking, wake, lambda words: warning('Job store "%s": %s', alias, words))
+        self._database.listen(self._due_work_reader, wake, lambda words: warning('Job store "%s": %s', alias, words))
 
     def poll_after(self) -> float:
-        return math.inf if self._database.hears else self._poll.seconds
+        return math.inf if self._database.is_listening else self._poll.seconds
 
     # Inside
 
-    def _look(self, request: FireRequest) -> Seen:
+    def _peek(self, request: FireRequest) -> DueWork:
         with self._database.reading() as connection:
-            return self._looking.look(connection, request)
+            return self._due_work_reader.peek(connection, request)
 
     def _now(self, connection: Connection, now: datetime) -> datetime:
         if not self._server_time or self._dialect.now is None:

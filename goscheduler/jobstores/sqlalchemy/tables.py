@@ -1,17 +1,18 @@
-"""The tables of the SQL store, and the steps that lead from one version of them to the next.
+"""The tables of the SQL store; ``migrations`` makes them and brings older ones up to date.
 
-Moments are whole microseconds since 1970. Texts are what ``_shared.records`` writes; what people and
-programs have to say (reasons, errors) is written as JSON, because not every database takes every character.
+Moments are whole microseconds since 1970. Texts are what ``_shared.records`` writes; reasons and
+errors are JSON, because not every database takes every character.
 
 ===========  =====================================================================================================
 ``jobs``     one row a job; ``due`` is its next time while it can fire, null while it is paused, suspended or finished
 ``runs``     one row for each run that has not ended; ``ready`` is its due time while it can be claimed, null while it
-             is held under a key or an owner has it
+             waits or an owner has it; ``held`` is the key of the job or limit that it waits for, ``freed`` the key
+             whose turn it has to try again, ``cancel`` a cancel request
 ``history``  one row an attempt that has ended, ordered by (finished, run_id, fence)
 ``dead``     one row a dead letter
 ``owners``   one row for each start of a scheduler that is alive
 ``limits``   what was started under limits that have a rate
-``meta``     the version of the tables, and a row that those lock who must not come between each other
+``meta``     the version of the tables, and a row that serialises writers where rows cannot be skipped
 ===========  =====================================================================================================
 """
 
@@ -29,7 +30,7 @@ from goscheduler.errors import InvalidArgument, shown
 VERSION = 3
 #: Databases that have every row of a table in every index of it.
 MYSQL = ("mysql", "mariadb")
-#: The row of ``meta`` that is locked by those who must not come between each other.
+#: The row of ``meta`` that a writer locks where rows cannot be skipped.
 TURN = "turn"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")
 
@@ -126,7 +127,7 @@ class Tables:
                 mysql_length={"cancel": 1}, mariadb_length={"cancel": 1},
             ),
         ]  # fmt: skip
-        """What is there in their place. What few rows have comes first: they stand behind all that have nothing."""
+        """Their replacement on MySQL. Columns that few rows have come first: these rows stand together at the end."""
         for index in self.partial:
             index.ddl_if(callable_=_leaves_rows_out)
         for index in self.complete:
@@ -134,7 +135,7 @@ class Tables:
 
 
 def _index_of_few(name: str, *columns: Any, only: Any = None) -> Index:
-    """Return an index of the rows in which ``only`` has a value, where the database can leave out the others."""
+    """Return an index of only the rows in which ``only`` has a value, where the database has partial indexes."""
     few = (columns[0] if only is None else only).is_not(None)
     return Index(name, *columns, sqlite_where=few, postgresql_where=few)
 

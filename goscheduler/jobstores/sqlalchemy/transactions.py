@@ -1,4 +1,4 @@
-"""Transactions of the SQL store: each has a deadline, and says when it is not known whether it was written."""
+"""Transactions of the SQL store: each has a deadline, and reports an unknown outcome."""
 
 from __future__ import annotations
 
@@ -24,26 +24,22 @@ from goscheduler._urls import masked
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable, nearest
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, Dialect
 from goscheduler.jobstores.sqlalchemy.dialects.by_url import dialect_of
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import REFUSAL, Message
-from goscheduler.jobstores.sqlalchemy.holds import MissingLimitsError, Work, add_limits
-from goscheduler.jobstores.sqlalchemy.rows import Rows
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import NOT_WRITTEN, StatementBatch
+from goscheduler.jobstores.sqlalchemy.locking import MissingLimitsError, StoreContext, add_limits
+from goscheduler.jobstores.sqlalchemy.rows import RowCodec
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.plugins import STORE_URLS, require_clear_login
 from goscheduler.references import maybe_ref
 
 _BACKENDS = [backend for backend, (plugin, _) in STORE_URLS.items() if plugin == "sqlalchemy"]
-#: How often a transaction is tried that others are in the way of.
+#: Attempts of a transaction that conflicts with others.
 TRIES = 5
 
 T = TypeVar("T")
 
 
 class UnknownOutcome(StoreUnavailable):
-    """The connection broke while a transaction was being written: it may have been, or not."""
-
-
-class RowsHeldError(Exception):
-    """A transaction that does not wait came upon a row that another process has locked; nothing was written."""
+    """The connection broke during a commit: the transaction may be committed or not."""
 
 
 class Transactions:
@@ -58,11 +54,11 @@ class Transactions:
         self.dialect.prepare(self.engine)
         if self._owns_engine:
             self.dialect.tune(self.engine)
-        self._rows: Rows | None = None
+        self._rows: RowCodec | None = None
         self._watchdog = Watchdog()
         self._process = os.getpid()
         self._stop_listening: Callable[[], None] | None = None
-        self._hears: Callable[[], bool] = lambda: False
+        self._is_listening: Callable[[], bool] = lambda: False
 
     def _create_engine(self, url: Any, options: dict[str, Any]) -> Engine:
         arguments = {**self.dialect.connect_args(), **options.pop("connect_args", {})}
@@ -79,8 +75,8 @@ class Transactions:
                 name=error.name,
             ) from error
 
-    def open(self, rows: Rows) -> None:
-        """Get ready, and make sure that the database answers.
+    def open(self, rows: RowCodec) -> None:
+        """Open the store, and check that the database answers.
 
         :raises StoreUnavailable: if it cannot be reached at the moment
         """
@@ -90,7 +86,7 @@ class Transactions:
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
-        """Say in our own words that the database cannot be reached, or does not want us."""
+        """Raise errors of this package if the database cannot be reached or refuses the login."""
         try:
             yield
         except (OperationalError, PoolTimeout) as error:
@@ -99,18 +95,18 @@ class Transactions:
             raise StoreUnavailable(f"{_shown(self.engine.url)} cannot be reached: {_cause(error)}") from error
 
     def is_outage(self, error: BaseException) -> bool:
-        """Tell whether a connection was lost or could not be made, or others were in the way for too long."""
+        """Tell whether a connection was lost or could not be made, or conflicts lasted too long."""
         if isinstance(error, PoolTimeout):
             return True
         if not isinstance(error, DBAPIError):
             return False
-        # What cannot be connected to has been told no statement.
+        # A failed connection attempt has no statement.
         unconnected = isinstance(error, OperationalError) and error.statement is None
-        lost = error.connection_invalidated or self.dialect.may_try_again(error)
+        lost = error.connection_invalidated or self.dialect.is_retryable(error)
         return lost or (unconnected and not self.dialect.is_refusal(error))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections and stop the threads."""
         if self._stop_listening is not None:
             self._stop_listening()
             self._stop_listening = None
@@ -123,120 +119,104 @@ class Transactions:
         if os.getpid() != self._process:
             self._process = os.getpid()
             self._watchdog, self._stop_listening = Watchdog(), None
-            self._hears = lambda: False
+            self._is_listening = lambda: False
             self.dialect.after_fork()
             self.engine.dispose(close=False)
 
-    def listen(self, looking: Any, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
-        """Call ``wake`` when another process has something new that ``looking`` did not see, where that can be."""
-        heard = self.dialect.listen(self.engine, self._tables, looking, wake, warn)
+    def listen(self, reader: Any, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
+        """Call ``wake`` when another process has something new that ``reader`` did not see, where that can be."""
+        heard = self.dialect.listen(self.engine, self._tables, reader, wake, warn)
         if heard is not None:
-            self._stop_listening, self._hears = heard.stop, heard.hears_all
+            self._stop_listening, self._is_listening = heard.stop, heard.is_complete
 
     @property
-    def hears(self) -> bool:
-        """Whether we are told when others change something."""
-        return self._hears()
+    def is_listening(self) -> bool:
+        """Whether changes by other processes arrive without polling."""
+        return self._is_listening()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection to read with."""
+        """Give a connection for reading."""
         with self._connected(writes=False, seconds=CALL_SECONDS) as connection:
             self.dialect.begin_reading(connection)
             yield connection
 
-    def follow(self, lease: float) -> None:
-        """Take in how long a lease is, in seconds."""
+    def set_lease(self, lease: float) -> None:
+        """Set the length of a lease in seconds."""
         before = self.dialect.idle_seconds
-        self.dialect.follow(lease)
+        self.dialect.set_lease(lease)
         if self._owns_engine and self.dialect.idle_seconds != before:
             self.engine.dispose()  # connections that have other limits
 
     def write(
-        self, step: Callable[[Work], T], seconds: float = CALL_SECONDS, first: bool = False, waits: bool = True
+        self, step: Callable[[StoreContext], T], seconds: float = CALL_SECONDS, first: bool = False
     ) -> T:
-        """Return what ``step`` returns, having written what it wrote; it may be called more than once.
+        """Commit ``step`` and return its result; it may be called more than once.
 
-        What is short and cannot wait goes ``first``, where one at a time writes.
+        A short write that cannot wait goes ``first``, where one process writes at a time.
 
-        :raises UnknownOutcome: if it cannot be told whether it was written
-        :raises RowsHeldError: if it does not ``wait``, and another process holds one of its rows
+        :raises UnknownOutcome: if the connection broke during the commit
         """
         tries_left = TRIES
         while True:
             try:
-                return self._write_once(step, seconds, first, waits)
+                return self._write_once(step, seconds, first)
             except MissingLimitsError as missing:
                 self._add_limits(missing.names)
             except DBAPIError as error:
-                if not waits and self.dialect.is_held(error):
-                    raise RowsHeldError from error
                 tries_left -= 1
-                if not tries_left or not self.dialect.may_try_again(error):
+                if not tries_left or not self.dialect.is_retryable(error):
                     raise
 
     def _add_limits(self, names: Collection[str]) -> None:
         """Add limits that are used for the first time."""
         if not self.dialect.skips_locked:
-            self.write(lambda work: add_limits(work, names))
+            self.write(lambda context: add_limits(context, names))
             return
-        # By statements of their own: no lock, which who adds the same would wait for, is held while the server waits.
-        assert self._rows is not None, "the store was not started"
+        # Each commits by itself, so that no process that adds the same limit waits for this one.
         with self._connected(writes=True, seconds=CALL_SECONDS) as connection:
             committing = connection.execution_options(isolation_level="AUTOCOMMIT")
-            add_limits(Work(committing, self._tables, self.dialect, self._rows), names)
+            add_limits(self._context(committing), names)
 
-    def _write_once(self, step: Callable[[Work], T], seconds: float, first: bool, waits: bool) -> T:
-        assert self._rows is not None, "the store was not started"
-        with self._connected(writes=True, seconds=seconds, first=first, waits=waits) as connection:
+    def _write_once(self, step: Callable[[StoreContext], T], seconds: float, first: bool) -> T:
+        with self._connected(writes=True, seconds=seconds, first=first) as connection:
             transaction = connection.begin()
             try:
                 self.dialect.begin(connection, self._tables)
-                result = step(Work(connection, self._tables, self.dialect, self._rows))
+                result = step(self._context(connection))
             except BaseException:
                 transaction.rollback()
                 raise
             self._commit(transaction)
             return result
 
-    def post(self, step: Callable[[Work], None]) -> None:
-        """Write what ``step`` writes without a look at the answers: in one message, where the database takes such.
+    def write_batch(self, step: Callable[[StoreContext], None]) -> bool:
+        """Write what ``step`` writes without reading anything, in one round trip.
 
-        :raises UnknownOutcome: if it cannot be told whether it was written
+        False if nothing was written: the database takes no batches, a row was locked, or a statement aborted the batch.
+
+        :raises UnknownOutcome: if the connection broke before the answer
         """
-
-        def put(message: Any) -> None:
-            assert self._rows is not None, "the store was not started"
-            self.dialect.begin(message, self._tables)
-            step(Work(message, self._tables, self.dialect, self._rows))
-
-        if not self.dialect.sends_messages(self.engine) or self.send(put) is None:
-            self.write(step)
-
-    def send(self, write: Callable[[Message], None], waits: bool = True) -> Message | None:
-        """Return a message with its answers, having written what ``write`` put into it.
-
-        None if nothing was written: others were in the way, or one of the statements has refused it.
-
-        :raises UnknownOutcome: if it cannot be told whether it was written
-        """
-        with self._connected(True, CALL_SECONDS, waits=waits, isolation_level="AUTOCOMMIT") as connection:
-            message = Message(connection)
-            write(message)
+        if not self.dialect.takes_batches(self.engine):
+            return False
+        with self._connected(True, CALL_SECONDS, isolation_level="AUTOCOMMIT") as connection:
+            batch: Any = StatementBatch(connection)
+            self.dialect.begin(batch, self._tables)
+            step(self._context(batch))
             try:
-                message.send()
+                batch.send()
             except connection.dialect.loaded_dbapi.Error as error:
-                if not message.take_back(error):
+                if not batch.recover(error):
                     raise _unknown(error) from error
+                if error.sqlstate in NOT_WRITTEN:
+                    return False
                 is_taken = isinstance(error, connection.dialect.loaded_dbapi.IntegrityError)
-                failure = (IntegrityError if is_taken else DBAPIError)(None, None, error)
-                in_the_way = self.dialect.may_try_again(failure) or self.dialect.is_held(failure)
-                if error.sqlstate == REFUSAL or in_the_way:
-                    return None
-                if message.reads_on:  # it may have failed after it was written
-                    raise _unknown(error) from error
-                raise failure from error
-            return message
+                raise (IntegrityError if is_taken else DBAPIError)(None, None, error) from error
+            return True
+
+    def _context(self, connection: Connection) -> StoreContext:
+        assert self._rows is not None, "the store was not started"
+        return StoreContext(connection, self._tables, self.dialect, self._rows)
 
     @contextmanager
     def _connected(
@@ -253,13 +233,13 @@ class Transactions:
         try:
             transaction.commit()
         except DBAPIError as error:
-            if self.dialect.may_try_again(error):
+            if self.dialect.is_retryable(error):
                 raise
             raise _unknown(error) from error
 
 
 def _unknown(error: BaseException) -> UnknownOutcome:
-    return UnknownOutcome(f"It is not known whether this was written: {_cause(error)}")
+    return UnknownOutcome(f"The outcome of this write is unknown: {_cause(error)}")
 
 
 def _dialect(url: Any) -> Dialect:

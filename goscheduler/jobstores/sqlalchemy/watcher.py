@@ -1,30 +1,28 @@
-"""Watches a database that cannot tell of changes: what the loop has asked last is asked again, often and cheaply.
+"""Polls a database that cannot notify: a thread repeats the last peek of the scheduler often and cheaply.
 
-The loop is woken if the answer has something that its own had not: a job or a run that is due earlier, or a run that is
-to end. So nobody has to write anything for it, and neither what others fire and end, nor what this process has written
-and seen itself, wakes anybody.
+It wakes the scheduler if the answer contains new work: a job or run that is due earlier, or a cancel request. Writers
+write nothing extra for it. Firings and ends of other processes, and this process's own writes, do not wake it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection, Engine
 
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
-from goscheduler.jobstores.sqlalchemy.due_work import unpacked
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import ChangeListener
 
 if TYPE_CHECKING:
-    from goscheduler.jobstores.sqlalchemy.due_work import Answer, Looking
+    from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader, PeekResult
 
-#: For how many seconds the end of the thread is waited for.
-END_WITHIN = 10.0
+#: The wait for the end of the thread.
+STOP_SECONDS = 10.0
 
 
-class View:
-    """What is to be seen on one connection.
+class PeekCursor:
+    """Repeats the last peek on one connection.
 
     The driver is asked, and not SQLAlchemy, which takes as long as the driver for it.
     """
@@ -35,72 +33,52 @@ class View:
         # Or it would see what it saw at first, for ever.
         self._dialect.set_isolation_level(driver.dbapi_connection, "AUTOCOMMIT")
         self._cursor = driver.dbapi_connection.cursor()
-        self._last: Answer | None = None
+        self._last: PeekResult | None = None
         self._statement: tuple[str, Any] = ("", ())
 
-    def look(self, seen: Answer) -> Answer:
-        """Return what is answered now to the question that had the answer ``seen``."""
-        if not self._is_about(seen):
-            self._statement = self._put(seen)
-        self._last = seen._replace(row=self._answered(self._row(*self._statement)))
+    def peek(self, result: PeekResult) -> PeekResult:
+        """Return the answer of now to the query of an earlier ``result``."""
+        if not self._is_about(result):
+            self._statement = result.question.as_statement(self._dialect, result.owner)
+        self._last = result._replace(row=self._row(*self._statement))
         return self._last
 
-    def _put(self, seen: Answer) -> tuple[str, Any]:
-        """Return the question as the driver takes it."""
-        return seen.question.as_statement(self._dialect, seen.owner)
-
-    def _answered(self, row: Sequence[Any]) -> Sequence[Any]:
-        """Return the answer to it."""
-        return row
-
-    def _is_about(self, seen: Answer) -> bool:
+    def _is_about(self, result: PeekResult) -> bool:
         """Tell whether the same was asked here last."""
-        return self._last is not None and self._last.question is seen.question and self._last.owner == seen.owner
+        return self._last is not None and self._last.question is result.question and self._last.owner == result.owner
 
     def _row(self, statement: str, parameters: Any = ()) -> Any:
         self._cursor.execute(statement, parameters)
         return self._cursor.fetchone()
 
 
-class PackedView(View):
-    """The same of a server whose driver is written in Python, and takes long for every parameter and every column."""
-
-    def _put(self, seen: Answer) -> tuple[str, Any]:
-        statement, parameters = seen.question.packed().as_statement(self._dialect, seen.owner)
-        fill_in = getattr(self._cursor, "mogrify", None)  # by the driver, which knows how this connection quotes
-        return (statement, parameters) if fill_in is None else (fill_in(statement, parameters), None)
-
-    def _answered(self, row: Sequence[Any]) -> Sequence[Any]:
-        return unpacked(row[0])
-
-
-class FileView(View):
+class FilePeekCursor(PeekCursor):
     """The same of a file of SQLite, which says at next to no cost whether anybody has written to it."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._version: Any = None
 
-    def look(self, seen: Answer) -> Answer:
+    def peek(self, result: PeekResult) -> PeekResult:
         version = self._row("PRAGMA data_version")  # it changes with every commit of another connection
-        if version == self._version and self._last is not None and self._is_about(seen):
+        if version == self._version and self._last is not None and self._is_about(result):
             return self._last
         self._version = version
-        return super().look(seen)
+        return super().peek(result)
 
 
-class Watcher(Hearing):
-    """Looks after every pause."""
+class Watcher(ChangeListener):
+    """Compares after every pause."""
 
     def __init__(
-        self, engine: Engine, view: type[View], pause: float, looking: Looking,
+        self, engine: Engine, view: type[PeekCursor], pause: float, reader: DueWorkReader,
         wake: Callable[[], None], warn: Callable[[str], None],
     ) -> None:  # fmt: skip
         super().__init__(engine, "goscheduler-sql-watcher", wake, warn)
         self._view = view
         self._pause = pause
-        self._looking = looking
-        self._outdated: Answer | None = None
+        self._reader = reader
+        self._outdated: PeekResult | None = None
         """The answer that the loop was woken for: it will ask again before it rests."""
         self._watching = False
         self._rest = threading.Lock()
@@ -111,7 +89,7 @@ class Watcher(Hearing):
         self._thread.start()
         return True
 
-    def hears_all(self) -> bool:
+    def is_complete(self) -> bool:
         return self._watching
 
     def stop(self) -> None:
@@ -120,7 +98,7 @@ class Watcher(Hearing):
             super().stop()
             self._rest.release()
         if self._thread is not threading.current_thread():
-            self._thread.join(END_WITHIN)
+            self._thread.join(STOP_SECONDS)
 
     def _listen(self) -> None:
         with self._engine.connect() as connection:
@@ -134,8 +112,8 @@ class Watcher(Hearing):
             finally:
                 self._watching = False
 
-    def _compare(self, view: View) -> None:
-        seen = self._looking.answer
-        if seen is not None and seen is not self._outdated and view.look(seen).has_more_than(seen):
-            self._outdated = seen
+    def _compare(self, view: PeekCursor) -> None:
+        result = self._reader.answer
+        if result is not None and result is not self._outdated and view.peek(result).has_more_than(result):
+            self._outdated = result
             self._wake()

@@ -228,12 +228,14 @@ def test_a_server_that_is_killed_and_comes_back_has_lost_nothing(kind, private_s
     (run,) = requests.fire(store).runs
     notifications = note_notifications(store)
     store.subscribe(lambda: None)
+    notifications.get(timeout=PATIENCE)  # the watch has begun
     server.kill()
     eventually(lambda: _is_out(store))
     server.restart()
     eventually(lambda: not _is_out(store))
     assert [live.id for live in store.live_runs()] == [run.id]
     assert not store.settle([succeeded(run)])
+    notifications.get(timeout=PATIENCE)  # the watch has begun again
     peer = opened(STORES[kind].from_url(f"{server.url}/jobs"))
     peer.add_job(make_job("b"))
     while not notifications.get(timeout=PATIENCE).startswith(peer._instance_id):

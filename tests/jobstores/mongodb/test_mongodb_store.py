@@ -15,6 +15,7 @@ from pymongo.errors import AutoReconnect
 
 from goscheduler._drivers import mongodb as drivers
 from goscheduler.errors import ConflictingIdError, GoSchedulerError, InvalidArgument, StoreUnavailable
+from goscheduler.job import copy_with
 from goscheduler.jobstores.mongodb import MongoDBJobStore, due_work
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import OutcomeKind, Owner
@@ -90,7 +91,7 @@ class TestMongoDB(StoreContract):
         (record,) = peer.history(EVERYTHING)
         assert record.outcome is (OutcomeKind.FAILED if dead else OutcomeKind.SUCCEEDED)
         assert [letter.run.id for letter in peer.dead_letters(EVERYTHING)] == ([run.id] if dead else [])
-        life = peer.lookup_job("a").life
+        life = peer.lookup_job("a").stats
         assert (life.run_count, life.last_outcome) == (1, record.outcome)
 
     def test_an_end_that_is_written_again_after_a_lost_answer_is_accepted(
@@ -118,7 +119,7 @@ class TestMongoDB(StoreContract):
                 store.settle([succeeded(run)])
         assert store.settle([succeeded(run)]) == []
         assert store.live_runs() == []
-        assert store.lookup_job("a").life.run_count == 1
+        assert store.lookup_job("a").stats.run_count == 1
         assert requests.fire(store, NOW + MINUTE).runs, "nothing keeps its job from firing again"
 
     def test_of_an_owner_and_one_who_thinks_him_lost_the_first_to_record_an_end_is_right(
@@ -428,7 +429,7 @@ class TestMongoDB(StoreContract):
     def test_a_run_keeps_the_definition_that_it_was_fired_with(self, store, make_job, requests):
         store.add_job(make_job("a", due=NOW, args=("old",), retry=2))
         (run,) = requests.fire(store).runs
-        store.edit_job("a", lambda job: job.copy_with(args=("new",)))
+        store.edit_job("a", lambda job: copy_with(job, args=("new",)))
         store.settle([failed(run)])
         (again,) = requests.claim(store, now=NOW + 10 * MINUTE).runs
         assert again.job.args == ("old",)

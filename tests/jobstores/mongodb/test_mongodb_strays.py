@@ -249,4 +249,4 @@ def test_a_scheduler_looks_by_itself(url, killed_before, caplog):
         with caplog.at_level(logging.WARNING, "goscheduler"):
             scheduler.advance(_housekeeping.STRAYS_INTERVAL + 10)
         assert [record.outcome.value for record in scheduler.runs("job")] == ["succeeded"]
-    assert "1 jobs or runs in none of its lists" in caplog.text
+    assert "1 jobs or runs that no queue listed" in caplog.text

@@ -144,7 +144,7 @@ def settings_of_sentinels(pool):
 class TestReadyClients:
     def test_one_that_sends_nothing_twice_and_does_not_wait_for_ever_is_used_itself(self):
         with redis.Redis(retry=Retry(NoBackoff(), 0), socket_timeout=3) as client:
-            assert RedisJobStore(client=client)._link.client is client
+            assert RedisJobStore(client=client)._scripts.client is client
 
     @pytest.mark.parametrize("options", [
         {"retry": Retry(NoBackoff(), 3)},
@@ -156,7 +156,7 @@ class TestReadyClients:
         with redis.Redis(db=4, **options) as client:
             store = RedisJobStore(client=client)
             assert store.redis is client
-            pool = store._link.client.connection_pool
+            pool = store._scripts.client.connection_pool
             connection = pool.connection_class(**pool.connection_kwargs)
             assert connection.db == 4
             assert connection.retry.get_retries() == 0
@@ -166,7 +166,7 @@ class TestReadyClients:
     def test_one_of_sentinel_asks_each_of_them_once_and_for_a_short_time(self):
         given = Sentinel([("one", 1), ("two", 2)], sentinel_kwargs={"password": "p", "socket_timeout": 60})
         store = RedisJobStore(client=given.master_for("main", db=2, password="q", socket_timeout=None))
-        pool = store._link.client.connection_pool
+        pool = store._scripts.client.connection_pool
         assert (pool.service_name, pool.connection_kwargs["db"], pool.connection_kwargs["password"]) == ("main", 2, "q")
         assert pool.connection_kwargs["socket_timeout"] == ANSWER_WITHIN
         assert places(pool) == [("one", 1), ("two", 2)]

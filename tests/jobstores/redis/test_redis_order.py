@@ -97,16 +97,16 @@ class Cluster:
         self.now += minutes * MINUTE
 
     def _while_a_rival_claims(self, step, limits):
-        link = self.ours._link
-        real = type(link).step
+        scripts = self.ours._scripts
+        real = type(scripts).call
 
         def interrupted(name, *arguments):
             if name == step:
-                link.step = real.__get__(link)
+                scripts.call = real.__get__(scripts)
                 self._rival_claims(limits)
-            return real(link, name, *arguments)
+            return real(scripts, name, *arguments)
 
-        link.step = real.__get__(link) if limits is None else interrupted
+        scripts.call = real.__get__(scripts) if limits is None else interrupted
 
     def _rival_claims(self, limits):
         self.asked += 1

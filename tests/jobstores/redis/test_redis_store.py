@@ -14,6 +14,8 @@ import pytest
 import redis
 import redis_jobs
 import warm
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 from redis_jobs import NOTES
 from redis_lists import astray
@@ -29,6 +31,7 @@ from goscheduler.jobstores.redis.rows import as_text
 from goscheduler.jobstores.redis.scripts import unsafe_settings
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import Owner, Source
+from goscheduler.runs.plan import PRIORITY_STEP_US, rank
 from goscheduler.runs.records import HistoryQuery, Retention
 from goscheduler.runs.transitions import asked_for
 from goscheduler.schedulers._reconciliation import ends_found
@@ -38,6 +41,7 @@ from goscheduler.testing.contract_owners import LEASE, lost
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
+from goscheduler.times import to_micros
 from goscheduler.triggers.date import DateTrigger
 
 
@@ -59,15 +63,15 @@ class RedisMachine(StoreMachine):
         return RedisJobStore(url=self.url, prefix=prefix, server_time=False)
 
     def make_peer(self, store):
-        return RedisJobStore(url=self.url, prefix=store._link.keys[1:-2], server_time=False)
+        return RedisJobStore(url=self.url, prefix=store.prefix, server_time=False)
 
     @invariant()
     def the_state_of_each_run_stands_with_its_job(self):
-        link = self.store._link
+        scripts = self.store._scripts
         found = {
-            (as_text(key).removeprefix(link.key("of:")), as_text(run), as_text(state))
-            for key in link.client.keys(link.key("of:*"))
-            for run, state in link.client.hgetall(key).items()
+            (as_text(key).removeprefix(scripts.key("of:")), as_text(run), as_text(state))
+            for key in scripts.client.keys(scripts.key("of:*"))
+            for run, state in scripts.client.hgetall(key).items()
         }
         live = {(run.job.id, run.id, "L") for run in self.store.live_runs()}
         pending = {
@@ -155,6 +159,23 @@ class TestSharing:
         runs = requests.fire(stores[0], room={few: 10, many: 100}).runs
         assert [run.job.executor for run in runs].count(few) == 1
 
+    @given(due=st.lists(st.tuples(st.integers(0, 3 * PRIORITY_STEP_US), st.integers(0, 9)), min_size=1, max_size=12))
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_the_script_ranks_jobs_as_the_plan_does(self, stores, make_job, requests, due):
+        store, now = stores[0], NOW + timedelta(hours=1)
+        store.remove_all_jobs()
+        jobs = [
+            make_job(f"job-{number:02}", due=NOW + timedelta(microseconds=late), priority=priority)
+            for number, (late, priority) in enumerate(due)
+        ]
+        store.add_jobs(jobs)
+        batch = store._reader.take("take_due", requests._request(now), {"default": len(jobs)})
+        ranked = sorted(
+            (rank(to_micros(job.next_run_time), job.options.priority), to_micros(job.next_run_time), job.id)
+            for job in jobs
+        )
+        assert [job_id for job_id, *_ in batch.taken] == [job_id for *_, job_id in ranked]
+
     def test_a_job_that_fires_while_a_run_that_was_asked_for_waits_has_both(self, stores, make_job, requests):
         stores[0].add_job(make_job("a"))
         stores[0].add_run(asked_for(make_job("a"), "asked-for", NOW))
@@ -170,15 +191,15 @@ class TestSharing:
     def test_what_an_earlier_version_has_written_is_read_and_one_of_that_version_is_not_started_beside_us(
         self, stores, make_job, requests, scheduler, url, monkeypatch, version
     ):
-        link = stores[0]._link
+        scripts = stores[0]._scripts
         stores[0].add_job(make_job("a"))
         (run,) = requests.fire(stores[0]).runs
-        link.client.hset(link.key("meta"), "schema", version)
+        scripts.client.hset(scripts.key("meta"), "schema", version)
         if version == 2:  # it kept the run of a job that has one live run apart, and counted changes
-            link.client.delete(link.key("of:a"))
-            link.client.hset(link.key("lone"), "a", run.id)
-            link.client.sadd(link.key("several"), "b")
-            link.client.set(link.key("edition"), 7)
+            scripts.client.delete(scripts.key("of:a"))
+            scripts.client.hset(scripts.key("lone"), "a", run.id)
+            scripts.client.sadd(scripts.key("several"), "b")
+            scripts.client.set(scripts.key("edition"), 7)
         owner = Owner("of an earlier version")
         stores[0].renew_owner(owner, SYSTEM_CLOCK.now(), LEASE)
         with pytest.raises(StoreUnavailable, match="Stop them first"):
@@ -187,7 +208,7 @@ class TestSharing:
         newer = started(RedisJobStore(url=url, server_time=False), scheduler)
         assert not requests.fire(newer, NOW + timedelta(minutes=1)).runs, "an instance is live"
         assert not newer.settle([succeeded(run)])
-        assert not link.client.exists(*(link.key(name) for name in ("of:a", "lone", "several", "edition")))
+        assert not scripts.client.exists(*(scripts.key(name) for name in ("of:a", "lone", "several", "edition")))
         newer.shutdown()
         monkeypatch.setattr(redis_scripts, "SCHEMA", version)
         with pytest.raises(RuntimeError, match="newer goscheduler"):
@@ -309,11 +330,11 @@ class TestManyAtOnce:
             stores[0].add_job(make_job(name))
         runs = {run.job.id: run for run in requests.fire(stores[0]).runs}
         stores[1].cancel_run(runs["b"].id, "enough", lambda run: succeeded(run))
-        stores[1].redis.hdel(stores[1]._link.key("run_heads"), runs["c"].id)
+        stores[1].redis.hdel(stores[1]._scripts.key("run_heads"), runs["c"].id)
         refused = stores[0].settle([succeeded(run) for run in runs.values()])
         assert [settlement.attempt.run.job.id for settlement in refused] == ["c"]
         assert {record.job_id for record in stores[0].history(HistoryQuery())} == {"a", "b", "d"}
-        assert not stores[0].redis.exists(stores[0]._link.key("ending:owner-1"))
+        assert not stores[0].redis.exists(stores[0]._scripts.key("ending:owner-1"))
 
     def test_the_same_end_twice_in_one_batch_is_written_once(self, stores, make_job, requests):
         stores[0].add_job(make_job("a"))
@@ -333,7 +354,7 @@ class TestManyAtOnce:
             assert read[run.id].job.args == run.job.args
             assert (read[run.id].fence, read[run.id].due_at) == (run.fence, run.due_at)
         assert not stores[0].settle([succeeded(run) for run in runs])
-        assert {job.id: job.life.run_count for job in stores[0].get_all_jobs()} == {job.id: 1 for job in jobs[:-1]}
+        assert {job.id: job.stats.run_count for job in stores[0].get_all_jobs()} == {job.id: 1 for job in jobs[:-1]}
         assert len(requests.fire(stores[0], now=NOW + 3600 * SECOND, room={"default": 10, "a/b": 10}).runs) == 4
 
     def test_a_run_that_waits_for_its_job_may_go_when_that_ends(self, stores, make_job, requests):
@@ -388,11 +409,11 @@ class TestHostileRecords:
         store = stores[0]
         store.add_job(make_job("bad"))
         store.add_job(make_job("good"))
-        store.redis.hset(store._link.key(key), "bad", text)
+        store.redis.hset(store._scripts.key(key), "bad", text)
         assert [run.job.id for run in requests.fire(store).runs] == ["good"]
         assert {job.id for job in store.get_all_jobs()} == {"bad", "good"}
         assert "cannot be read" in store.suspensions()["bad"]
-        assert store.redis.hget(store._link.key("jobs"), "bad") is not None
+        assert store.redis.hget(store._scripts.key("jobs"), "bad") is not None
         store.remove_job("bad")
         assert [job.id for job in store.get_all_jobs()] == ["good"]
 
@@ -401,10 +422,10 @@ class TestHostileRecords:
         store = stores[0]
         for name in ("bad", "good"):
             store.add_run(asked_for(make_job(name), f"run-{name}", NOW))
-        store.redis.hset(store._link.key("runs"), "run-bad", text)
+        store.redis.hset(store._scripts.key("runs"), "run-bad", text)
         assert [run.id for run in requests.claim(store).runs] == ["run-good"]
         assert not requests.claim(store).runs
-        assert store.redis.hget(store._link.key("runs"), "run-bad") == text
+        assert store.redis.hget(store._scripts.key("runs"), "run-bad") == text
 
     @pytest.mark.parametrize("text", [PICKLE, b"", b"[]"])
     def test_a_lost_run_that_cannot_be_read_is_kept_and_the_others_are_recovered(
@@ -414,11 +435,11 @@ class TestHostileRecords:
         store.add_job(make_job("bad"))
         store.add_job(make_job("good"))
         runs = {run.job.id: run for run in requests.fire(store).runs}
-        store.redis.hset(store._link.key("runs"), runs["bad"].id, text)
+        store.redis.hset(store._scripts.key("runs"), runs["bad"].id, text)
         recovered = store.recover_runs(NOW + LEASE, lost)
         assert [settlement.attempt.run.id for settlement in recovered] == [runs["good"].id]
         assert not store.recover_runs(NOW + LEASE, lost)
-        assert store.redis.hget(store._link.key("runs"), runs["bad"].id) == text
+        assert store.redis.hget(store._scripts.key("runs"), runs["bad"].id) == text
 
     def test_a_record_that_cannot_be_read_is_passed_over_and_pruned(self, stores, make_job, requests):
         store = stores[0]
@@ -426,8 +447,9 @@ class TestHostileRecords:
             store.add_job(make_job(name))
         runs = requests.fire(store).runs
         store.settle([succeeded(run) for run in runs])
-        place = next(place for place in store.redis.hkeys(store._link.key("records")) if runs[0].id.encode() in place)
-        store.redis.hset(store._link.key("records"), place, self.PICKLE)
+        places = store.redis.hkeys(store._scripts.key("records"))
+        place = next(place for place in places if runs[0].id.encode() in place)
+        store.redis.hset(store._scripts.key("records"), place, self.PICKLE)
         assert [record.run_id for record in store.history(HistoryQuery())] == [runs[1].id]
         assert store.prune_history(Retention(), NOW + timedelta(days=40), 10) == 2
 
@@ -537,34 +559,34 @@ def started(store, scheduler):
 
 def break_link(store, step, after):
     """Let the next call of a step fail, before or after the server has done it; return what sends it after all."""
-    link = store._link
-    real, sent = link.client.evalsha, []
+    scripts = store._scripts
+    real, sent = scripts.client.evalsha, []
 
     def evalsha(digest, keys, prefix, name, *arguments):
         if name != step:
             return real(digest, keys, prefix, name, *arguments)
-        link.client.evalsha = real
+        scripts.client.evalsha = real
         sent.append(lambda: real(digest, keys, prefix, name, *arguments))
         if after:
             sent[0]()
         raise redis.ConnectionError("the line is dead")
 
-    link.client.evalsha = evalsha
+    scripts.client.evalsha = evalsha
     return lambda: sent[0]()
 
 
 def meanwhile(store, step, action):
     """Do something right before the next call of a step."""
-    link = store._link
-    real = link.client.evalsha
+    scripts = store._scripts
+    real = scripts.client.evalsha
 
     def evalsha(digest, keys, prefix, name, *arguments):
         if name == step:
-            link.client.evalsha = real
+            scripts.client.evalsha = real
             action()
         return real(digest, keys, prefix, name, *arguments)
 
-    link.client.evalsha = evalsha
+    scripts.client.evalsha = evalsha
 
 
 def require(fulfilled):

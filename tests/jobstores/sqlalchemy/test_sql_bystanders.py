@@ -49,7 +49,7 @@ def database(request, shared_server):
 @pytest.fixture
 def stage(database, opened, make_job, monkeypatch):
     """Return a function that sets everything up anew."""
-    monkeypatch.setattr(Dialect, "follow", lambda self, lease: setattr(self, "idle_seconds", 59.0))
+    monkeypatch.setattr(Dialect, "set_lease", lambda self, lease: setattr(self, "idle_seconds", 59.0))
     monkeypatch.setattr(sql_transactions, "TRIES", 1)
     monkeypatch.setattr(Watchdog, "_end_overdue", lambda self, now: None)
     kind, engine, url = database

@@ -52,7 +52,7 @@ def url(database):
 @pytest.fixture
 def no_limits(monkeypatch):
     """Let a transaction stand still for as long as the test takes."""
-    monkeypatch.setattr(Dialect, "follow", lambda self, lease: setattr(self, "idle_seconds", 59.0), raising=False)
+    monkeypatch.setattr(Dialect, "set_lease", lambda self, lease: setattr(self, "idle_seconds", 59.0), raising=False)
     monkeypatch.setattr(Watchdog, "_end_overdue", lambda self, now: None)
 
 

@@ -11,10 +11,9 @@ from sqlalchemy import String, create_engine, event, inspect, select, text
 from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy import migrations as sql_migrations
-from goscheduler.jobstores.sqlalchemy.bulk import Batch, columns_of, in_order, rows_of
+from goscheduler.jobstores.sqlalchemy.bulk import Batch, columns_of, rows_of
 from goscheduler.jobstores.sqlalchemy.dialects.mysql import (
-    LONGEST,
-    _by_one_column,
+    MAX_STATEMENT_BYTES,
     _literal,
     _literal_rows,
     _literals,
@@ -294,17 +293,19 @@ def test_a_text_stands_in_a_statement_as_it_is_only_where_nothing_in_it_has_a_me
 
 
 def test_rows_are_sent_in_portions_that_are_not_too_long():
-    rows = ["x" * (LONGEST // 3)] * 7
+    rows = ["x" * (MAX_STATEMENT_BYTES // 3)] * 7
     portions = list(_portions(rows))
     assert ",".join(portions) == ",".join(rows)
     assert [portion.count(",") + 1 for portion in portions] == [3, 3, 1]
-    assert list(_portions(["x" * (LONGEST + 1)])) == ["x" * (LONGEST + 1)], "what cannot be divided is sent as it is"
+    long = "x" * (MAX_STATEMENT_BYTES + 1)
+    assert list(_portions([long])) == [long], "what cannot be divided is sent as it is"
 
 
 def test_rows_that_are_too_long_together_are_added_by_several_statements():
-    columns = {"id": ["a", "b", "c"], "text": ["x" * (LONGEST // 2)] * 2 + ["y"], "number": [7] * 3}
+    columns = {"id": ["a", "b", "c"], "text": ["x" * (MAX_STATEMENT_BYTES // 2)] * 2 + ["y"], "number": [7] * 3}
     first, second = _literal_rows(Batch(columns))
-    assert (first, second) == (f"('a','{'x' * (LONGEST // 2)}',7)", f"('b','{'x' * (LONGEST // 2)}',7),('c','y',7)")
+    half = "x" * (MAX_STATEMENT_BYTES // 2)
+    assert (first, second) == (f"('a','{half}',7)", f"('b','{half}',7),('c','y',7)")
     assert list(_literal_rows(Batch({"id": ["a", "b"], "number": [1, 2]}))) == ["('a',1),('b',2)"]
 
 
@@ -316,24 +317,6 @@ def test_rows_come_back_from_columns_as_they_were():
     assert rows_of(columns_of(rows)) == [row._asdict() for row in rows]
     assert columns_of([]) == {}
     assert rows_of({}) == []
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "order"),
-    [
-        ([1, 1, 1], ["a", "b", "c"], [0, 1, 2]),
-        ([1, 1, 1], ["c", "a", "b"], [1, 2, 0]),
-        ([2, 1, 2], ["a", "z", "a"], [1, 0, 2]),
-        ([2, 1, 2], ["b", "z", "a"], [1, 2, 0]),
-        ([1], ["a"], [0]),
-    ],
-)
-def test_rows_are_put_into_the_order_of_their_first_two_columns(first, second, order):
-    rest = list(range(len(first)))
-    found = in_order({"first": first, "second": second, "rest": rest})
-    assert {name: list(values) for name, values in found.items()} == {
-        "first": [first[index] for index in order], "second": [second[index] for index in order], "rest": order,
-    }  # fmt: skip
 
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York"]
@@ -376,16 +359,8 @@ def test_no_statement_that_adds_jobs_is_longer_than_a_server_takes(started, make
     store, statements = started(fresh(mariadb).url), []
     event.listen(store._database.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
     store.add_jobs([make_job(f"{number:05}{character * 250}") for number in range(5000)])
-    assert max(map(len, statements)) < LONGEST + 2000
+    assert max(map(len, statements)) < MAX_STATEMENT_BYTES + 2000
     assert store.count_waiting() == 5000
-
-
-def test_rows_are_listed_by_one_column_only_if_there_are_several_and_they_differ_in_nothing_else():
-    same = {"b": ["x", "x"], "c": [1, 1]}
-    assert _by_one_column(Batch.to_insert({"a": ["1", "2"], **same})) is not None
-    assert _by_one_column(Batch.to_insert({"a": ["1", "2"], **same, "d": [1, 2]})) is None
-    assert _by_one_column(Batch.to_insert({"a": ["1"], "b": ["x"]})) is None
-    assert _by_one_column(Batch.to_insert({"a": ["1" * LONGEST, "2"], **same})) is None
 
 
 @pytest.mark.parametrize("character", ["\0", "\1", "\2"])
@@ -443,7 +418,7 @@ def test_a_look_passes_over_what_is_live_or_held_without_reading_it(started, mak
         for table in (TABLES.jobs, TABLES.runs):
             connection.execute(text(f"ANALYZE TABLE {table.name}")).all()
     request = requests._request(NOW, owner="me")
-    assert rows_read(store, lambda connection: store._looking.look(connection, request)) < 50
+    assert rows_read(store, lambda connection: store._due_work_reader.peek(connection, request)) < 50
     assert len(store.live_runs()) == 301
     assert len(store.pending_runs()) == 299
 

@@ -24,18 +24,18 @@ POOLERS = {
 def test_behind_a_pooler_transactions_have_limits_and_others_are_heard_or_it_is_polled(
     kind, postgresql, fresh, private_server, opened, make_job, caplog
 ):
-    settings, hears = POOLERS[kind]
+    settings, is_listening = POOLERS[kind]
     url = private_server("pgbouncer", str(postgresql.port), *settings).in_front_of(fresh(postgresql).url)
     store, other = (opened(SQLAlchemyJobStore(url)) for _ in range(2))
     assert limits_of(store) == limits_of(other) == ("7s", "7s")
     with caplog.at_level(logging.WARNING):
         heard = threading.Event()
         store.subscribe(heard.set)
-    assert (store.poll_after() == math.inf) is hears
-    assert ("NOTIFY does not arrive" in caplog.text) is not hears
+    assert (store.poll_after() == math.inf) is is_listening
+    assert ("NOTIFY does not arrive" in caplog.text) is not is_listening
     heard.clear()
     other.add_job(make_job("a"))
-    assert not hears or heard.wait(60)
+    assert not is_listening or heard.wait(60)
     assert store.lookup_job("a") is not None
 
 

@@ -25,19 +25,22 @@ from goscheduler.errors import (
     StoreUnavailable,
     UnknownOption,
 )
+from goscheduler.events import EVENT_JOB_EXECUTED, EVENT_LEASE_LOST
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy import migrations as sql_migrations
 from goscheduler.jobstores.sqlalchemy.bulk import Batch
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.dialect import given_rows
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.dialect import row_source
 from goscheduler.jobstores.sqlalchemy.migrations import SchemaError, bring_up_to_date
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.jobstores.sqlalchemy.transactions import UnknownOutcome
 from goscheduler.plugins import create_plugin
+from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import asked_for
 from goscheduler.serializers import JSONSerializer, PickleSerializer
+from goscheduler.testing import EventRecorder
 from goscheduler.testing.clock import ManualClock
-from goscheduler.testing.contract import NOW, Requests, nothing, succeeded
+from goscheduler.testing.contract import NOW, SECOND, Requests, nothing, succeeded
 from goscheduler.testing.scheduler import ManualScheduler
 
 SECRET = "a secret of some length"
@@ -359,28 +362,38 @@ def breaking_commit(store, monkeypatch, *, written):
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_a_firing_whose_outcome_is_unknown_is_neither_lost_nor_doubled(started, make_job, monkeypatch, written):
-    store, requests = started(), Requests()
-    store.add_job(make_job("a"))
-    breaking_commit(store, monkeypatch, written=written)
-    with pytest.raises(UnknownOutcome):
-        requests.fire(store)
-    assert [run.job.id for run in requests.fire(store).runs] == ["a"]
-    assert len(store.live_runs()) == 1
-    assert not requests.fire(store).runs
+def test_a_firing_whose_answer_was_lost_is_run_once(url, monkeypatch, written):
+    store = SQLAlchemyJobStore(url, server_time=False)
+    with ManualScheduler(clock=ManualClock(NOW), jobstores={"default": store}) as scheduler:
+        scheduler.add_job(nothing, "date", run_date=NOW + SECOND, id="a")
+        recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED)
+        breaking_commit(store, monkeypatch, written=written)
+        scheduler.advance(3)
+        assert len(recorder.events) == 1
+        scheduler.advance(60)
+        assert len(recorder.events) == 1
+        assert store.live_runs() == store.pending_runs() == []
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_an_end_whose_outcome_is_unknown_is_written_once_and_not_refused(started, make_job, monkeypatch, written):
-    store, requests = started(), Requests()
-    store.add_job(make_job("a"))
-    (run,) = requests.fire(store).runs
-    breaking_commit(store, monkeypatch, written=written)
-    with pytest.raises(UnknownOutcome):
-        store.settle([succeeded(run)])
-    assert not store.settle([succeeded(run)])
-    assert len(store.history(HistoryQuery())) == 1
-    assert list(store.settle([succeeded(run)])), "a third time it is refused"
+def test_an_end_whose_answer_was_lost_is_recorded_once_and_is_no_lost_lease(url, monkeypatch, written):
+    store = SQLAlchemyJobStore(url, server_time=False)
+    with ManualScheduler(clock=ManualClock(NOW), jobstores={"default": store}) as scheduler:
+        recorder = EventRecorder(scheduler, EVENT_JOB_EXECUTED | EVENT_LEASE_LOST)
+        scheduler.add_job(nothing, "date", run_date=NOW + SECOND, id="a")
+        settle = store.settle
+
+        def settle_breaking(settlements):
+            monkeypatch.setattr(store, "settle", settle)
+            breaking_commit(store, monkeypatch, written=written)
+            return settle(settlements)
+
+        monkeypatch.setattr(store, "settle", settle_breaking)
+        scheduler.advance(1)
+        scheduler.advance(2)
+        assert [event.code for event in recorder.events] == [EVENT_JOB_EXECUTED]
+        assert [record.outcome for record in scheduler.runs("a")] == [OutcomeKind.SUCCEEDED]
+        assert store.live_runs() == []
 
 
 # Deadlines and news
@@ -428,7 +441,8 @@ def test_where_notify_does_not_arrive_it_is_polled_and_told(postgresql, fresh, s
     from goscheduler.jobstores.sqlalchemy.dialects.postgresql import listener as sql_listener
 
     monkeypatch.setattr(sql_listener, "SELF_TEST_SECONDS", 0.2)
-    monkeypatch.setattr(sql_listener.Listener, "_hear", lambda self, connection: self._stopped.wait(0.05))
+    deaf = lambda self, connection: self._stopped.wait(0.05)  # noqa: E731
+    monkeypatch.setattr(sql_listener.Listener, "_wait_for_notification", deaf)
     store = SQLAlchemyJobStore(fresh(postgresql).url)
     store.start(scheduler, "default")
     with caplog.at_level(logging.WARNING):
@@ -534,7 +548,7 @@ def test_tables_of_jobs_that_stand_in_the_order_of_their_key_are_used_as_they_ar
     store.add_jobs([make_job("a"), make_job("b")])
     (first, second) = requests.fire(store).runs
     assert not store.settle([succeeded(first), succeeded(second)])
-    assert {job.id: job.life.run_count for job in store.get_all_jobs()} == {"a": 1, "b": 1}
+    assert {job.id: job.stats.run_count for job in store.get_all_jobs()} == {"a": 1, "b": 1}
 
 
 def test_an_engine_that_was_given_keeps_its_own_settings_but_for_what_is_unsafe(url, scheduler):
@@ -588,10 +602,10 @@ def test_a_record_of_before_is_refused_when_all_jobs_have_a_new_key_and_the_old_
 def test_postgresql_gets_a_single_row_as_it_is_and_many_as_json():
     connection = SimpleNamespace(dialect=postgresql_dialects.dialect())
     jobs = Tables("t", None).jobs
-    one = given_rows(connection, jobs, Batch.to_insert({"id": ["a"], "due": [1], "task": [None]}))
+    one = row_source(connection, jobs, Batch.to_insert({"id": ["a"], "due": [1], "task": [None]}))
     assert one.source == "(VALUES (%s)) AS given (id)"
     assert one.parameters == (1, "a")
-    many = given_rows(connection, jobs, Batch.to_insert({"id": ["a", "b"], "due": [1, 1], "task": [None, None]}))
+    many = row_source(connection, jobs, Batch.to_insert({"id": ["a", "b"], "due": [1, 1], "task": [None, None]}))
     assert "json_array_elements_text" in many.source
     assert many.parameters == (1, '["a","b"]')
     assert one.values == many.values

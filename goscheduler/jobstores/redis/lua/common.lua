@@ -1,51 +1,54 @@
--- Every step of the Redis store that has to be atomic. One call is one step, named by ARGV[1]. This file has the keys and
--- what the steps share. _redis_jobs.lua, _redis_firing.lua, _redis_strays.lua and _redis_settling.lua have the steps; each
--- of them, with this file before it, is a script.
+-- What all scripts of the Redis store share. scripts.py puts this file before jobs.lua, firing.lua, orphans.lua and
+-- settling.lua; each of the four results is one script. One call of a script runs one step, and is atomic.
 --
--- KEYS[1] is the prefix of all keys, "{name}:", so that all of them live in one slot of a cluster. Below it:
+-- ARGV[1] is the name of the step, ARGV[2] the channel on which other processes are woken, ARGV[3] the id of the sender,
+-- ARGV[4] the time of the client (empty: the time of the server counts). The arguments of the step begin with ARGV[5].
 --
---   jobs              hash   job id → what defines the job
---   heads             hash   job id → what changes at every firing: a job head, see below
---   lives             hash   job id → [run count, last run, last success, last error, last outcome]
+-- KEYS[1] is the prefix of all keys, "{name}:". The braces keep all keys in one slot of a cluster. The keys are:
+--
+--   jobs              hash   job id → the definition of the job
+--   heads             hash   job id → job state, see below: what changes when the job fires
+--   lives             hash   job id → statistics: [run count, last run, last success, last error, last outcome]
 --   due               zset   lane → the earliest time in it
---   due:<lane>        zset   job id → when it is due; while one of several owners plans it: until when it is his
+--   due:<lane>        zset   job id → when it is due; while an owner plans it, the end of the time for which others
+--                            do not see it
 --   suspended         set    ids of suspended jobs
 --   finished          zset   id of a job that was kept after it fired for the last time → when that was
---   broken            hash   job id → a head that could not be read
+--   broken            hash   job id → a job state that could not be read
 --   runs              hash   run id → the run as text
---   run_heads         hash   run id → a run head, see below
+--   run_heads         hash   run id → run state, see below
 --   of:<job id>       hash   run id → L (live), W (pending, a fire time) or P (pending, anything else); a job without runs
 --                            has no such key
 --   ready             zset   lane → the earliest time in it
---   ready:<lane>      zset   id of a pending run → when it can be claimed, or until when somebody decides about it
---   held              set    keys under which runs are held
---   held:<key>        set    lanes that have runs held under the key
---   holds:<lane><key> zset   id of a held run → when it was due
+--   ready:<lane>      zset   id of a pending run → when it can be claimed; while an owner decides about it, as for due
+--   held              set    keys on which runs are blocked: job:<job id> or limit:<limit>
+--   held:<key>        set    lanes that have runs blocked on the key
+--   holds:<lane><key> zset   id of a blocked run → when it was due
 --   under:<limit>     set    ids of the live runs that count under a limit
 --   rates             hash   limit → its latest starts
---   owners            hash   owner → [until when it lives, its account of itself]
+--   owners            hash   owner → [end of its lease, information about it]
 --   owned:<owner>     set    ids of its live runs
---   ending:<owner>    set    ids of those that it is to end
+--   ending:<owner>    set    ids of those that have a cancel request
 --   holders           set    owners that have or had live runs
---   given_up          zset   owner that was lost → when that was found
+--   given_up          zset   owner whose lease has lapsed → when its runs were recovered
 --   records           hash   place in the history (run id, NUL, fence, NUL, end) → a record
---   history:good      zset   place → when it ended, of what succeeded
---   history:other     zset   place → when it ended, of everything else
+--   history:good      zset   place → when it ended, of successes
+--   history:other     zset   place → when it ended, of all other outcomes
 --   history:jobs      zset   job id, NUL, end, NUL, run id, NUL, fence: all with score 0, in the order of their letters
 --   successes         zset   job id → how many records of its successes are kept
 --   dead              hash   run id → [fence, end, run, record, reason]
 --   dead:times        zset   place → when it ended
---   meta              hash   the version of all this
+--   meta              hash   schema: the version of this list
 --
--- A lane is [executor, priority, task] as text. Times are whole microseconds since 1970. Heads are arrays of strings,
--- an empty one where there is nothing; numbers are strings, because the JSON of Lua rounds them.
+-- A lane is [executor, priority, task] as text. Times are whole microseconds since 1970. A state is an array of strings, an
+-- empty one where there is no value; numbers are strings, because the JSON of Lua rounds them.
 
--- A job head begins with what its last writer made up, so that no two are the same; who paused it stands between limits
--- and the time at which it has finished. A lane and a due time are at the same place in both.
+-- A job state begins with a stamp that its last writer made up, so that no two writes leave the same state. Its ninth field
+-- says who paused the job. Lane and due time have the same places in both kinds of state.
 local STAMP, LANE, DUE, NEXT, ZONE, FENCE, SUSPENDED, LIMITS, FINISHED = 1, 2, 3, 4, 5, 6, 7, 8, 10
-local JOB_HEAD = 10
-local JOB, OWNER, R_FENCE, HELD, FREED, CANCEL, FIRING, REVOKED, R_LIMITS = 1, 4, 5, 6, 7, 8, 9, 10, 11
-local RUN_HEAD = 11
+local JOB_STATE = 10
+local JOB, OWNER, R_FENCE, BLOCKED_ON, UNBLOCKED_BY, CANCEL, FIRING, REVOKED, R_LIMITS = 1, 4, 5, 6, 7, 8, 9, 10, 11
+local RUN_STATE = 11
 
 local UNREADABLE = 'unreadable'
 local CHUNK = 4000
@@ -64,11 +67,8 @@ if not now then
   now = time[1] * 1000000 + time[2]
 end
 
--- Reading and writing many at once
-
--- Write at the end of the step, together with what else goes there: first all that is removed, then all that is added. So
--- whatever the order in a step, what was added stays. Not for what is looked at later in the same step, such as the heads
--- of runs; and what is removed so must not be added at once.
+-- Gather a write for the end of the step: finish() sends one command for all of a kind, removals before additions. A value
+-- that the same step reads again must not be gathered.
 local REMOVALS_FIRST = {'HDEL', 'SREM', 'ZREM', 'HSET', 'SADD', 'ZADD'}
 local gathered = {HDEL = {}, SREM = {}, ZREM = {}, HSET = {}, SADD = {}, ZADD = {}}
 local function gather(command, key, first, second)
@@ -81,15 +81,15 @@ local function gather(command, key, first, second)
   list[#list + 1] = second
 end
 
--- Write a list that stands as the command takes it. CHUNK is even, so that pairs stay together.
+-- Write a list that has the order of the command's arguments. CHUNK is even, so that pairs stay together.
 local function put_all(command, key, list)
   for first = 1, #list, CHUNK do
     call(command, P .. key, unpack(list, first, math.min(first + CHUNK - 1, #list)))
   end
 end
 
--- Heads of runs that this step has written; they are stored at its end.
-local written_heads = {}
+-- Run states that this step has changed; finish() stores them.
+local written_states = {}
 local touched = {due = {}, ready = {}}
 local counted = {}
 local woken = false
@@ -110,8 +110,8 @@ local function count_successes()
 end
 
 local function finish()
-  for run_id, head in pairs(written_heads) do gather('HSET', 'run_heads', run_id, encode(head)) end
-  written_heads = {}
+  for run_id, state in pairs(written_states) do gather('HSET', 'run_heads', run_id, encode(state)) end
+  written_states = {}
   for _, command in ipairs(REMOVALS_FIRST) do
     for key, list in pairs(gathered[command]) do put_all(command, key, list) end
     gathered[command] = {}
@@ -124,9 +124,7 @@ local function finish()
     touched[kind] = {}
   end
   count_successes()
-  if woken then
-    call('PUBLISH', ARGV[2], ARGV[3])
-  end
+  if woken then call('PUBLISH', ARGV[2], ARGV[3]) end
   woken = false
 end
 
@@ -140,24 +138,24 @@ local function values(key, fields)
   return found
 end
 
-local function read_head(head, size)
-  if not head then return nil end
-  local fine, value = pcall(decode, head)
+local function read_state(state, size)
+  if not state then return nil end
+  local fine, value = pcall(decode, state)
   if not fine or type(value) ~= 'table' or #value ~= size then return nil end
   for index = 1, size do
     if type(value[index]) ~= 'string' then return nil end
   end
-  if not string.find(value[size == JOB_HEAD and FENCE or R_FENCE], '^%d+$') then return nil end
-  if #value[size == JOB_HEAD and FENCE or R_FENCE] > 18 or #value[DUE] > 19 then return nil end
+  if not string.find(value[size == JOB_STATE and FENCE or R_FENCE], '^%d+$') then return nil end
+  if #value[size == JOB_STATE and FENCE or R_FENCE] > 18 or #value[DUE] > 19 then return nil end
   return (value[DUE] == '' or string.find(value[DUE], '^-?%d+$')) and value or nil
 end
 
-local function job_head(job_id)
-  return read_head(call('HGET', P .. 'heads', job_id), JOB_HEAD)
+local function job_state(job_id)
+  return read_state(call('HGET', P .. 'heads', job_id), JOB_STATE)
 end
 
-local function run_head(run_id)
-  return written_heads[run_id] or read_head(call('HGET', P .. 'run_heads', run_id), RUN_HEAD)
+local function run_state(run_id)
+  return written_states[run_id] or read_state(call('HGET', P .. 'run_heads', run_id), RUN_STATE)
 end
 
 local function names_of(limits)
@@ -168,26 +166,26 @@ end
 
 -- Jobs
 
-local function enlist(job_id, head)
-  if head[DUE] ~= '' then
-    call('ZADD', P .. 'due:' .. head[LANE], head[DUE], job_id)
-    touched.due[head[LANE]] = true
+local function schedule(job_id, state)
+  if state[DUE] ~= '' then
+    call('ZADD', P .. 'due:' .. state[LANE], state[DUE], job_id)
+    touched.due[state[LANE]] = true
   end
-  if head[SUSPENDED] ~= '' then call('SADD', P .. 'suspended', job_id) end
-  if head[FINISHED] ~= '' then call('ZADD', P .. 'finished', head[FINISHED], job_id) end
+  if state[SUSPENDED] ~= '' then call('SADD', P .. 'suspended', job_id) end
+  if state[FINISHED] ~= '' then call('ZADD', P .. 'finished', state[FINISHED], job_id) end
 end
 
-local function strike(job_id, head)
-  call('ZREM', P .. 'due:' .. head[LANE], job_id)
-  touched.due[head[LANE]] = true
-  if head[SUSPENDED] ~= '' then call('SREM', P .. 'suspended', job_id) end
-  if head[FINISHED] ~= '' then call('ZREM', P .. 'finished', job_id) end
+local function unschedule(job_id, state)
+  call('ZREM', P .. 'due:' .. state[LANE], job_id)
+  touched.due[state[LANE]] = true
+  if state[SUSPENDED] ~= '' then call('SREM', P .. 'suspended', job_id) end
+  if state[FINISHED] ~= '' then call('ZREM', P .. 'finished', job_id) end
 end
 
 local function remove_job(job_id)
-  local head = job_head(job_id)
-  if head then
-    strike(job_id, head)
+  local state = job_state(job_id)
+  if state then
+    unschedule(job_id, state)
   else
     call('SREM', P .. 'suspended', job_id)
     call('HDEL', P .. 'broken', job_id)
@@ -196,10 +194,10 @@ local function remove_job(job_id)
   return call('HDEL', P .. 'jobs', job_id) + call('HDEL', P .. 'heads', job_id)
 end
 
--- Keep a job whose head cannot be read, as one that is suspended.
-local function set_aside(job_id, head)
-  if head then call('HSET', P .. 'broken', job_id, head) end
-  local reason = encode('its record cannot be read: its head is broken')
+-- Suspend a job whose state cannot be read, and keep that state.
+local function set_aside(job_id, state)
+  if state then call('HSET', P .. 'broken', job_id, state) end
+  local reason = encode('its record cannot be read: its state is broken')
   local new = {'', '["default",5,""]', '', '', 'Z', '0', reason, '', '', ''}
   call('HSET', P .. 'heads', job_id, encode(new))
   call('SADD', P .. 'suspended', job_id)
@@ -207,7 +205,7 @@ end
 
 -- Runs
 
--- How many runs of a job are live, and how many wait.
+-- Return how many runs of a job are live, and how many of its fire times are pending.
 local function standing(job_id)
   local live, waiting = 0, 0
   for _, state in ipairs(call('HVALS', P .. 'of:' .. job_id)) do
@@ -216,7 +214,7 @@ local function standing(job_id)
   return live, waiting
 end
 
--- The same of many jobs, as a function. Most jobs have no runs, which one command tells of all of them.
+-- Return a function that answers the same for these jobs. Where none of them has runs, one command is enough for all.
 local function standings(job_ids)
   local keys, found = {}, 0
   for index, job_id in ipairs(job_ids) do keys[index] = P .. 'of:' .. job_id end
@@ -226,112 +224,104 @@ local function standings(job_ids)
   return found > 0 and standing or function() return 0, 0 end
 end
 
-local function note_state(job_id, run_id, state)
-  call('HSET', P .. 'of:' .. job_id, run_id, state)
+local function write_state(run_id, state)
+  written_states[run_id] = state
 end
 
-local function forget_state(job_id, run_id)
-  call('HDEL', P .. 'of:' .. job_id, run_id)
+local function wait_in_line(run_id, state)
+  call('ZADD', P .. 'ready:' .. state[LANE], state[DUE], run_id)
+  touched.ready[state[LANE]] = true
 end
 
-local function write_head(run_id, head)
-  written_heads[run_id] = head
+local function become_live(run_id, state)
+  call('HSET', P .. 'of:' .. state[JOB], run_id, 'L')
+  gather('SADD', 'owned:' .. state[OWNER], run_id)
+  for _, name in ipairs(names_of(state[R_LIMITS])) do call('SADD', P .. 'under:' .. name, run_id) end
+  if state[CANCEL] ~= '' then call('SADD', P .. 'ending:' .. state[OWNER], run_id) end
+  write_state(run_id, state)
 end
 
-local function wait_in_line(run_id, head)
-  call('ZADD', P .. 'ready:' .. head[LANE], head[DUE], run_id)
-  touched.ready[head[LANE]] = true
-end
-
-local function become_live(run_id, head)
-  note_state(head[JOB], run_id, 'L')
-  gather('SADD', 'owned:' .. head[OWNER], run_id)
-  for _, name in ipairs(names_of(head[R_LIMITS])) do call('SADD', P .. 'under:' .. name, run_id) end
-  if head[CANCEL] ~= '' then call('SADD', P .. 'ending:' .. head[OWNER], run_id) end
-  write_head(run_id, head)
-end
-
-local function become_pending(run_id, head)
-  note_state(head[JOB], run_id, head[FIRING] == '1' and 'W' or 'P')
-  wait_in_line(run_id, head)
-  write_head(run_id, head)
+local function become_pending(run_id, state)
+  call('HSET', P .. 'of:' .. state[JOB], run_id, state[FIRING] == '1' and 'W' or 'P')
+  wait_in_line(run_id, state)
+  write_state(run_id, state)
   woken = true
 end
 
-local function hold(run_id, head, key)
-  head[HELD] = key
-  call('ZADD', P .. 'holds:' .. head[LANE] .. key, head[DUE], run_id)
-  call('SADD', P .. 'held:' .. key, head[LANE])
+local function block(run_id, state, key)
+  state[BLOCKED_ON] = key
+  call('ZADD', P .. 'holds:' .. state[LANE] .. key, state[DUE], run_id)
+  call('SADD', P .. 'held:' .. key, state[LANE])
   call('SADD', P .. 'held', key)
 end
 
-local function tidy_holds(key, lane)
+local function tidy_blocked(key, lane)
   if call('EXISTS', P .. 'holds:' .. lane .. key) == 1 then return end
   call('SREM', P .. 'held:' .. key, lane)
   if call('EXISTS', P .. 'held:' .. key) == 0 then call('SREM', P .. 'held', key) end
 end
 
--- Let one run of each lane that is held under a key try again: who has room for one lane need not have it for another.
-local function let_try(key)
+-- Let one run of each lane that is blocked on a key try again: a process may have room for one lane and none for another.
+local function unblock_next(key)
   for _, lane in ipairs(call('SMEMBERS', P .. 'held:' .. key)) do
     local first = call('ZPOPMIN', P .. 'holds:' .. lane .. key)
-    local head = first[1] and run_head(first[1])
-    if head then
-      head[HELD], head[FREED] = '', key
-      write_head(first[1], head)
-      call('ZADD', P .. 'ready:' .. lane, head[DUE], first[1])
+    local state = first[1] and run_state(first[1])
+    if state then
+      state[BLOCKED_ON], state[UNBLOCKED_BY] = '', key
+      write_state(first[1], state)
+      call('ZADD', P .. 'ready:' .. lane, state[DUE], first[1])
       touched.ready[lane] = true
       woken = true
     end
-    tidy_holds(key, lane)
+    tidy_blocked(key, lane)
   end
 end
 
-local any_held
-local function let_others_try(head)
-  if any_held == nil then any_held = call('EXISTS', P .. 'held') == 1 end
-  if not any_held then return end
-  let_try('job:' .. head[JOB])
-  for _, name in ipairs(names_of(head[R_LIMITS])) do let_try('limit:' .. name) end
+local any_blocked
+local function unblock_others(state)
+  if any_blocked == nil then any_blocked = call('EXISTS', P .. 'held') == 1 end
+  if not any_blocked then return end
+  unblock_next('job:' .. state[JOB])
+  for _, name in ipairs(names_of(state[R_LIMITS])) do unblock_next('limit:' .. name) end
 end
 
--- Take a live run from its owner.
-local function let_go(run_id, head)
-  gather('SREM', 'owned:' .. head[OWNER], run_id)
-  for _, name in ipairs(names_of(head[R_LIMITS])) do call('SREM', P .. 'under:' .. name, run_id) end
-  if head[CANCEL] ~= '' then call('SREM', P .. 'ending:' .. head[OWNER], run_id) end
+-- Take a live run away from its owner.
+local function release_run(run_id, state)
+  gather('SREM', 'owned:' .. state[OWNER], run_id)
+  for _, name in ipairs(names_of(state[R_LIMITS])) do call('SREM', P .. 'under:' .. name, run_id) end
+  if state[CANCEL] ~= '' then call('SREM', P .. 'ending:' .. state[OWNER], run_id) end
 end
 
-local function erase(run_id, head)
-  forget_state(head[JOB], run_id)
-  written_heads[run_id] = nil
+local function delete_run(run_id, state)
+  call('HDEL', P .. 'of:' .. state[JOB], run_id)
+  written_states[run_id] = nil
   gather('HDEL', 'run_heads', run_id)
   gather('HDEL', 'runs', run_id)
 end
 
--- Drop a pending run; its turn, if it had one, goes to the next.
-local function drop(run_id, head)
-  erase(run_id, head)
-  if head[HELD] == '' then
-    call('ZREM', P .. 'ready:' .. head[LANE], run_id)
-    touched.ready[head[LANE]] = true
-  elseif head[HELD] ~= UNREADABLE then
-    call('ZREM', P .. 'holds:' .. head[LANE] .. head[HELD], run_id)
-    tidy_holds(head[HELD], head[LANE])
+-- Delete a pending run. If it was unblocked, the next blocked run is unblocked instead.
+local function discard_pending(run_id, state)
+  delete_run(run_id, state)
+  if state[BLOCKED_ON] == '' then
+    call('ZREM', P .. 'ready:' .. state[LANE], run_id)
+    touched.ready[state[LANE]] = true
+  elseif state[BLOCKED_ON] ~= UNREADABLE then
+    call('ZREM', P .. 'holds:' .. state[LANE] .. state[BLOCKED_ON], run_id)
+    tidy_blocked(state[BLOCKED_ON], state[LANE])
   end
-  if head[FREED] ~= '' then let_try(head[FREED]) end
+  if state[UNBLOCKED_BY] ~= '' then unblock_next(state[UNBLOCKED_BY]) end
 end
 
-local function tell_to_end(run_id, head, reason)
-  head[CANCEL] = reason
-  write_head(run_id, head)
-  call('SADD', P .. 'ending:' .. head[OWNER], run_id)
+local function request_cancel(run_id, state, reason)
+  state[CANCEL] = reason
+  write_state(run_id, state)
+  call('SADD', P .. 'ending:' .. state[OWNER], run_id)
   woken = true
 end
 
 -- The history
 
--- The place of a record: run id, NUL, fence, NUL, end; both in 20 digits, so that they sort as numbers do.
+-- Return the place of a record: run id, NUL, fence, NUL, end. Both numbers have 20 digits, so that they sort as text.
 local function place_of(run_id, fence, finished)
   return run_id .. '\0' .. string.rep('0', 20 - #fence) .. fence .. '\0' .. finished
 end
@@ -340,8 +330,8 @@ local function place_in_job(job_id, place, finished)
   return job_id .. '\0' .. finished .. '\0' .. string.sub(place, 1, -22)
 end
 
--- A record is [run id, fence, end, the same in 20 digits, whether it succeeded, text].
-local function remember(job_id, record)
+-- Write a record: [run id, fence, end, end in 20 digits, 1 if it succeeded, text].
+local function add_record(job_id, record)
   local place = place_of(record[1], record[2], record[4])
   gather('ZADD', record[5] == 1 and 'history:good' or 'history:other', record[3], place)
   gather('HSET', 'records', place, record[6])
@@ -349,19 +339,20 @@ local function remember(job_id, record)
   if record[5] == 1 then counted[job_id] = (counted[job_id] or 0) + 1 end
 end
 
-local function live_on(job_id, change)
+local function update_stats(job_id, change)
   local stored = call('HGET', P .. 'lives', job_id)
-  local fine, life = pcall(decode, stored or '["0","","","",""]')
+  local fine, stats = pcall(decode, stored or '["0","","","",""]')
   if not fine then return end
-  life[1] = text(tonumber(life[1]) + tonumber(change[1]))
+  stats[1] = text(tonumber(stats[1]) + tonumber(change[1]))
   for index = 2, 5 do
-    if change[index] ~= '' then life[index] = change[index] end
+    if change[index] ~= '' then stats[index] = change[index] end
   end
-  call('HSET', P .. 'lives', job_id, encode(life))
+  call('HSET', P .. 'lives', job_id, encode(stats))
 end
 
--- Looking
+-- Due work
 
+-- Return the lanes that have something due or pending and that the request may take from.
 local function lanes_for(kind, request)
   local found, tasks = {}, {}
   for _, name in ipairs(request.tasks) do tasks[name] = true end
@@ -376,17 +367,17 @@ local function lanes_for(kind, request)
   return found
 end
 
-local function look(request)
-  local seen = {now = text(now), due = {}, ready = {}}
+local function peek(request)
+  local work = {now = text(now), due = {}, ready = {}}
   for _, kind in ipairs({'due', 'ready'}) do
     for _, lane in ipairs(lanes_for(kind, request)) do
-      local known = seen[kind][lane.executor]
-      if not known or lane.time < tonumber(known) then seen[kind][lane.executor] = text(lane.time) end
+      local known = work[kind][lane.executor]
+      if not known or lane.time < tonumber(known) then work[kind][lane.executor] = text(lane.time) end
     end
   end
-  seen.to_cancel = call('EXISTS', P .. 'ending:' .. request.owner) == 1
-  seen.blocked = call('EXISTS', P .. 'held') == 1
-  return seen
+  work.to_cancel = call('EXISTS', P .. 'ending:' .. request.owner) == 1
+  work.blocked = call('EXISTS', P .. 'held') == 1
+  return work
 end
 
 local function before(a, b)
@@ -395,14 +386,14 @@ local function before(a, b)
   return a[3] < b[3]
 end
 
--- Return ids and lanes of what is due in some lanes, the lowest rank first.
-local function ranked(kind, lanes, room, ageing)
+-- Return ids and lanes of what is due in some lanes, the lowest rank first. The rank is that of runs/plan.py: rank().
+local function ranked(kind, lanes, room, priority_step_us)
   local waiting, ids, keys = {}, {}, {}
   for _, lane in ipairs(lanes) do
     local due = call('ZRANGEBYSCORE', P .. kind .. ':' .. lane.key, '-inf', text(now), 'WITHSCORES', 'LIMIT', 0, room)
     for index = 1, #due, 2 do
       local time = tonumber(due[index + 1])
-      waiting[#waiting + 1] = {time + lane.priority * ageing, time, due[index], lane.key}
+      waiting[#waiting + 1] = {time + lane.priority * priority_step_us, time, due[index], lane.key}
     end
   end
   table.sort(waiting, before)
@@ -410,9 +401,9 @@ local function ranked(kind, lanes, room, ageing)
   return ids, keys
 end
 
--- Return ids and lanes of what is due, no more than there is room for, of the executors in the order in which they are
--- named. In one lane, it stands in order already.
-local function pick(kind, request, most, ageing)
+-- Return ids and lanes of what is due, no more than there is room for. Executors are served in the order of the request.
+-- A lane is in order already.
+local function pick(kind, request, most, priority_step_us)
   local by_executor, ids, keys = {}, {}, {}
   for _, lane in ipairs(lanes_for(kind, request)) do
     if lane.time <= now then
@@ -429,7 +420,7 @@ local function pick(kind, request, most, ageing)
       local due = call('ZRANGEBYSCORE', P .. kind .. ':' .. key, '-inf', text(now), 'LIMIT', 0, room)
       for _, id in ipairs(due) do ids[#ids + 1], keys[#keys + 1] = id, key end
     elseif room > 0 then
-      local found, lanes_of_found = ranked(kind, lanes, room, ageing)
+      local found, lanes_of_found = ranked(kind, lanes, room, priority_step_us)
       for index, id in ipairs(found) do ids[#ids + 1], keys[#keys + 1] = id, lanes_of_found[index] end
     end
   end
@@ -442,7 +433,7 @@ local function firsts(list)
   return found
 end
 
--- What is known about limits: [name, live runs, latest starts].
+-- Return [name, number of live runs, latest starts] of each limit.
 local function limits_known(names)
   local known = {}
   for name in pairs(names) do
@@ -451,16 +442,16 @@ local function limits_known(names)
   return known
 end
 
--- How limits and jobs stand in comparison with what a decision was based on. Something may start if no more is live
--- than was thought, and something may be held if no less is. Where a start is called off, what was to wait for it must
--- not be held: nobody might wake it.
+-- Compare limits and jobs with what a decision was based on. A run may start if no more runs are live than at that time, and
+-- may be blocked if no fewer are. After a start was refused, a run that waits for it must not be blocked: no run would
+-- unblock it.
 local function comparison(known)
-  local compared = {may_start = {}, may_hold = {}}
+  local compared = {may_start = {}, may_block = {}}
   for _, limit in ipairs(known) do
     local name, live = 'limit:' .. limit[1], call('SCARD', P .. 'under:' .. limit[1])
     local same_rate = (call('HGET', P .. 'rates', limit[1]) or '') == limit[3]
     compared.may_start[name] = same_rate and live <= limit[2]
-    compared.may_hold[name] = same_rate and live >= limit[2]
+    compared.may_block[name] = same_rate and live >= limit[2]
   end
   return compared
 end
@@ -474,8 +465,8 @@ local function allows(compared, job_id, limits)
 end
 
 local function distrust(compared, job_id, limits)
-  compared.may_hold['job:' .. job_id] = false
-  for _, name in ipairs(names_of(limits)) do compared.may_hold['limit:' .. name] = false end
+  compared.may_block['job:' .. job_id] = false
+  for _, name in ipairs(names_of(limits)) do compared.may_block['limit:' .. name] = false end
 end
 
 local function write_rates(compared, rates)
@@ -484,9 +475,9 @@ local function write_rates(compared, rates)
   end
 end
 
-local function give_back(kind, id, head)
-  gather('ZADD', kind .. ':' .. head[LANE], head[DUE], id)
-  touched[kind][head[LANE]] = true
+local function give_back(kind, id, state)
+  gather('ZADD', kind .. ':' .. state[LANE], state[DUE], id)
+  touched[kind][state[LANE]] = true
 end
 
 local steps = {}

@@ -1,31 +1,39 @@
--- Jobs: added, changed, removed. _redis.lua comes before it.
-
--- Jobs: put_job how id head definition life expected
+-- Jobs: added, changed, removed.
+--
+--   put_job how id state definition stats expected     how is add, replace or edit; answers done, taken, missing or changed
+--   find_taken ids                                     the first id that a job has, or an empty string
+--   add_jobs jobs                                      adds all jobs, or none: then answers the first id that is taken
+--   undo_add_jobs stamp ids                            removes the jobs whose stamps begin so
+--   remove_jobs id ...                                 how many were there
+--   clear_jobs
+--   release_job id                                     1 if the job was suspended
+--   prune_jobs (id state) ...                          removes jobs that have these states still and have no runs; their ids
+--
+-- jobs are lists in the order of the commands' arguments: ids, states, definitions, stats,
+-- due (by lane), suspended, finished.
 
 function steps.put_job()
-  local how, job_id, definition, life = ARGV[5], ARGV[6], ARGV[8], ARGV[9]
-  local head = decode(ARGV[7])
+  local how, job_id, definition, stats = ARGV[5], ARGV[6], ARGV[8], ARGV[9]
+  local state = decode(ARGV[7])
   local stored = call('HGET', P .. 'heads', job_id)
   if how == 'add' then
     if stored then return 'taken' end
-    if life ~= '' then call('HSET', P .. 'lives', job_id, life) end
+    if stats ~= '' then call('HSET', P .. 'lives', job_id, stats) end
   else
     if not stored then return 'missing' end
     if how == 'edit' and stored ~= ARGV[10] then return 'changed' end
-    local old = read_head(stored, JOB_HEAD)
+    local old = read_state(stored, JOB_STATE)
     if old then
-      strike(job_id, old)
-      head[FENCE] = old[FENCE]
+      unschedule(job_id, old)
+      state[FENCE] = old[FENCE]
     end
   end
   call('HSET', P .. 'jobs', job_id, definition)
-  call('HSET', P .. 'heads', job_id, encode(head))
-  enlist(job_id, head)
+  call('HSET', P .. 'heads', job_id, encode(state))
+  schedule(job_id, state)
   woken = true
   return 'done'
 end
-
--- find_taken ids: the first of them that a job has
 
 local function first_taken(ids)
   local stored = values('heads', ids)
@@ -38,16 +46,13 @@ function steps.find_taken()
   return first_taken(decode(ARGV[5])) or ''
 end
 
--- add_jobs jobs: all of them, or none and the first id that is taken. They come as lists that the commands take: heads,
--- definitions, lives, lanes with their due times, ids of suspended ones, times at which some have finished.
-
 function steps.add_jobs()
   local jobs = decode(ARGV[5])
   local taken = first_taken(jobs.ids)
   if taken then return taken end
-  put_all('HSET', 'heads', jobs.heads)
+  put_all('HSET', 'heads', jobs.states)
   put_all('HSET', 'jobs', jobs.definitions)
-  put_all('HSET', 'lives', jobs.lives)
+  put_all('HSET', 'lives', jobs.stats)
   for lane, due in pairs(jobs.due) do
     put_all('ZADD', 'due:' .. lane, due)
     touched.due[lane] = true
@@ -58,13 +63,11 @@ function steps.add_jobs()
   return ''
 end
 
--- take_back_jobs stamp ids: remove those of the jobs whose heads begin with a stamp
-
-function steps.take_back_jobs()
+function steps.undo_add_jobs()
   local beginning = '["' .. ARGV[5]
   local ids = decode(ARGV[6])
-  for index, head in ipairs(values('heads', ids)) do
-    if head and string.sub(head, 1, #beginning) == beginning then remove_job(ids[index]) end
+  for index, state in ipairs(values('heads', ids)) do
+    if state and string.sub(state, 1, #beginning) == beginning then remove_job(ids[index]) end
   end
   return 'done'
 end
@@ -88,17 +91,15 @@ end
 function steps.release_job()
   local job_id = ARGV[5]
   if call('SREM', P .. 'suspended', job_id) == 0 then return 0 end
-  local head = job_head(job_id)
-  if not head then return 0 end
-  strike(job_id, head)
-  head[SUSPENDED], head[DUE] = '', head[NEXT]
-  call('HSET', P .. 'heads', job_id, encode(head))
-  enlist(job_id, head)
+  local state = job_state(job_id)
+  if not state then return 0 end
+  unschedule(job_id, state)
+  state[SUSPENDED], state[DUE] = '', state[NEXT]
+  call('HSET', P .. 'heads', job_id, encode(state))
+  schedule(job_id, state)
   woken = true
   return 1
 end
-
--- Jobs that are over, if nothing has changed: id and head of each
 
 function steps.prune_jobs()
   local removed = {}

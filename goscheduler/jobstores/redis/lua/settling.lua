@@ -1,31 +1,45 @@
--- The ends of runs, owners, history and dead letters. _redis.lua comes before it.
-
--- settle owners items. An item is [record, follow-up, dead letter, change of the job's life]. A follow-up is [text, lane, due,
--- whether it is a fire time, limits], a dead letter [run, reason]. The answer has the places of the items that were refused.
+-- The ends of runs, single runs, owners, history and dead letters.
+--
+--   settle owners items                 writes how runs ended, and forgets lapsed owners; places of the items that were refused
+--   add_run id job text lane due fence firing limits must_exist      done, or gone if the job is
+--   cancel_run id state reason record   ends a pending run, or asks the owner of a live one to; done or changed
+--   withdraw_cancel_requests owner (id reason)...    ids of the runs whose reason was still this one
+--   put_aside reason id ...             live runs that cannot be read
+--   discard job revoke                  deletes the pending runs of one job or of all; if revoke is 1, nothing follows live ones
+--   runs kind job                       [id, state] of runs that are live or pending
+--   to_cancel owner                     [id, state, text] of its runs that have a cancel request
+--   adopt schema                        makes this the stored version: done, newer, or in use by living owners of an older one
+--   renew owner lease information       1, or 0 if its runs were recovered
+--   retire owner                        its live runs become pending
+--   owners                              now, and owner → [end of lease, information]
+--   lost                                [owner, information, [run id, state, text]...] of owners whose lease has lapsed
+--   prune items                         forgets records: [place, job id or nothing, end in 20 digits]
+--   take_dead id letter arguments of add_run...    removes a dead letter, and adds the run that follows
+--
+-- An item of settle is a record, see add_record(), then follow-up and dead letter, false where there is none, then the
+-- five fields of a change of the statistics, if there is one. A follow-up is [text, lane, due, 1 for a fire time, limits], a dead letter [run, reason].
 
 local function follow(run_id, job_id, fence, next)
   gather('HSET', 'runs', run_id, next[1])
   become_pending(run_id, {job_id, next[2], next[3], '', fence, '', '', '', next[4], '', next[5]})
 end
 
-local function bury(record, dead)
+local function write_dead_letter(record, dead)
   local old = call('HGET', P .. 'dead', record[1])
   if old then call('ZREM', P .. 'dead:times', place_of(record[1], unpack(decode(old), 1, 2))) end
   call('HSET', P .. 'dead', record[1], encode({record[2], record[4], dead[1], record[6], dead[2]}))
   call('ZADD', P .. 'dead:times', record[3], place_of(record[1], record[2], record[4]))
 end
 
-local function settle(head, item, has_job)
-  local record, job_id = item[1], head[JOB]
-  let_go(record[1], head)
-  erase(record[1], head)
-  if type(item[2]) == 'table' and head[REVOKED] == '' and head[CANCEL] == '' then
-    follow(record[1], job_id, record[2], item[2])
-  end
-  remember(job_id, record)
-  if type(item[3]) == 'table' then bury(record, item[3]) end
-  if has_job and type(item[4]) == 'table' and head[REVOKED] == '' then live_on(job_id, item[4]) end
-  let_others_try(head)
+local function settle(state, item, has_job)
+  local run_id, job_id, next, dead = item[1], state[JOB], item[7], item[8]
+  release_run(run_id, state)
+  delete_run(run_id, state)
+  if next and state[REVOKED] == '' and state[CANCEL] == '' then follow(run_id, job_id, item[2], next) end
+  add_record(job_id, item)
+  if dead then write_dead_letter(item, dead) end
+  if has_job and item[9] and state[REVOKED] == '' then update_stats(job_id, {unpack(item, 9)}) end
+  unblock_others(state)
 end
 
 local function forget_owner(owner)
@@ -35,19 +49,17 @@ local function forget_owner(owner)
 end
 
 function steps.settle()
-  local items, ids, heads, jobs, refused = decode(ARGV[6]), {}, {}, {}, {}
-  for index, item in ipairs(items) do ids[index] = item[1][1] end
-  for index, head in ipairs(values('run_heads', ids)) do
-    heads[index] = read_head(head, RUN_HEAD) or false
-    jobs[index] = heads[index] and heads[index][JOB] or ''
+  local items, states, jobs, refused = decode(ARGV[6]), {}, {}, {}
+  for index, state in ipairs(values('run_heads', firsts(items))) do
+    states[index] = read_state(state, RUN_STATE) or false
+    jobs[index] = states[index] and states[index][JOB] or ''
   end
   local known, ended = values('heads', jobs), {}
   for index, item in ipairs(items) do
-    local record = item[1]
-    local head = not ended[record[1]] and heads[index]
-    if head and head[OWNER] ~= '' and head[R_FENCE] == record[2] then
-      ended[record[1]] = true
-      settle(head, item, known[index])
+    local state = not ended[item[1]] and states[index]
+    if state and state[OWNER] ~= '' and state[R_FENCE] == item[2] then
+      ended[item[1]] = true
+      settle(state, item, known[index])
     else
       refused[#refused + 1] = index - 1
     end
@@ -59,8 +71,6 @@ function steps.settle()
   return #refused > 0 and encode(refused) or '[]'
 end
 
--- Single runs: add_run id job text lane due fence firing limits must_exist
-
 function steps.add_run()
   local run_id = ARGV[5]
   if ARGV[13] == '1' and call('HEXISTS', P .. 'jobs', ARGV[6]) == 0 then return 'gone' end
@@ -70,37 +80,33 @@ function steps.add_run()
   return 'done'
 end
 
--- call_off id head reason record: the end of a pending run, or a word to the owner of a live one
-
-function steps.call_off()
+function steps.cancel_run()
   local run_id = ARGV[5]
   local stored = call('HGET', P .. 'run_heads', run_id)
   if stored ~= ARGV[6] then return 'changed' end
-  local head = read_head(stored, RUN_HEAD)
-  if head[OWNER] ~= '' then
-    tell_to_end(run_id, head, ARGV[7])
+  local state = read_state(stored, RUN_STATE)
+  if state[OWNER] ~= '' then
+    request_cancel(run_id, state, ARGV[7])
   else
-    drop(run_id, head)
+    discard_pending(run_id, state)
     local record = decode(ARGV[8])
     while call('HEXISTS', P .. 'records', place_of(record[1], record[2], record[4])) == 1 do
-      record[2] = record[2] .. '.'  -- it was put back at this very moment: its fence has not grown since
+      record[2] = record[2] .. '.'  -- this run was cancelled before with the same fence and end
     end
-    remember(head[JOB], record)
+    add_record(state[JOB], record)
   end
   finish()
   return 'done'
 end
 
--- withdraw_cancel_requests owner (id reason)...: runs of the owner are not to end any more, where that is still the reason; their ids
-
 function steps.withdraw_cancel_requests()
   local taken = {}
   for index = 6, #ARGV, 2 do
-    local run_id, head = ARGV[index], run_head(ARGV[index])
-    if head and head[OWNER] == ARGV[5] and head[CANCEL] == ARGV[index + 1] then
-      head[CANCEL] = ''
-      write_head(run_id, head)
-      call('SREM', P .. 'ending:' .. head[OWNER], run_id)
+    local run_id, state = ARGV[index], run_state(ARGV[index])
+    if state and state[OWNER] == ARGV[5] and state[CANCEL] == ARGV[index + 1] then
+      state[CANCEL] = ''
+      write_state(run_id, state)
+      call('SREM', P .. 'ending:' .. state[OWNER], run_id)
       taken[#taken + 1] = run_id
     end
   end
@@ -109,20 +115,18 @@ end
 
 function steps.put_aside()
   for index = 6, #ARGV do
-    local head = run_head(ARGV[index])
-    if head and head[OWNER] ~= '' then
-      let_go(ARGV[index], head)
-      head[OWNER], head[HELD], head[CANCEL] = '', UNREADABLE, ARGV[5]
-      note_state(head[JOB], ARGV[index], 'P')
-      write_head(ARGV[index], head)
-      let_others_try(head)
+    local state = run_state(ARGV[index])
+    if state and state[OWNER] ~= '' then
+      release_run(ARGV[index], state)
+      state[OWNER], state[BLOCKED_ON], state[CANCEL] = '', UNREADABLE, ARGV[5]
+      call('HSET', P .. 'of:' .. state[JOB], ARGV[index], 'P')
+      write_state(ARGV[index], state)
+      unblock_others(state)
     end
   end
   finish()
   return 'done'
 end
-
--- discard job: its pending runs, or all; revoke job: and nothing follows its live ones
 
 local function ids_of(job_id)
   if job_id == '' then return call('HKEYS', P .. 'run_heads') end
@@ -132,20 +136,18 @@ end
 function steps.discard()
   local gone = 0
   for _, run_id in ipairs(ids_of(ARGV[5])) do
-    local head = run_head(run_id)  -- read one by one: each that goes may let another one try
-    if head and head[OWNER] == '' then
-      drop(run_id, head)
+    local state = run_state(run_id)  -- read one by one: each that goes may let another one try
+    if state and state[OWNER] == '' then
+      discard_pending(run_id, state)
       gone = gone + 1
-    elseif head and ARGV[6] == '1' then
-      head[REVOKED] = '1'
-      write_head(run_id, head)
+    elseif state and ARGV[6] == '1' then
+      state[REVOKED] = '1'
+      write_state(run_id, state)
     end
   end
   finish()
   return gone
 end
-
--- runs state job: [id, head] of what is live or pending
 
 function steps.runs()
   local wanted, job_id, ids = ARGV[5], ARGV[6], {}
@@ -156,42 +158,38 @@ function steps.runs()
   else
     ids = ids_of(job_id)
   end
-  local found, heads = {}, values('run_heads', ids)
+  local found, states = {}, values('run_heads', ids)
   for index, run_id in ipairs(ids) do
-    local head = read_head(heads[index], RUN_HEAD)
-    if head and (head[OWNER] ~= '') == (wanted == 'live') then found[#found + 1] = {run_id, heads[index]} end
+    local state = read_state(states[index], RUN_STATE)
+    if state and (state[OWNER] ~= '') == (wanted == 'live') then found[#found + 1] = {run_id, states[index]} end
   end
   return encode(found)
 end
 
-function steps.ending()
+function steps.to_cancel()
   local ids = call('SMEMBERS', P .. 'ending:' .. ARGV[5])
-  local found, heads, texts = {}, values('run_heads', ids), values('runs', ids)
+  local found, states, texts = {}, values('run_heads', ids), values('runs', ids)
   for index, run_id in ipairs(ids) do
-    if heads[index] then found[#found + 1] = {run_id, heads[index], texts[index] or ''} end
+    if states[index] then found[#found + 1] = {run_id, states[index], texts[index] or ''} end
   end
   return encode(found)
 end
-
--- adopt schema: write in this version from now on, unless there is a newer one, or owners of an older one that live
 
 function steps.adopt()
   local ours, stored = tonumber(ARGV[5]), tonumber(call('HGET', P .. 'meta', 'schema') or ARGV[5])
   if stored > ours then return 'newer' end
   if stored < ours then
-    for _, account in ipairs(call('HVALS', P .. 'owners')) do
-      local fine, value = pcall(decode, account)
+    for _, owner_info in ipairs(call('HVALS', P .. 'owners')) do
+      local fine, value = pcall(decode, owner_info)
       if fine and tonumber(value[1]) > now then return 'in use' end
     end
-    local lone = call('HGETALL', P .. 'lone')  -- version 2 kept the run of a job that has one live run apart
+    local lone = call('HGETALL', P .. 'lone')  -- version 2 kept the only run of a job here
     for index = 1, #lone, 2 do call('HSET', P .. 'of:' .. lone[index], lone[index + 1], 'L') end
     call('DEL', P .. 'lone', P .. 'several', P .. 'edition')
   end
   call('HSET', P .. 'meta', 'schema', ours)
   return 'done'
 end
-
--- Owners
 
 function steps.renew()
   local owner = ARGV[5]
@@ -203,14 +201,14 @@ end
 function steps.retire()
   local owner = ARGV[5]
   local ids = call('SMEMBERS', P .. 'owned:' .. owner)
-  local heads = values('run_heads', ids)
+  local states = values('run_heads', ids)
   for index, run_id in ipairs(ids) do
-    local head = read_head(heads[index], RUN_HEAD)
-    if head then
-      let_go(run_id, head)
-      head[OWNER] = ''
-      if head[REVOKED] == '' then become_pending(run_id, head) else erase(run_id, head) end
-      let_others_try(head)
+    local state = read_state(states[index], RUN_STATE)
+    if state then
+      release_run(run_id, state)
+      state[OWNER] = ''
+      if state[REVOKED] == '' then become_pending(run_id, state) else delete_run(run_id, state) end
+      unblock_others(state)
     end
   end
   finish()
@@ -222,44 +220,40 @@ function steps.owners()
   return encode({now = text(now), owners = call('HGETALL', P .. 'owners')})
 end
 
--- lost: [owner, account, [run id, head, text]...] of every owner that has lapsed; each is given up by this
-
 local function lapsed_owners()
-  local known, accounts, lapsed = call('HGETALL', P .. 'owners'), {}, {}
+  local known, owner_infos, lapsed = call('HGETALL', P .. 'owners'), {}, {}
   for index = 1, #known, 2 do
     local fine, value = pcall(decode, known[index + 1])
-    accounts[known[index]] = fine and value[2] or ''
+    owner_infos[known[index]] = fine and value[2] or ''
     if not fine or tonumber(value[1]) <= now then lapsed[#lapsed + 1] = known[index] end
   end
   for _, owner in ipairs(call('SMEMBERS', P .. 'holders')) do
-    if not accounts[owner] then
+    if not owner_infos[owner] then
       if call('EXISTS', P .. 'owned:' .. owner) == 1 then lapsed[#lapsed + 1] = owner else forget_owner(owner) end
     end
   end
-  return lapsed, accounts
+  return lapsed, owner_infos
 end
 
 function steps.lost()
-  local lapsed, accounts = lapsed_owners()
+  local lapsed, owner_infos = lapsed_owners()
   local found = {}
   for _, owner in ipairs(lapsed) do
     call('ZADD', P .. 'given_up', text(now), owner)
     local ids = call('SMEMBERS', P .. 'owned:' .. owner)
-    local heads, texts, runs = values('run_heads', ids), values('runs', ids), {}
+    local states, texts, runs = values('run_heads', ids), values('runs', ids), {}
     for index, run_id in ipairs(ids) do
-      if heads[index] then
-        runs[#runs + 1] = {run_id, heads[index], texts[index] or ''}
+      if states[index] then
+        runs[#runs + 1] = {run_id, states[index], texts[index] or ''}
       else
         call('SREM', P .. 'owned:' .. owner, run_id)
       end
     end
-    if #runs == 0 then forget_owner(owner) else found[#found + 1] = {owner, accounts[owner] or '', runs} end
+    if #runs == 0 then forget_owner(owner) else found[#found + 1] = {owner, owner_infos[owner] or '', runs} end
   end
   call('ZREMRANGEBYRANK', P .. 'given_up', 0, -1001)
   return encode(found)
 end
-
--- History and dead letters: prune items of [place, job id or nothing, end in 20 digits]
 
 function steps.prune()
   local gone = 0
@@ -277,8 +271,6 @@ function steps.prune()
   end
   return gone
 end
-
--- take_dead id letter, and the arguments of add_run where a run takes its place
 
 function steps.take_dead()
   local run_id = ARGV[5]

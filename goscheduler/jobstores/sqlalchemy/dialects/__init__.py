@@ -1,1 +1,1 @@
-"""What the SQL store asks of each kind of database, and how that is answered."""
+"""One module for each kind of database."""

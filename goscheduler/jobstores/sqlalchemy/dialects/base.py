@@ -1,4 +1,4 @@
-"""What the SQL store has to know about a database, and nothing else does.
+"""The port between the SQL store and one kind of database.
 
 ================  =======================  =====================================  ===================  =================
 database          a job is fired by one    runs are counted by one                the present moment   hears of changes
@@ -27,26 +27,25 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
 from goscheduler.jobstores.sqlalchemy.bulk import Changes, Columns, Names, rows_of
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
-from goscheduler.jobstores.sqlalchemy.rows import with_heads
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import ChangeListener
 from goscheduler.jobstores.sqlalchemy.tables import TURN, Tables
 
 if TYPE_CHECKING:
-    from goscheduler.jobstores.sqlalchemy.due_work import Looking
+    from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader
 
-#: How long a connection may take to be made, and how long one statement may take, in seconds. A lease lasts 30.
+#: Time limits of a connection attempt and of one statement. A lease lasts 30 seconds by default.
 CONNECT_SECONDS = 5
 CALL_SECONDS = 7
-#: For what share of a lease a transaction may stand still before the server ends it, and the least of it in seconds.
+#: The server ends a transaction that is idle for this share of a lease, but for no less than these seconds.
 IDLE_SHARE = 1 / 4
-SHORTEST_IDLE = 0.5
+MIN_IDLE_SECONDS = 0.5
 
 
 class Dialect:
-    """A database of which nothing is known but that it has transactions: one writer at a time."""
+    """Any database with transactions: one writer at a time."""
 
     extra = "sqlalchemy"
-    """What brings its driver."""
+    """The extra of this package that installs the driver."""
     skips_locked = False
     locks_neighbours = False
     """Whether a query that finds rows by an index and locks them may also lock one beside them."""
@@ -54,47 +53,47 @@ class Dialect:
     """The present moment in microseconds, as the database knows it."""
 
     idle_seconds = float(CALL_SECONDS)
-    """For how long a transaction may stand still, where the server can end it: its rows are locked meanwhile."""
+    """After this time the server ends an idle transaction, where it can, because that keeps rows locked."""
 
-    def follow(self, lease: float) -> None:
-        """Take in how long a lease is, in seconds: whoever uses a short one does not want to wait long for the dead."""
-        self.idle_seconds = min(float(CALL_SECONDS), max(SHORTEST_IDLE, lease * IDLE_SHARE))
+    def set_lease(self, lease: float) -> None:
+        """Set the idle limit from the length of a lease in seconds."""
+        self.idle_seconds = min(float(CALL_SECONDS), max(MIN_IDLE_SECONDS, lease * IDLE_SHARE))
 
     def connect_args(self) -> dict[str, Any]:
-        """Return what the driver is given beside the URL."""
+        """Return arguments for the driver beside the URL."""
         return {}
 
     def engine_options(self, url: URL) -> dict[str, Any]:
-        """Return how the engine is made."""
+        """Return options for ``create_engine``."""
         return {}
 
     def adopt(self, engine: Engine) -> Engine:
-        """Return an engine that somebody else has made, as it is used here."""
+        """Return an engine of the user with the options that the store needs."""
         return engine
 
     def prepare(self, engine: Engine) -> None:
-        """Set up what every connection needs."""
+        """Set up every connection of an engine."""
 
     def tune(self, engine: Engine) -> None:
-        """Set up what makes the connections of an engine of our own quicker."""
+        """Set up faster settings for connections of the store's own engine."""
 
     def after_fork(self) -> None:
-        """Forget what belongs to the parent of a forked child."""
+        """Forget locks that belong to the parent of a forked child."""
 
     def check_version(self, connection: Connection) -> None:
         """Raise if the server is too old."""
         connection.execute(select(literal_column("1")))
 
     def is_refusal(self, error: Exception) -> bool:
-        """Tell whether the server answers, and does not want us: another try would be in vain."""
+        """Tell whether the server refuses the login, so that a retry is useless."""
         return False
 
     def warnings(self, connection: Connection) -> list[str]:
-        """Return what is unsafe about the settings of the database."""
+        """Return warnings about unsafe settings of the database."""
         return []
 
-    def sends_messages(self, engine: Engine) -> bool:
-        """Tell whether several statements can be sent as one message."""
+    def takes_batches(self, engine: Engine) -> bool:
+        """Tell whether several statements can be sent in one round trip."""
         return False
 
     def begin_reading(self, connection: Connection) -> None:
@@ -103,76 +102,53 @@ class Dialect:
 
     @contextmanager
     def turn(self, writes: bool, first: bool = False) -> Iterator[None]:
-        """Wait, in this process, until a connection may be used; what goes ``first`` waits for no other that writes."""
+        """Wait for the other threads of this process; a write that goes ``first`` waits for no other write."""
         yield
 
     def begin(self, connection: Connection, tables: Tables) -> None:
-        """Begin to write. Where rows that others have locked cannot be skipped, it keeps off all others who do.
-
-        A connection whose option ``waits`` is false does not wait for such rows when it removes and updates rows.
-        """
+        """Begin to write. A database that cannot skip locked rows admits one writer at a time."""
         turn = tables.meta.c.name == TURN
         connection.execute(update(tables.meta).where(turn).values(value=tables.meta.c.value + 1))
 
-    def claimed_from(self, connection: Connection, jobs: Table, job_ids: Collection[str]) -> None:
-        """Have a firing fail that was planned without a look at the runs of these jobs, whose rows are locked."""
-
-    def may_try_again(self, error: DBAPIError) -> bool:
-        """Tell whether a transaction failed only because another one was in its way."""
-        return False
-
-    def is_held(self, error: DBAPIError) -> bool:
-        """Tell whether a statement failed because another process has locked one of its rows."""
+    def is_retryable(self, error: DBAPIError) -> bool:
+        """Tell whether a transaction failed because of a conflict with another one."""
         return False
 
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
-        """Tell the other processes, and ours if wanted, that there is something new, once it is written."""
+        """Notify the other processes, and this one if ``us_too``, when the transaction commits."""
 
     def listen(
-        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
-    ) -> Hearing | None:
-        """Call ``wake`` when somebody else has something new that ``looking`` did not see; None if none can tell."""
+        self, engine: Engine, tables: Tables, reader: DueWorkReader,
+        wake: Callable[[], None], warn: Callable[[str], None],
+    ) -> ChangeListener | None:  # fmt: skip
+        """Call ``wake`` when another process has added work that ``reader`` did not see; None if that is impossible."""
         return None
 
-    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
-        """Return the condition that a column has one of the values, of which there may be thousands."""
+    def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+        """Return the condition that a column has one of up to thousands of values."""
         return column.in_(list(values))
 
     def fetch(self, connection: Connection, query: Any) -> Iterable[Sequence[Any]]:
-        """Return the rows of a query, of which there may be many."""
+        """Return the rows of a query with a large result."""
         return connection.execute(query).all()
 
     def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
-        """Add rows. With ``once``, a row that is there already is left alone."""
+        """Insert rows; with ``once``, keep rows that exist."""
         if columns:
             connection.execute(insert(table), rows_of(columns))
 
-    def insert_fired(
-        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
-    ) -> None:
-        """Add runs of jobs that are still there, as :meth:`Rows.fired_columns` gives them; their texts are completed
-        by the ids of the jobs and by what defines these, which is given if it is the same for all."""
-        if columns:
-            jobs, runs = tables.jobs, tables.runs
-            found = select(jobs.c.definition).where(jobs.c.id == bindparam("of_job")).scalar_subquery()
-            whole = bindparam("head", type_=runs.c.run.type).concat(found)
-            connection.execute(
-                insert(runs).values(run=whole),
-                [{**row, "of_job": row["job_id"], "head": row.pop("run")} for row in rows_of(with_heads(columns))],
-            )
-
     def delete_rows(self, connection: Connection, key: Column[Any], keys: Collection[str], *which: Any) -> int:
-        """Remove the rows that have these keys and for which conditions hold; return how many there were."""
+        """Delete the rows with these keys that meet the conditions; return their number."""
         if not keys:
             return 0
-        return connection.execute(delete(key.table).where(self.among(key, keys), *which)).rowcount
+        return connection.execute(delete(key.table).where(self.column_in(key, keys), *which)).rowcount
 
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
     ) -> None:
-        """Set in each row, found by its ``id``, the other columns to what is given; all rows give the same ones.
+        """Update rows by ``id``; all of them give the same columns.
 
-        What is given for a column in ``added`` is added to what is there; in ``kept``, None changes nothing.
+        A value for a column in ``added`` is added to the old one. For a column in ``kept``, None keeps the old one.
         """
         if rows:
             columns = {name: table.c[name] for name in rows[0] if name != "id"}

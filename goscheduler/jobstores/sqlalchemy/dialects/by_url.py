@@ -1,4 +1,4 @@
-"""Which database a URL is of."""
+"""Finds the dialect of a URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from goscheduler.jobstores.sqlalchemy.dialects.sqlite import SQLite
 
 
 def dialect_of(url: str | URL) -> Dialect:
-    """Return what is known about the database of a URL."""
+    """Return the dialect of a URL."""
     url = make_url(url)
     backend = url.get_backend_name()
     if backend == "sqlite":

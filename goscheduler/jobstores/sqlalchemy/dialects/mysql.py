@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: rows are skipped that others have locked."""
+"""MySQL and MariaDB: SKIP LOCKED, and statements of literals because PyMySQL is slow for parameters and rows."""
 
 from __future__ import annotations
 
@@ -30,32 +30,27 @@ from goscheduler.jobstores.sqlalchemy.bulk import (
     Batch,
     Changes,
     Columns,
-    Given,
     Names,
+    RowSource,
     assignments,
-    in_order,
-    insertion,
-    named,
-    quoted,
+    quote_identifiers,
+    table_name,
     types_of,
-    with_definition,
-    with_definitions,
 )
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, CONNECT_SECONDS, Dialect
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
-from goscheduler.jobstores.sqlalchemy.rows import HEAD, with_heads
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import ChangeListener
 from goscheduler.jobstores.sqlalchemy.tables import Tables
-from goscheduler.jobstores.sqlalchemy.watcher import PackedView, Watcher
+from goscheduler.jobstores.sqlalchemy.watcher import PeekCursor, Watcher
 
 if TYPE_CHECKING:
-    from goscheduler.jobstores.sqlalchemy.due_work import Looking
+    from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader
 
-#: How long a statement may be: servers take 16 or 64 megabytes, if they have not been told otherwise.
-LONGEST = 1_000_000
-#: How long the rows of one answer may be together. What is longer comes row by row.
-LONGEST_ANSWER = 8_000_000
-#: How often the server is asked whether there is something new, in seconds. It has no way to tell.
-WATCH_EVERY = 0.15
+#: Servers take statements of 16 or 64 megabytes by default.
+MAX_STATEMENT_BYTES = 1_000_000
+#: A longer answer comes row by row.
+MAX_ANSWER_BYTES = 8_000_000
+#: The pause between two polls: the server cannot notify.
+WATCH_SECONDS = 0.15
 
 
 class MySQL(Dialect):
@@ -79,7 +74,7 @@ class MySQL(Dialect):
         value = connection.exec_driver_sql("SELECT @@innodb_flush_log_at_trx_commit").scalar()
         if value == 1:
             return []
-        return [f"innodb_flush_log_at_trx_commit is {value}: what was written last is lost when the machine crashes"]
+        return [f"innodb_flush_log_at_trx_commit is {value}: a crash of the machine loses the last commits"]
 
     def adopt(self, engine: Engine) -> Engine:
         return engine.execution_options(isolation_level="READ COMMITTED")
@@ -90,9 +85,9 @@ class MySQL(Dialect):
             with connection.cursor() as cursor:
                 cursor.execute("SELECT VERSION()")
                 is_mariadb = "MariaDB" in str(cursor.fetchone()[0])
-                cursor.execute(f"SET SESSION group_concat_max_len = {LONGEST_ANSWER}")
+                cursor.execute(f"SET SESSION group_concat_max_len = {MAX_ANSWER_BYTES}")
                 if is_mariadb:
-                    # Who stands still in the middle of a transaction must not keep the others off for long.
+                    # A process that stands still in a transaction must not block the others for long.
                     cursor.execute(f"SET SESSION idle_transaction_timeout = {math.ceil(self.idle_seconds)}")
 
     def check_version(self, connection: Connection) -> None:
@@ -110,19 +105,17 @@ class MySQL(Dialect):
         """Nothing more: rows are locked one by one."""
 
     def listen(
-        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
-    ) -> Hearing | None:
-        watcher = Watcher(engine, PackedView, WATCH_EVERY, looking, wake, warn)
+        self, engine: Engine, tables: Tables, reader: DueWorkReader,
+        wake: Callable[[], None], warn: Callable[[str], None],
+    ) -> ChangeListener | None:  # fmt: skip
+        watcher = Watcher(engine, PeekCursor, WATCH_SECONDS, reader, wake, warn)
         watcher.start()
         return watcher
 
-    def may_try_again(self, error: DBAPIError) -> bool:
+    def is_retryable(self, error: DBAPIError) -> bool:
         return _mysql_code(error) in (1213, 1205)
 
-    def is_held(self, error: DBAPIError) -> bool:
-        return bool(_mysql_code(error) == 1205)
-
-    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+    def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         if not values:
             return false()
         listed = bindparam(None, list(values), type_=_Literals(), literal_execute=True)
@@ -138,7 +131,7 @@ class MySQL(Dialect):
         text, count = connection.execute(select(together, func.count())).one()
         if not count:
             return ()
-        # It may be too long for one answer, or somebody has put such characters into a row.
+        # The answer is too long, or a row contains such a character.
         whole = text is not None and text.endswith("\0") and text.count("\0") == count
         if not whole or text.count("\1") != count * (len(columns) - 1):
             return super().fetch(connection, query)
@@ -146,40 +139,22 @@ class MySQL(Dialect):
 
     def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
         if columns:
-            batch = Batch.to_insert(in_order(columns))  # as they stand in the table
-            if _is_mariadb(connection) and not once and (given := _by_one_column(batch)) is not None:
-                connection.exec_driver_sql(insertion(connection, table, given))
-                return
-            names = ", ".join(quoted(connection.dialect, (*batch.varying, *batch.same)))
-            head = f"INSERT {'IGNORE ' if once else ''}INTO {named(connection, table)} ({names}) VALUES "
+            batch = Batch.to_insert(columns)
+            names = ", ".join(quote_identifiers(connection.dialect, (*batch.variable, *batch.constant)))
+            head = f"INSERT {'IGNORE ' if once else ''}INTO {table_name(connection, table)} ({names}) VALUES "
             for values in _literal_rows(batch):
                 connection.exec_driver_sql(head + values)
 
-    def insert_fired(
-        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
-    ) -> None:
-        if columns:
-            joined = f"CONCAT('{HEAD}\"', {{job_id}}, '\"', {{run}}, {{definition}})"
-            if not _is_plain_json("".join(columns["job_id"])):
-                columns, joined = with_heads(columns), "CONCAT({run}, {definition})"
-            batch = Batch.to_insert(columns, apart=["job_id"])
-            given = _listed(batch) if _is_mariadb(connection) else _given(connection, tables.runs, batch)
-            if definition is None:
-                given = with_definitions(connection, tables.jobs, given, joined)
-            else:  # to look up a thousand of them takes the server a third of its time for this
-                given = with_definition(given, _literal(definition), joined)
-            connection.exec_driver_sql(insertion(connection, tables.runs, given))
-
     def delete_rows(self, connection: Connection, key: Column[Any], keys: Collection[str], *which: Any) -> int:
         # In this order: to remove a quarter of a table by a list of keys, a server reads the whole of it, and waits for
-        # every row that others have locked.
+        # every row that other processes have locked.
         if not keys:
             return 0
         given = _given(connection, key.table, Batch({key.name: list(keys)}))
-        name = named(connection, key.table)
+        name = table_name(connection, key.table)
         also = and_(true(), *which).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
         return connection.exec_driver_sql(
-            f"{_no_wait(connection)}DELETE {name} FROM {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
+            f"DELETE {name} FROM {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
             f"ON {name}.{key.name} = {given.values[key.name]} WHERE {also}"
         ).rowcount
 
@@ -188,19 +163,13 @@ class MySQL(Dialect):
     ) -> None:
         if rows:
             given = _given(connection, table, Batch.to_update(rows))
-            name = named(connection, table)
-            sets = assignments(connection, given, added, kept, f"{name}.")
-            # In this order: a server that reads the whole of a small table waits for every row that others have locked.
+            name = table_name(connection, table)
+            changes = assignments(connection, given, added, kept)
+            # In this order: a server that reads the whole of a small table waits for every locked row of it.
             connection.exec_driver_sql(
-                f"{_no_wait(connection)}UPDATE {given.source} STRAIGHT_JOIN {name} FORCE INDEX (PRIMARY) "
-                f"ON {name}.id = {given.values['id']} SET {sets}"
+                f"UPDATE {given.source} STRAIGHT_JOIN {name} AS there FORCE INDEX (PRIMARY) "
+                f"ON there.id = {given.values['id']} SET {changes}"
             )
-
-
-def _no_wait(connection: Connection) -> str:
-    """Return what a statement begins with that does not wait for locked rows. MySQL waits: it cannot be told."""
-    waits = connection.get_execution_options().get("waits", True)
-    return "" if waits or not _is_mariadb(connection) else "SET STATEMENT innodb_lock_wait_timeout=0 FOR "
 
 
 def _is_mariadb(connection: Connection) -> bool:
@@ -251,19 +220,14 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and "'" not in text and "\\" not in text and "%" not in text
 
 
-def _is_plain_json(text: str) -> bool:
-    """Tell whether a text means itself between the quotation marks of JSON as well."""
-    return text.isprintable() and '"' not in text and _is_plain(text)
-
-
 def _literal_rows(batch: Batch) -> Iterator[str]:
     """Return rows as they stand in statements that add them, each not longer than a server takes."""
     # The server takes bytes as they are in less time than a text that says what it is.
-    end = "".join([f",{_literal(value, charset='')}" for value in batch.same.values()])
-    columns = [_literals(values, charset="") for values in batch.varying.values()]
+    end = "".join([f",{_literal(value, charset='')}" for value in batch.constant.values()])
+    columns = [_literals(values, charset="") for values in batch.variable.values()]
     rows = map(",".join, zip(*columns, strict=True))
     length = sum(sum(map(len, column)) for column in columns) + len(columns[0]) * (len(columns) + len(end) + 2)
-    if length > LONGEST:
+    if length > MAX_STATEMENT_BYTES:
         return _portions(f"({row}{end})" for row in rows)
     return iter([f"({f'{end}),('.join(rows)}{end})"])  # in less time than row by row
 
@@ -284,43 +248,22 @@ def _portions(rows: Iterable[str]) -> Iterator[str]:
     length = 0
     for row in rows:
         length += len(row)
-        if portion and length > LONGEST:
+        if portion and length > MAX_STATEMENT_BYTES:
             yield ",".join(portion)
             portion, length = [], len(row)
         portion.append(row)
     yield ",".join(portion)
 
 
-def _given(connection: Connection, table: Table, batch: Batch) -> Given:
-    # Not by the names of the table: what is set would be ambiguous.
+def _given(connection: Connection, table: Table, batch: Batch) -> RowSource:
+    # Names of their own, because those of the table would be ambiguous.
     paths = ", ".join(
         f"c{number} {type_name} PATH '$[{number}]'"
-        for number, type_name in enumerate(types_of(connection.dialect, table, batch.varying))
+        for number, type_name in enumerate(types_of(connection.dialect, table, batch.variable))
     )
-    values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
-    values.update({name: _literal(value) for name, value in batch.same.items()})
-    return Given(f"JSON_TABLE({_literal(batch.by_row())}, '$[*]' COLUMNS ({paths})) AS given", values, ())
-
-
-def _listed(batch: Batch) -> Given:
-    """Return rows as MariaDB takes them in less time than as JSON."""
-    names = ", ".join(f"c{number}" for number in range(len(batch.varying)))
-    rows = "),(".join(map(",".join, zip(*map(_literals, batch.varying.values()), strict=True)))
-    values = {name: f"given.c{number}" for number, name in enumerate(batch.varying)}
-    values.update({name: _literal(value) for name, value in batch.same.items()})
-    return Given(f"(WITH listed ({names}) AS (VALUES ({rows})) SELECT * FROM listed) AS given", values, ())
-
-
-def _by_one_column(batch: Batch) -> Given | None:
-    """Return rows that differ in one column, as new jobs may in their ids, so that the server has least to read.
-
-    None if they differ in more, if there is only one, or if there are more than a server takes in one statement.
-    """
-    first, *others = batch.varying.values()
-    if others or len(first) == 1:
-        return None
-    given = _listed(batch)
-    return given if len(given.source) <= LONGEST else None
+    values = {name: f"given.c{number}" for number, name in enumerate(batch.variable)}
+    values.update({name: _literal(value) for name, value in batch.constant.items()})
+    return RowSource(f"JSON_TABLE({_literal(batch.by_row())}, '$[*]' COLUMNS ({paths})) AS given", values, ())
 
 
 def _mysql_code(error: Exception) -> Any:

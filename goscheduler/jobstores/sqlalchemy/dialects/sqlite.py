@@ -19,28 +19,17 @@ from sqlalchemy.sql.elements import ColumnElement
 from goscheduler._files import create_private
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores.sqlalchemy.bulk import (
-    OF_A_FIRING,
-    Batch,
-    Changes,
-    Columns,
-    Given,
-    Names,
-    assignments,
-    insertion,
-    named,
-    with_definitions,
-)
-from goscheduler.jobstores.sqlalchemy.dialects.base import CONNECT_SECONDS, Dialect
-from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Hearing
-from goscheduler.jobstores.sqlalchemy.rows import with_heads
+from goscheduler.jobstores.sqlalchemy.bulk import Batch, RowSource
+from goscheduler.jobstores.sqlalchemy.dialects.base import CONNECT_SECONDS
+from goscheduler.jobstores.sqlalchemy.dialects.json_rows import JSONDialect
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import ChangeListener
 from goscheduler.jobstores.sqlalchemy.tables import Tables
-from goscheduler.jobstores.sqlalchemy.watcher import FileView, Watcher
+from goscheduler.jobstores.sqlalchemy.watcher import FilePeekCursor, Watcher
 
 if TYPE_CHECKING:
-    from goscheduler.jobstores.sqlalchemy.due_work import Looking
+    from goscheduler.jobstores.sqlalchemy.due_work import DueWorkReader
 
-#: What is committed is on the disk, and who reads does not wait for who writes.
+#: A commit is on the disk, and readers do not wait for writers.
 _SAFETY = ("journal_mode=WAL", "synchronous=FULL")
 #: A batch of firings among a million jobs changes a page of four kilobytes for each of them. With what SQLite takes by
 #: itself it would not have room for them, look at them twice and copy them into the file after every second batch.
@@ -53,11 +42,11 @@ _TUNING = (
 _POOL = {"pool_size": 2, "max_overflow": 4, "pool_use_lifo": True, "pool_timeout": CONNECT_SECONDS}
 
 
-#: How often it is looked whether somebody has written to the file, in seconds.
-WATCH_EVERY = 0.04
+#: The pause between two looks at the version of the file.
+WATCH_SECONDS = 0.04
 
 
-class SQLite(Dialect):
+class SQLite(JSONDialect):
     def __init__(self, url: URL) -> None:
         self._in_memory = url.database in (None, "", ":memory:") or "mode=memory" in str(url)
         # A thread that finds the file locked by another one sleeps and looks again; a lock wakes it at once.
@@ -85,10 +74,10 @@ class SQLite(Dialect):
             _set(connection, _SAFETY)
 
         @event.listens_for(engine, "begin")
-        def begun(connection: Connection) -> None:
+        def new_runs(connection: Connection) -> None:
             options = connection.get_execution_options()
             if options.get("writes", True):
-                _begin_to_write(connection, PAUSES_OF_THE_FIRST if options.get("first") else PAUSES)
+                _begin_to_write(connection, PRIORITY_PAUSE_SECONDS if options.get("first") else PAUSE_SECONDS)
             else:
                 connection.exec_driver_sql("BEGIN")
 
@@ -97,7 +86,7 @@ class SQLite(Dialect):
 
     @contextmanager
     def turn(self, writes: bool, first: bool = False) -> Iterator[None]:
-        # Whoever has the turn may be waiting for another process. What goes first does not wait for it to get through.
+        # The thread with the turn may wait for another process. A renewal does not wait behind it.
         if self._in_memory or (writes and not first):
             with self._lock:
                 yield
@@ -108,15 +97,16 @@ class SQLite(Dialect):
         """Nothing more: the transaction was begun as the only one that writes."""
 
     def listen(
-        self, engine: Engine, tables: Tables, looking: Looking, wake: Callable[[], None], warn: Callable[[str], None]
-    ) -> Hearing | None:
+        self, engine: Engine, tables: Tables, reader: DueWorkReader,
+        wake: Callable[[], None], warn: Callable[[str], None],
+    ) -> ChangeListener | None:  # fmt: skip
         if isinstance(engine.pool, StaticPool):  # the only connection there is, and maybe the only one that sees it
             return None
-        watcher = Watcher(engine, FileView, WATCH_EVERY, looking, wake, warn)
+        watcher = Watcher(engine, FilePeekCursor, WATCH_SECONDS, reader, wake, warn)
         watcher.start()
         return watcher
 
-    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+    def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         each = func.json_each(json.dumps(list(values))).table_valued("value")
         return column.in_(select(each.c.value))
 
@@ -126,37 +116,19 @@ class SQLite(Dialect):
             raise GoSchedulerError(f"SQLite is too old: 3.33 is needed, this Python has {version}")
 
     def fetch(self, connection: Connection, query: Any) -> Iterable[Sequence[Any]]:
+        # The driver lets other threads run at every row.
         inner = query.subquery()
         whole = select(func.json_group_array(func.json_array(*inner.c)))
         try:
             rows: list[list[Any]] = json.loads(connection.execute(whole).scalar_one())
-        except OperationalError:  # somebody has put into a row what JSON cannot hold
+        except OperationalError:  # a row holds what JSON cannot hold
             return super().fetch(connection, query)
         return rows
 
-    def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
-        if columns:
-            given = _given(Batch.to_insert(columns))
-            tail = " WHERE true ON CONFLICT DO NOTHING" if once else ""
-            connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
-
-    def insert_fired(
-        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
-    ) -> None:
-        if columns:
-            given = _given(Batch.to_insert(with_heads(columns), OF_A_FIRING))
-            given = with_definitions(connection, tables.jobs, given)
-            connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
-
-    def update_rows(
-        self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
-    ) -> None:
-        if rows:
-            given = _given(Batch.to_update(rows))
-            name = named(connection, table)
-            sets = assignments(connection, given, added, kept, f"{name}.")
-            statement = f"UPDATE {name} SET {sets} FROM {given.source} WHERE {name}.id = {given.values['id']}"
-            connection.exec_driver_sql(statement, given.parameters)
+    def source(self, connection: Connection, table: Table, batch: Batch) -> RowSource:
+        values = {name: f"json_extract(given.value, '$[{number}]')" for number, name in enumerate(batch.variable)}
+        values.update(dict.fromkeys(batch.constant, "?"))
+        return RowSource("json_each(?) AS given", values, (*batch.constant.values(), batch.by_row()))
 
 
 def _file_to_make(place: str, is_uri: bool) -> str:
@@ -170,11 +142,10 @@ def _file_to_make(place: str, is_uri: bool) -> str:
 
 
 def _begin_to_write(connection: Connection, pauses: tuple[float, float]) -> None:
-    """Begin to write, as soon as others let us.
+    """Begin to write as soon as no other process does.
 
-    SQLite would sleep for longer and longer, up to a tenth of a second, while those who have just written begin again:
-    one of four processes would get next to nothing. Who looks every few milliseconds is there in most of the pauses
-    between two transactions, and who looks still more often is there first.
+    SQLite's own wait grows to a tenth of a second, while the last writer begins again at once: one of four processes
+    gets next to nothing. A process that tries every few milliseconds meets most of the pauses between transactions.
     """
     driver: Any = connection.connection.driver_connection
     (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
@@ -199,10 +170,10 @@ def _has_begun(connection: Connection, driver: Any, is_last_try: bool) -> bool:
     return True
 
 
-#: How long to wait, in seconds, before it is looked again whether the file is free: at least, and at most. The renewal
-#: of a lease, which is short and cannot wait, looks more often than all others.
-PAUSES = (0.001, 0.004)
-PAUSES_OF_THE_FIRST = (0.0002, 0.001)
+#: The least and the greatest pause before the next try, in seconds. The renewal
+#: of a lease, which is short and cannot wait, tries more often.
+PAUSE_SECONDS = (0.001, 0.004)
+PRIORITY_PAUSE_SECONDS = (0.0002, 0.001)
 look_again = threading.Event().wait
 
 
@@ -211,9 +182,3 @@ def _set(connection: Any, settings: Sequence[str]) -> None:
     for setting in settings:
         cursor.execute(f"PRAGMA {setting}")
     cursor.close()
-
-
-def _given(batch: Batch) -> Given:
-    values = {name: f"json_extract(given.value, '$[{number}]')" for number, name in enumerate(batch.varying)}
-    values.update(dict.fromkeys(batch.same, "?"))
-    return Given("json_each(?) AS given", values, (*batch.same.values(), batch.by_row()))

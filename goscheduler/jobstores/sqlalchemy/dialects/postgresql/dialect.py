@@ -1,8 +1,8 @@
-"""PostgreSQL: rows are skipped that others have locked, and changes are told.
+"""PostgreSQL: SKIP LOCKED, and changes are pushed by NOTIFY.
 
-Who stands still in the middle of a transaction must not keep the others off for long, so the server ends it. The limits
-are a matter of the connection. A pooler such as PgBouncer refuses that, or takes no notice, and lends one connection of
-the server to many: behind it, and on an engine of somebody else, every transaction sets its own limits, and nothing is
+The server ends the transaction of a process that stands still, so that it does not block the others. The time limits
+belong to the connection. A pooler such as PgBouncer refuses that, or takes no notice, and lends one connection of
+the server to many: behind it, and on an engine of the user, every transaction sets its own limits, and nothing is
 prepared that the next connection would not know.
 """
 
@@ -14,39 +14,23 @@ from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import BigInteger, Table, event, func, literal_column, text, update
+from sqlalchemy import BigInteger, Table, event, func, literal_column, text
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
-from goscheduler.jobstores.sqlalchemy.bulk import (
-    OF_A_FIRING,
-    Batch,
-    Changes,
-    Columns,
-    Given,
-    Names,
-    assignments,
-    insertion,
-    named,
-    quoted,
-    types_of,
-    with_definitions,
-)
-from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, CONNECT_SECONDS, Dialect, number_of
+from goscheduler.jobstores.sqlalchemy.bulk import Batch, RowSource, quote_identifiers, types_of
+from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, CONNECT_SECONDS, number_of
+from goscheduler.jobstores.sqlalchemy.dialects.json_rows import JSONDialect
+from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import CONFLICTS
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import Listener, tell
-from goscheduler.jobstores.sqlalchemy.rows import with_heads
 from goscheduler.jobstores.sqlalchemy.tables import Tables
 
 #: Stands for the limits of a connection until it is made: by then it is known how long a lease is.
 _OPTIONS = "goscheduler"
-#: For how long the end of a run waits for a row: longer than a healthy process needs, and hardly longer.
-LOCK_WAIT = "20ms"
-#: What the name of a column begins with that is compared with what is there, beside the one that is written.
-OLD = "old_"
 
 
-class PostgreSQL(Dialect):
+class PostgreSQL(JSONDialect):
     extra = "postgresql"
     skips_locked = True
     now = literal_column("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)", BigInteger)
@@ -73,7 +57,7 @@ class PostgreSQL(Dialect):
         @event.listens_for(engine, "do_connect")
         def connect(dialect: Any, _record: Any, arguments: Sequence[Any], parameters: dict[str, Any]) -> Any:
             if parameters.get("options") != _OPTIONS:
-                return None  # of somebody else
+                return None  # an engine of the user
             self._connects = True
             others = {name: value for name, value in parameters.items() if name != "options"}
             if not self._sets_limits:
@@ -102,7 +86,7 @@ class PostgreSQL(Dialect):
     def warnings(self, connection: Connection) -> list[str]:
         if connection.exec_driver_sql("SHOW synchronous_commit").scalar() != "off":
             return []
-        return ["synchronous_commit is off: what was written last is lost when the server crashes"]
+        return ["synchronous_commit is off: a crash of the server loses the last commits"]
 
     def adopt(self, engine: Engine) -> Engine:
         return engine.execution_options(isolation_level="READ COMMITTED")
@@ -110,7 +94,7 @@ class PostgreSQL(Dialect):
     def is_refusal(self, error: Exception) -> bool:
         return any(word in str(error) for word in ("authentication failed", "does not exist", "permission denied"))
 
-    def sends_messages(self, engine: Engine) -> bool:
+    def takes_batches(self, engine: Engine) -> bool:
         return engine.dialect.driver == "psycopg"
 
     def begin_reading(self, connection: Connection) -> None:
@@ -119,65 +103,33 @@ class PostgreSQL(Dialect):
 
     def begin(self, connection: Connection, tables: Tables) -> None:
         limits = self._limits() if self._sets_limits else {}
-        if not connection.get_execution_options().get("waits", True):
-            limits["lock_timeout"] = LOCK_WAIT
         if limits:
             steps = [f"set_config('{name}', '{value}', true)" for name, value in limits.items()]
             connection.exec_driver_sql(f"SELECT {', '.join(steps)}")
-
-    def claimed_from(self, connection: Connection, jobs: Table, job_ids: Collection[str]) -> None:
-        # A message that waits for the row looks at it again, and not at runs that were added since it began to look.
-        connection.execute(update(jobs).where(self.among(jobs.c.id, job_ids)).values(fence=jobs.c.fence + 1))
 
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
         tell(connection, _channel(tables), "" if us_too else self._me)
 
     def listen(
-        self, engine: Engine, tables: Tables, looking: Any, wake: Callable[[], None], warn: Callable[[str], None]
+        self, engine: Engine, tables: Tables, reader: Any, wake: Callable[[], None], warn: Callable[[str], None]
     ) -> Listener | None:
         if engine.dialect.driver != "psycopg":
             return None
         listener = Listener(engine, _channel(tables), self._me, wake, warn)
         if listener.start():
             return listener
-        warn("NOTIFY does not arrive, as behind a pooler of transactions; changes of others are looked for by polling")
+        warn("NOTIFY does not arrive, as behind a transaction pooler; the scheduler polls for changes")
         return None
 
-    def may_try_again(self, error: DBAPIError) -> bool:
-        return getattr(error.orig, "sqlstate", None) in ("40P01", "40001")
+    def is_retryable(self, error: DBAPIError) -> bool:
+        return getattr(error.orig, "sqlstate", None) in CONFLICTS
 
-    def is_held(self, error: DBAPIError) -> bool:
-        return getattr(error.orig, "sqlstate", None) == "55P03"
-
-    def among(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
+    def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         each = text("ARRAY(SELECT json_array_elements_text(CAST(:those AS JSON)))")
         return column == func.any(each.bindparams(those=json.dumps(list(values))))
 
-    def insert_rows(self, connection: Connection, table: Table, columns: Columns, once: bool = False) -> None:
-        if columns:
-            given = given_rows(connection, table, Batch.to_insert(columns))
-            tail = " ON CONFLICT DO NOTHING" if once else ""
-            connection.exec_driver_sql(insertion(connection, table, given) + tail, given.parameters)
-
-    def insert_fired(
-        self, connection: Connection, tables: Tables, columns: Columns, definition: str | None = None
-    ) -> None:
-        if columns:
-            given = given_rows(connection, tables.runs, Batch.to_insert(with_heads(columns), OF_A_FIRING))
-            given = with_definitions(connection, tables.jobs, given)
-            connection.exec_driver_sql(insertion(connection, tables.runs, given), given.parameters)
-
-    def update_rows(
-        self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()
-    ) -> None:
-        if rows:
-            given = given_rows(connection, table, Batch.to_update(rows))
-            sets = assignments(connection, given, added, kept, "there.")
-            connection.exec_driver_sql(
-                f"UPDATE {named(connection, table)} AS there SET {sets} FROM {given.source} "
-                f"WHERE there.id = {given.values['id']}",
-                given.parameters,
-            )
+    def source(self, connection: Connection, table: Table, batch: Batch) -> RowSource:
+        return row_source(connection, table, batch)
 
 
 def _in_words(seconds: float) -> str:
@@ -192,29 +144,28 @@ def _preparing_nothing(connection: Any) -> Any:
     return connection
 
 
-def given_rows(connection: Connection, table: Table, batch: Batch) -> Given:
+def row_source(connection: Connection, table: Table, batch: Batch) -> RowSource:
     """Return rows as a table that a statement can select from: one JSON text a column, or a single row as it is.
 
     The driver takes long for real arrays, and the server longer to plan for JSON than to write one row.
     """
-    row = batch.only_row()
-    form = _form(connection.dialect, table, tuple(batch.varying), tuple(batch.same), row is not None)
-    return Given(*form, (*batch.same.values(), *(batch.by_column() if row is None else row)))
+    row = batch.single_row()
+    form = _form(connection.dialect, table, tuple(batch.variable), tuple(batch.constant), row is not None)
+    return RowSource(*form, (*batch.constant.values(), *(batch.by_column() if row is None else row)))
 
 
 @lru_cache(maxsize=256)
 def _form(
-    dialect: Any, table: Table, varying: Sequence[str], same: Sequence[str], is_one: bool
+    dialect: Any, table: Table, variable: Sequence[str], constant: Sequence[str], is_one: bool
 ) -> tuple[str, Mapping[str, str]]:
     """Return what to select from, and how each value is written; kept, because it takes longer than to send it."""
-    names = quoted(dialect, varying)
-    columns = [name.removeprefix(OLD) for name in (*varying, *same)]
-    casts = [name.partition(" COLLATE")[0] for name in types_of(dialect, table, columns)]
-    places = [*(f"given.{name}" for name in names), *["%s"] * len(same)]
+    names = quote_identifiers(dialect, variable)
+    casts = [name.partition(" COLLATE")[0] for name in types_of(dialect, table, (*variable, *constant))]
+    places = [*(f"given.{name}" for name in names), *["%s"] * len(constant)]
     values = [f"CAST({place} AS {type_name})" for place, type_name in zip(places, casts, strict=True)]
     texts = ", ".join(["%s" if is_one else "json_array_elements_text(CAST(%s AS JSON))"] * len(names))
     source = f"(VALUES ({texts}))" if is_one else f"ROWS FROM ({texts})"
-    return f"{source} AS given ({', '.join(names)})", dict(zip((*varying, *same), values, strict=True))
+    return f"{source} AS given ({', '.join(names)})", dict(zip((*variable, *constant), values, strict=True))
 
 
 def _channel(tables: Tables) -> str:

@@ -1,4 +1,4 @@
-"""Hears, on a connection of its own, that other processes have changed something."""
+"""Listens on its own connection for changes by other processes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sqlalchemy.engine import Engine
 
 from goscheduler.errors import described
 
-#: How long it is waited for the first word, at the start, in seconds: a busy machine must not be taken for a pooler.
+#: The time for the first notification at the start. A busy machine must not look like a pooler.
 SELF_TEST_SECONDS = 5.0
-#: How long it is waited before another connection is tried, in seconds.
-PAUSE = 1.0
+#: The pause before another connection attempt.
+RECONNECT_SECONDS = 1.0
 
 
-class Hearing(ABC):
-    """One thread with a connection, and another one when that breaks."""
+class ChangeListener(ABC):
+    """A thread with a connection, which it replaces when it breaks."""
 
     def __init__(self, engine: Engine, name: str, wake: Callable[[], None], warn: Callable[[str], None]) -> None:
         self._engine = engine
@@ -27,20 +27,20 @@ class Hearing(ABC):
         self._warn = warn
         self._stopped = threading.Event()
         self._silent = False
-        """Whether it was told that nothing is heard."""
+        """Whether the lost connection was logged."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @abstractmethod
     def start(self) -> bool:
-        """Begin to hear of others; false if that cannot be."""
+        """Start the thread; false if no change can arrive."""
 
     @abstractmethod
-    def hears_all(self) -> bool:
-        """Tell whether the store need not be asked meanwhile."""
+    def is_complete(self) -> bool:
+        """Tell whether the scheduler need not poll."""
 
     @abstractmethod
     def _listen(self) -> None:
-        """Hear of others until told to stop, or until the connection breaks."""
+        """Receive changes until stopped, or until the connection breaks."""
 
     def stop(self) -> None:
         """End the thread; it notices within a moment."""
@@ -53,16 +53,16 @@ class Hearing(ABC):
             except Exception as error:
                 if self._has_begun() and not self._silent and not self._stopped.is_set():
                     self._silent = True
-                    self._warn(f"other processes are not heard for now, the store is asked instead: {described(error)}")
-                self._stopped.wait(PAUSE)
+                    self._warn(f"changes by other processes do not arrive; the scheduler polls: {described(error)}")
+                self._stopped.wait(RECONNECT_SECONDS)
 
     def _has_begun(self) -> bool:
-        """Tell whether others were to be heard by now."""
+        """Tell whether changes have arrived before."""
         return True
 
 
-class Listener(Hearing):
-    """Waits for words on a channel of PostgreSQL."""
+class Listener(ChangeListener):
+    """Waits for notifications on a channel of PostgreSQL."""
 
     def __init__(
         self, engine: Engine, channel: str, me: str, wake: Callable[[], None], warn: Callable[[str], None]
@@ -75,7 +75,7 @@ class Listener(Hearing):
         self._listening = threading.Event()
 
     def start(self) -> bool:
-        """Begin to listen; false if a word of our own does not arrive, as behind a pooler of transactions."""
+        """Start to listen; false if our own notification does not arrive, as behind a transaction pooler."""
         self._thread.start()
         self._listening.wait(SELF_TEST_SECONDS)
         try:
@@ -89,7 +89,7 @@ class Listener(Hearing):
         self.stop()
         return False
 
-    def hears_all(self) -> bool:
+    def is_complete(self) -> bool:
         return self._listening.is_set()
 
     def _has_begun(self) -> bool:
@@ -104,15 +104,15 @@ class Listener(Hearing):
             connection.execute(f'LISTEN "{self._channel}"')
             self._listening.set()
             self._silent = False
-            self._wake()  # something may have been told while nobody listened
+            self._wake()  # a change may have come while the connection was down
             while not self._stopped.is_set():
-                self._hear(connection)
-            connection.execute(f'UNLISTEN "{self._channel}"')  # a pooler would lend the connection to others
+                self._wait_for_notification(connection)
+            connection.execute(f'UNLISTEN "{self._channel}"')  # a pooler may lend the connection to another client
         finally:
             self._listening.clear()
             connection.close()
 
-    def _hear(self, connection: Any) -> None:
+    def _wait_for_notification(self, connection: Any) -> None:
         for word in connection.notifies(timeout=0.5, stop_after=1):
             if word.payload == self._test:
                 self._heard_test.set()
@@ -121,5 +121,5 @@ class Listener(Hearing):
 
 
 def tell(connection: Any, channel: str, word: str) -> None:
-    """Say a word, one that needs no quoting, on a channel, when the transaction is written."""
+    """Send a payload that needs no quoting to a channel, when the transaction commits."""
     connection.exec_driver_sql(f"NOTIFY \"{channel}\", '{word}'")  # a query would have to be planned, and answered

@@ -1,4 +1,4 @@
-"""How a command says that it cannot do what was asked: one line on stderr and an exit code.
+"""Errors of commands: one line on stderr and an exit code.
 
 0 is done, 1 the thing asked for is not there or failed, 2 wrong usage.
 """
@@ -19,8 +19,8 @@ FAILED = 1
 WRONG_USAGE = 2
 
 
-class Refusal(Exception):
-    """What a command cannot do, and why, in one line."""
+class CommandError(Exception):
+    """A command cannot do what was asked; the reason in one line."""
 
     def __init__(self, message: str, code: int = WRONG_USAGE) -> None:
         super().__init__(message)
@@ -45,12 +45,12 @@ def errors_told(debug: bool = False) -> Iterator[None]:
 
 def exit_code(error: Exception) -> int:
     """Return the code that tells of an error."""
-    if isinstance(error, Refusal):
+    if isinstance(error, CommandError):
         return error.code
     return WRONG_USAGE if isinstance(error, (InvalidArgument, UnknownOption)) else FAILED
 
 
 def one_line(error: BaseException) -> str:
     """Return an error in one line; our own errors are sentences, others need their type to be understood."""
-    text = str(error) if isinstance(error, (Refusal, GoSchedulerError)) else described(error)
+    text = str(error) if isinstance(error, (CommandError, GoSchedulerError)) else described(error)
     return " ".join(text.split())

@@ -6,7 +6,9 @@ import asyncio
 import os
 import pickle
 import threading
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from functools import partial, wraps
 from typing import Any
 
 from goscheduler.events import EVENT_JOB_EXECUTED
@@ -143,6 +145,10 @@ class PickledStore(BaseJobStore):
         return job
 
 
+#: Stores of one process: the one in memory, and one with only the simple methods of the port.
+LOCAL_STORES = [MemoryJobStore, PickledStore]
+
+
 SIMPLE_METHODS = (
     "lookup_job", "get_due_jobs", "get_next_run_time", "get_all_jobs", "add_job", "update_job", "remove_job",
     "remove_all_jobs",
@@ -242,6 +248,16 @@ def go_back(previous: datetime) -> datetime:
 def run(main: Any) -> Any:
     """Run a coroutine function; raise TimeoutError where it would hang."""
     return within(2 * LIMIT, lambda: asyncio.run(main()))
+
+
+def in_event_loop(test: Callable[..., Any]) -> Callable[..., None]:
+    """Make a test of a coroutine function, which has an event loop of its own."""
+
+    @wraps(test)
+    def in_loop(*args: Any, **kwargs: Any) -> None:
+        run(partial(test, *args, **kwargs))
+
+    return in_loop
 
 
 async def heard(recorder: EventRecorder, mask: int, job_id: str | None = None, count: int = 1) -> Any:

@@ -1,7 +1,7 @@
-"""The documents in hand, and a thread that renews their locks.
+"""The locks of the documents in hand, and a thread that renews them.
 
-A hold knows which tokens may be the right one: a renewal that was not answered may have been written or not, so until
-the next answer there are two. Losing is a normal return: somebody has set ``sleepUntil``, and what he wrote stays.
+A lock knows which tokens may be the right one: a renewal that was not answered may have been written or not, so until
+the next answer there are two. Losing a lock is a normal return: another program has set ``sleepUntil``, and that stays.
 
 The end of a lock is computed before the store is asked for it. So a process trusts a lock from the moment before the
 request: a late answer shortens the trust, and a process that stood still has lost it when it wakes.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from goscheduler.clock import Clock
-from goscheduler.documents._rules import Ending
+from goscheduler.documents._rules import NextState
 from goscheduler.documents.base import DocumentStore
 from goscheduler.documents.model import Document, round_up
 from goscheduler.errors import described, shown
@@ -30,7 +30,7 @@ SOONER = 4
 TRUSTED = 0.5
 
 
-class Hold:
+class DocumentLock:
     """One document in hand."""
 
     __slots__ = ("asked_at", "document", "mutex", "over", "renew_at", "tokens")
@@ -51,7 +51,7 @@ class Hold:
         return self.tokens[0]
 
 
-class Holds:
+class DocumentLocks:
     """All documents in hand of one scheduler."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Holds:
         self._trusted = lock_duration.total_seconds() * TRUSTED
         self._period = lock_duration.total_seconds() / 3
         self._changed = threading.Condition()
-        self._holds: set[Hold] = set()
+        self._locks: set[DocumentLock] = set()
         self._ending = False
         self._teller: threading.Thread | None = None
         self._thread = threading.Thread(target=self._renew_for_ever, name="goscheduler-documents-locks", daemon=True)
@@ -79,70 +79,72 @@ class Holds:
         if self._thread.is_alive():
             self._thread.join()
 
-    def take(self) -> Hold | None:
+    def take(self) -> DocumentLock | None:
         """Lock the document that has been due longest, and begin to renew its lock; None if none is due."""
         asked_at = self._clock.monotonic()
         document = self._store.lock_next(self._clock.now(), self._lock_end())
         if document is None:
             return None
-        hold = Hold(document, asked_at, asked_at + self._period)
+        lock = DocumentLock(document, asked_at, asked_at + self._period)
         with self._changed:
-            self._holds.add(hold)
+            self._locks.add(lock)
             self._changed.notify()
-        return hold
+        return lock
 
-    def ensure(self, hold: Hold) -> bool:
+    def ensure(self, lock: DocumentLock) -> bool:
         """Tell whether a lock is ours at this moment; it is renewed first if it was asked for too long ago."""
-        with hold.mutex:
-            if hold.over:
+        with lock.mutex:
+            if lock.over:
                 return False
-            return self._is_trusted(hold) or (self._renewed(hold) and self._is_trusted(hold))
+            return self._is_trusted(lock) or (self._renewed(lock) and self._is_trusted(lock))
 
-    def _is_trusted(self, hold: Hold) -> bool:
-        return self._clock.monotonic() < hold.asked_at + self._trusted
+    def _is_trusted(self, lock: DocumentLock) -> bool:
+        return self._clock.monotonic() < lock.asked_at + self._trusted
 
     def _lock_end(self) -> datetime:
         return round_up(self._clock.now() + self._lock_duration, self._store.resolution)
 
-    def drop(self, hold: Hold) -> None:
+    def drop(self, lock: DocumentLock) -> None:
         """Renew a lock no more."""
         with self._changed:
-            self._holds.discard(hold)
-        with hold.mutex:
-            hold.over = True
+            self._locks.discard(lock)
+        with lock.mutex:
+            lock.over = True
 
-    def settle(self, hold: Hold, ending: Ending) -> bool:
+    def settle(self, lock: DocumentLock, next_state: NextState) -> bool:
         """Write what becomes of a document; false if it was taken from us. Its lock is not renewed any more."""
-        with hold.mutex:
-            written = any(self._written(hold, token, ending) for token in hold.tokens)
-        self.drop(hold)
+        with lock.mutex:
+            written = any(self._written(lock, token, next_state) for token in lock.tokens)
+        self.drop(lock)
         return written
 
-    def _written(self, hold: Hold, token: datetime, ending: Ending) -> bool:
-        document = hold.document._replace(locked_until=token)
-        return self._store.remove(document) if ending.remove else self._store.update(document, ending.sleep_until)
+    def _written(self, lock: DocumentLock, token: datetime, next_state: NextState) -> bool:
+        document = lock.document._replace(locked_until=token)
+        if next_state.remove:
+            return self._store.remove(document)
+        return self._store.update(document, next_state.sleep_until)
 
     def renew_due(self) -> float | None:
         """Renew what has to be renewed by now; return the seconds until the next one, None if nothing is in hand."""
         now = self._clock.monotonic()
         with self._changed:
-            due = [hold for hold in self._holds if hold.renew_at <= now]
-        for hold in due:
-            self._renew(hold)
+            due = [lock for lock in self._locks if lock.renew_at <= now]
+        for lock in due:
+            self._renew(lock)
         with self._changed:
-            following = min((hold.renew_at for hold in self._holds), default=None)
+            following = min((lock.renew_at for lock in self._locks), default=None)
         return None if following is None else max(0.0, following - self._clock.monotonic())
 
-    def _renew(self, hold: Hold) -> None:
+    def _renew(self, lock: DocumentLock) -> None:
         try:
-            with hold.mutex:
-                kept = not hold.over and self._renewed(hold)
+            with lock.mutex:
+                kept = not lock.over and self._renewed(lock)
         except Exception as error:
-            hold.renew_at = self._clock.monotonic() + self._period / SOONER
-            self._tell_aside(error, hold.document)
+            lock.renew_at = self._clock.monotonic() + self._period / SOONER
+            self._tell_aside(error, lock.document)
             return
         if not kept:
-            self.drop(hold)
+            self.drop(lock)
 
     def _tell_aside(self, error: Exception, document: Document) -> None:
         """Tell the user of an error on another thread: whatever he does, the other locks have to be renewed in time."""
@@ -152,17 +154,17 @@ class Holds:
             self._teller = threading.Thread(target=self._tell, args=[error, document], name=name, daemon=True)
             self._teller.start()
 
-    def _renewed(self, hold: Hold) -> bool:
-        """Renew a lock; false if it was taken from us. The caller has the mutex of the hold."""
+    def _renewed(self, lock: DocumentLock) -> bool:
+        """Renew a lock; false if it was taken from us. The caller has the mutex of the lock."""
         asked_at = self._clock.monotonic()
         until = self._lock_end()
-        old, hold.tokens = hold.tokens, list(dict.fromkeys([*hold.tokens, until]))
+        old, lock.tokens = lock.tokens, list(dict.fromkeys([*lock.tokens, until]))
         for token in old:
-            if self._store.update(hold.document._replace(locked_until=token), until):
-                hold.tokens = [until]
-                hold.asked_at, hold.renew_at = asked_at, asked_at + self._period
+            if self._store.update(lock.document._replace(locked_until=token), until):
+                lock.tokens = [until]
+                lock.asked_at, lock.renew_at = asked_at, asked_at + self._period
                 return True
-        hold.over = True
+        lock.over = True
         return False
 
     def _renew_for_ever(self) -> None:
@@ -171,7 +173,7 @@ class Holds:
             with self._changed:
                 if self._ending:
                     return
-                if wait is not None or not self._holds:
+                if wait is not None or not self._locks:
                     self._changed.wait(wait)
                 if self._ending:
                     return

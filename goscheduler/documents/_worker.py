@@ -1,4 +1,4 @@
-"""One life of a document scheduler, from its start to its stop: the loop that looks for documents and hands them out.
+"""One run of a document scheduler, from its start to its stop: the loop that looks for documents and hands them out.
 
 ==========================================  ==========================================================================
 a crash just after                          leaves
@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from goscheduler.clock import Clock, Deadline
-from goscheduler.documents._calls import Caller
-from goscheduler.documents._holds import Hold, Holds
-from goscheduler.documents._rules import PARKED, Ending, after_processing
+from goscheduler.documents._document_locks import DocumentLock, DocumentLocks
+from goscheduler.documents._hook_runner import HookRunner
+from goscheduler.documents._rules import PARKED, NextState, after_processing
 from goscheduler.documents._settings import Hooks, Settings, takes_document
 from goscheduler.documents.base import DocumentStore, Malformed
 from goscheduler.documents.model import Document, round_up
@@ -39,7 +39,7 @@ MALFORMED_AT_ONCE = 100
 MOST_REMEMBERED = 10_000
 
 
-class Life:
+class DocumentWorker:
     """Runs on its own thread from :meth:`run`'s beginning to its end."""
 
     def __init__(self, store: DocumentStore, hooks: Hooks, settings: Settings, clock: Clock) -> None:
@@ -49,7 +49,7 @@ class Life:
         self._clock = clock
         self._tells_document = hooks.on_error is not None and takes_document(hooks.on_error)
         self._logger = GuardedLogger(logging.getLogger("goscheduler.documents"))
-        self._holds = Holds(store, clock, settings.lock_duration, self._tell)
+        self._locks = DocumentLocks(store, clock, settings.lock_duration, self._tell)
         self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="goscheduler-documents")
         self._changed = threading.Condition()
         self._told: set[str] = set()
@@ -57,7 +57,7 @@ class Life:
         self._opened = False
         self._failures = 0
         self._last_writes: Deadline | None = None
-        self.caller = Caller()
+        self.hook_runner = HookRunner()
         self.begun = threading.Event()
         self.stopping = threading.Event()
         self.ended = threading.Event()
@@ -96,9 +96,9 @@ class Life:
             raise
         except Exception as error:
             self._tell(error)  # an outage: it may be over soon
-        self._holds.start()
+        self._locks.start()
         if self._hooks.on_start is not None:
-            self.caller.call(self._hooks.on_start)
+            self.hook_runner.call(self._hooks.on_start)
 
     def _open(self) -> None:
         self._store.open()
@@ -120,11 +120,11 @@ class Life:
         if not self._opened:
             self._open()
         self._tell_of_malformed()
-        hold = self._holds.take()
-        if hold is None:
+        lock = self._locks.take()
+        if lock is None:
             self._found_nothing()
         else:
-            self._hand_out(hold)
+            self._hand_out(lock)
 
     def _has_room(self) -> bool:
         """Wait until one more document may be processed; false if it is time to stop."""
@@ -138,31 +138,31 @@ class Life:
             self._call_hook(self._hooks.on_idle)
         self.stopping.wait(max(self._settings.idle_delay, SHORTEST_IDLE))
 
-    def _hand_out(self, hold: Hold) -> None:
+    def _hand_out(self, lock: DocumentLock) -> None:
         self.idle = False
         with self._changed:
             self.in_hand += 1
         try:
-            self._pool.submit(self._process, hold)
+            self._pool.submit(self._process, lock)
         except RuntimeError:  # the interpreter is ending, and starts nothing any more
             self._put_down()
             self.stop()
-            self._holds.settle(hold, Ending(round_up(hold.document.sleep_until, self._store.resolution)))
+            self._locks.settle(lock, NextState(round_up(lock.document.sleep_until, self._store.resolution)))
 
-    def _process(self, hold: Hold) -> None:
+    def _process(self, lock: DocumentLock) -> None:
         """Process one document, if its lock still is ours; on a thread of the pool."""
         try:
-            if not self._holds.ensure(hold):
-                self._holds.drop(hold)
+            if not self._locks.ensure(lock):
+                self._locks.drop(lock)
                 self._logger.warning("Lock of document %s was lost or ran out before processing began; "
-                                     "the document is left to the next look", _name(hold.document))  # fmt: skip
+                                     "the next poll finds the document again", _name(lock.document))  # fmt: skip
                 return
-            self.caller.call(self._hooks.on_document, hold.document.content)
+            self.hook_runner.call(self._hooks.on_document, lock.document.content)
         except BaseException as error:
-            self._holds.drop(hold)  # the lock runs out, and the document is processed again
-            self._tell(error, hold.document)
+            self._locks.drop(lock)  # the lock runs out, and the document is processed again
+            self._tell(error, lock.document)
         else:
-            self._finish(hold)
+            self._finish(lock)
         finally:
             self._put_down()
 
@@ -171,37 +171,39 @@ class Life:
             self.in_hand -= 1
             self._changed.notify_all()
 
-    def _finish(self, hold: Hold) -> None:
+    def _finish(self, lock: DocumentLock) -> None:
         settings = self._settings
         try:
-            ending = after_processing(hold.document, self._clock.now(), settings.reprocess_delay, settings.timezone)
+            next_state = after_processing(lock.document, self._clock.now(), settings.reprocess_delay, settings.timezone)
         except Exception as error:
-            self._tell(error, hold.document)
-            ending = PARKED
-        if ending.sleep_until is not None:
-            ending = Ending(round_up(ending.sleep_until, self._store.resolution))
-        self._write(hold, ending)
+            self._tell(error, lock.document)
+            next_state = PARKED
+        if next_state.sleep_until is not None:
+            next_state = NextState(round_up(next_state.sleep_until, self._store.resolution))
+        self._write(lock, next_state)
 
-    def _write(self, hold: Hold, ending: Ending) -> None:
+    def _write(self, lock: DocumentLock, next_state: NextState) -> None:
         """Write what becomes of a document, again and again while that makes sense."""
         for tried in range(1, MOST_WRITES + 1):
             try:
-                if not self._holds.settle(hold, ending):
-                    self._logger.info("Document %s was changed by somebody else, and is left so", _name(hold.document))
+                if not self._locks.settle(lock, next_state):
+                    self._logger.info(
+                        "Document %s was changed by another program; that change is kept", _name(lock.document)
+                    )
                 return
             except Exception as error:
                 if tried == 1:
-                    self._tell(error, hold.document)
-                if self._is_too_late(hold):
+                    self._tell(error, lock.document)
+                if self._is_too_late(lock):
                     break
             threading.Event().wait(_pause(tried))
-        self._holds.drop(hold)
+        self._locks.drop(lock)
 
-    def _is_too_late(self, hold: Hold) -> bool:
+    def _is_too_late(self, lock: DocumentLock) -> bool:
         if self.stopping.is_set() and self._last_writes is None:
             self._last_writes = Deadline(self._clock, LAST_WRITES)
         out_of_time = self._last_writes is not None and self._last_writes.left() == 0
-        return out_of_time or self._clock.now() > hold.locked_until
+        return out_of_time or self._clock.now() > lock.locked_until
 
     def _tell_of_malformed(self) -> None:
         if self._clock.monotonic() < self._look_for_malformed_at:
@@ -224,7 +226,7 @@ class Life:
         if hook is None:
             return
         try:
-            self.caller.call(hook)
+            self.hook_runner.call(hook)
         except BaseException as error:
             self._tell(error)
 
@@ -237,7 +239,7 @@ class Life:
             return
         content = None if document is None else document.content
         try:
-            self.caller.call(hook, error, *((content,) if self._tells_document else ()))
+            self.hook_runner.call(hook, error, *((content,) if self._tells_document else ()))
         except BaseException as problem:
             self._logger.error("on_error raised %s when told%s of: %s", described(problem), about, described(error))
 
@@ -248,8 +250,8 @@ class Life:
 
     def _close(self) -> None:
         self._pool.shutdown()
-        self._holds.stop()
-        self.caller.close()
+        self._locks.stop()
+        self.hook_runner.close()
         self.idle = False
         try:
             self._store.close()

@@ -1,0 +1,96 @@
+"""The methods of a scheduler that are about runs: the history, dead letters, live runs, cancelling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from goscheduler.runs.filters import Filters, history_query
+from goscheduler.runs.model import DeadLetter, LiveRun, OutcomeKind
+from goscheduler.runs.records import HistoryQuery, Record
+from goscheduler.schedulers._lifecycle import SchedulerLifecycle
+
+
+class RunMethods(SchedulerLifecycle):
+    """Lists, cancels and redrives runs."""
+
+    def runs(
+        self,
+        job_id: str | None = None,
+        jobstore: str | None = None,
+        limit: int = 100,
+        *,
+        outcome: OutcomeKind | str | Iterable[OutcomeKind | str] | None = None,
+        since: datetime | timedelta | str | None = None,
+        until: datetime | timedelta | str | None = None,
+        tag: str | None = None,
+        error_type: type[BaseException] | str | None = None,
+        before: Record | str | None = None,
+    ) -> list[Record]:
+        """Return what ran, was missed or was skipped: one record for each attempt, newest first.
+
+        ``since`` and ``until`` say when attempts ended; a length of time ("2h") means that long ago. ``before``, the
+        last record of a page or its cursor, gives the page that follows.
+
+        :raises InvalidArgument: for a filter that makes no sense
+        """
+        filters = Filters(job_id, outcome, since, until, tag, error_type, before, limit)
+        return self._runs.history(self._query(filters), jobstore)
+
+    def dead_letters(
+        self,
+        job_id: str | None = None,
+        jobstore: str | None = None,
+        limit: int = 100,
+        *,
+        since: datetime | timedelta | str | None = None,
+        until: datetime | timedelta | str | None = None,
+        tag: str | None = None,
+        error_type: type[BaseException] | str | None = None,
+        before: DeadLetter | Record | str | None = None,
+    ) -> list[DeadLetter]:
+        """Return the runs whose last attempt has failed, newest first. The filters are those of :meth:`runs`."""
+        filters = Filters(job_id, None, since, until, tag, error_type, before, limit)
+        return self._runs.dead_letters(self._query(filters), jobstore)
+
+    def live_runs(self, job_id: str | None = None, jobstore: str | None = None) -> list[LiveRun]:
+        """Return the runs that wait, are queued or go on, of one job or of all."""
+        return self._runs.live(job_id, jobstore)
+
+    def cancel_run(self, run_id: str, reason: str = "") -> bool:
+        """End a run: one that waits at once, one that goes on as soon as it can be ended. False if there is none.
+
+        It is not tried again. In a store that is shared the run may be another process's.
+        """
+        return self._runs.cancel(run_id, reason)
+
+    def redrive(self, run_id: str) -> None:
+        """Give a dead letter one more attempt.
+
+        :raises RunLookupError: if there is no such dead letter
+        """
+        self._runs.redrive(run_id)
+
+    def redrive_all(
+        self,
+        job_id: str | None = None,
+        jobstore: str | None = None,
+        *,
+        since: datetime | timedelta | str | None = None,
+        until: datetime | timedelta | str | None = None,
+        tag: str | None = None,
+        error_type: type[BaseException] | str | None = None,
+    ) -> int:
+        """Give the dead letters that fit, all without a filter, one more attempt. Return how many there were."""
+        filters = Filters(job_id, None, since, until, tag, error_type)
+        return self._runs.redrive_all(self._query(filters), jobstore)
+
+    def discard_dead_letter(self, run_id: str) -> None:
+        """Forget a dead letter.
+
+        :raises RunLookupError: if there is no such dead letter
+        """
+        self._runs.discard(run_id)
+
+    def _query(self, filters: Filters) -> HistoryQuery:
+        return history_query(filters, self.clock.now(), self.timezone)
