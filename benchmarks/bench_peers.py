@@ -28,7 +28,7 @@ BESIDE: dict[str, tuple[type[peers.Peer], ...]] = {
 }
 
 
-def main(rounds: int = 3, jobs: int = 5_000, few: int = 1_000, kinds: Sequence[str] = ()) -> list[Row]:
+def main(rounds: int = 3, jobs: int = 5_000, few: int = 500, kinds: Sequence[str] = ()) -> list[Row]:
     """Run ``jobs`` jobs, but only ``few`` where one runs after another."""
     rows: list[Row] = []
     for kind in kinds or BESIDE:
