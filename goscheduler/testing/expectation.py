@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from goscheduler.runs.model import OutcomeKind, Run
+from goscheduler.runs.plan import rank
 from goscheduler.runs.retry import GiveUp, Retry, RetryLater, Snooze, fixed
 
 #: How long a run goes on after it was told to end.
@@ -175,8 +176,8 @@ class Expectation:
     # What happens in a round
 
     def claim(self, host: str, live: set[str]) -> None:
-        """What is due and was left waiting for others goes first, as far as the store has chosen it."""
-        for run in sorted(self.pending(), key=lambda run: run.due):
+        """What is due and was left waiting for others goes first, as far as the store has chosen it, in its order."""
+        for run in sorted(self.pending(), key=lambda run: rank(run.due * 1_000_000, run.terms.priority)):
             if run.id in live and run.due <= self.now and len(self.live(run.job_id)) < run.terms.most:
                 self._start(run, host)
 

@@ -271,7 +271,7 @@ def test_a_store_hears_of_others_again_when_postgresql_comes_back_and_says_that_
     assert store.poll_after() == math.inf
     server.kill()
     assert told.wait(60)
-    assert "not heard" in warnings[0]
+    assert "do not arrive" in warnings[0]
     assert store.poll_after() < math.inf
     heard.clear()
     server.restart()
