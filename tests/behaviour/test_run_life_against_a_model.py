@@ -45,8 +45,8 @@ TestTwoSchedulersOnASimpleStore = against_the_model(SharedPickleMachine, example
 
 
 def test_the_model_lets_runs_of_one_job_start_in_the_order_of_their_ranks():
-    # A redriven run of an older definition, which allows two runs, waits beside a retry of the present one, which allows
-    # one and goes first by its priority.
+    # A redriven run of an older definition that allows two runs waits beside a retry of the present one, which
+    # allows one and goes first by its priority.
     machine = SharedMemoryMachine()
     machine.begin(jobs=[])
     older = {"overlap": "skip", "delay": 0, "timeout": None, "on_crash": "rerun", "max_crashes": 1}

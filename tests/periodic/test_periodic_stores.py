@@ -195,7 +195,7 @@ def watch(store, name, cost, round_trips):
 
 
 @pytest.mark.parametrize("kind", COSTS)
-def test_of_four_instances_each_spends_a_few_round_trips_on_a_batch_and_every_firing_happens_once(kind, url_of, between):
+def test_four_instances_spend_a_few_round_trips_each_on_a_batch_and_every_firing_happens_once(kind, url_of, between):
     url = url_of(kind)
     with ExitStack() as stack:
         schedulers, calls = [], []
