@@ -200,7 +200,7 @@ def exported_by_apscheduler() -> str:
 
 
 def test_a_file_of_apscheduler_can_be_imported(exported_by_apscheduler: str) -> None:
-    with ManualScheduler() as target:
+    with ManualScheduler(allowed_modules=["math"]) as target:
         target.import_jobs(io.StringIO(exported_by_apscheduler))
         jobs = {job.id: job for job in target.get_jobs()}
         assert sorted(jobs) == ["c", "ci", "d", "i", "p"]
