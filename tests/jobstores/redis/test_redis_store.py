@@ -71,7 +71,7 @@ class RedisMachine(StoreMachine):
         live = {
             (as_text(job_id), run_id)
             for job_id, runs in scripts.client.hgetall(scripts.key("live")).items()
-            for run_id in as_text(runs).split("\0")
+            for run_id in as_text(runs).strip("\0").split("\0")
         }
         pending = {
             (as_text(key).removeprefix(scripts.key("pending:")), as_text(run), as_text(kind))
@@ -566,6 +566,7 @@ def started(store, scheduler):
 def break_link(store, step, after):
     """Let the next call of a step fail, before or after the server has done it; return what sends it after all."""
     scripts = store._scripts
+    scripts.client.script_load(redis_scripts.SCRIPTS[step].text)  # else the server may not know it, and does nothing
     real, sent = scripts.client.evalsha, []
 
     def evalsha(digest, keys, prefix, name, *arguments):

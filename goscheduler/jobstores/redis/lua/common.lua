@@ -17,7 +17,7 @@
 --   broken            hash   job id → a job state that could not be read
 --   runs              hash   run id → the run as text
 --   run_heads         hash   run id → run state, see below
---   live              hash   job id → the ids of its live runs, with NUL between them
+--   live              hash   job id → the ids of its live runs, with NUL before and after each
 --   pending:<job id>  hash   id of a pending run → W (a fire time) or P (anything else)
 --   ready             zset   lane → the earliest time in it
 --   ready:<lane>      zset   id of a pending run → when it can be claimed; while an owner decides about it, as for due
@@ -223,7 +223,7 @@ local function load_live_runs(job_ids)
   end
 end
 
--- Return the ids of the live runs of a job, with NUL between them.
+-- Return the ids of the live runs of a job, with NUL before and after each.
 local function live_runs_of(job_id)
   if not live_runs[job_id] then live_runs[job_id] = call('HGET', P .. 'live', job_id) or '' end
   return live_runs[job_id]
@@ -232,27 +232,26 @@ end
 local function count_live(job_id)
   local ids = live_runs_of(job_id)
   if ids == '' then return 0 end
-  return select(2, string.gsub(ids, '%z', '')) + 1
+  return select(2, string.gsub(ids, '%z', '')) - 1
 end
 
 local function add_live(job_id, run_id)
-  local ids = live_runs_of(job_id)
+  local ids, wanted = live_runs_of(job_id), '\0' .. run_id .. '\0'
   if ids == '' then
-    live_runs[job_id] = run_id
-  elseif not string.find('\0' .. ids .. '\0', '\0' .. run_id .. '\0', 1, true) then
-    live_runs[job_id] = ids .. '\0' .. run_id
+    live_runs[job_id] = wanted
+  elseif not find(ids, wanted, 1, true) then
+    live_runs[job_id] = ids .. run_id .. '\0'
   end
   changed_live[job_id] = true
 end
 
 local function remove_live(job_id, run_id)
-  local ids = live_runs_of(job_id)
-  if ids == run_id then
+  local ids, wanted = live_runs_of(job_id), '\0' .. run_id .. '\0'
+  if ids == wanted then
     live_runs[job_id] = ''
   else
-    ids = '\0' .. ids .. '\0'
-    local first, last = string.find(ids, '\0' .. run_id .. '\0', 1, true)
-    if first then live_runs[job_id] = string.sub(ids, 2, first) .. string.sub(ids, last + 1, -2) end
+    local first, last = find(ids, wanted, 1, true)
+    if first then live_runs[job_id] = string.sub(ids, 1, first) .. string.sub(ids, last + 1) end
   end
   changed_live[job_id] = true
 end
@@ -510,8 +509,7 @@ local function comparison(known)
   return compared
 end
 
-local function allows(compared, job_id, limits)
-  if compared.may_start['job:' .. job_id] == false then return false end
+local function allows(compared, limits)
   for _, name in ipairs(names_of(limits)) do
     if not compared.may_start['limit:' .. name] then return false end
   end

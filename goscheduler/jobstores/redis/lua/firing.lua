@@ -119,7 +119,7 @@ function steps.write_due()
     local starts = item[7] > 0
     if not state or state[STAMP] ~= item[2] or state[FENCE] ~= item[3] or state[DUE] ~= item[4] then
       refused[#refused + 1] = job_id
-    elseif lapsed or (starts and (count_live(job_id) > item[5] or not allows(compared, job_id, state[LIMITS]))) then
+    elseif lapsed or (starts and (count_live(job_id) > item[5] or not allows(compared, state[LIMITS]))) then
       refused[#refused + 1] = job_id
       give_back('due', job_id, state)
     else
@@ -203,7 +203,7 @@ function steps.write_ready()
     local ours = state and state[OWNER] == '' and state[BLOCKED_ON] == '' and state[R_FENCE] == item[6][1]
       and state[DUE] == item[6][2]
     local fine = ours and not lapsed
-      and (fate ~= 'start' or allows(compared, state[JOB], state[R_LIMITS]))
+      and (fate ~= 'start' or (compared.may_start['job:' .. state[JOB]] and allows(compared, state[R_LIMITS])))
       and (fate ~= 'hold' or compared.may_block[item[5]])
     if fine then
       decide(run_id, state, item, request.owner)
