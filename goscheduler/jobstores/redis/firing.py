@@ -82,7 +82,7 @@ class Firing:
             if plan.suspended is None:
                 job.next_run_time = plan.next_run_time
         refused, work = self._reader.write(
-            "write_due", request, room, batch, ledger, json_text(REPLACED_BY_NEWER_RUN), dumps(items), dumps(runs)
+            "write_due", request, room, batch, ledger, json_text(REPLACED_BY_NEWER_RUN), dumps(items), "\0".join(runs)
         )
         fired = [each for each in planned if each.job.id not in refused] if refused else planned
         for job, plan in fired:

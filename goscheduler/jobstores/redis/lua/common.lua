@@ -120,7 +120,8 @@ local function finish()
   for run_id, state in pairs(written_states) do gather('HSET', 'run_heads', run_id, encode(state)) end
   written_states = {}
   for job_id in pairs(changed_live) do
-    if live_runs[job_id] == '' then gather('HDEL', 'live', job_id) else gather('HSET', 'live', job_id, live_runs[job_id]) end
+    local ids = live_runs[job_id]
+    if ids == '' then gather('HDEL', 'live', job_id) else gather('HSET', 'live', job_id, ids) end
   end
   changed_live = {}
   for _, command in ipairs(REMOVALS_FIRST) do

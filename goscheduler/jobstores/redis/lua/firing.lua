@@ -15,10 +15,20 @@
 -- An item of write_due is [job id; stamp, fence, due time and number of live runs that the decision is based on; fence of the
 -- runs; how many runs start, and how many wait; fate of the job: moved, gone, finished or suspended] and, unless the job is
 -- gone and nothing else happens, [next time, zone, reason, records, whether live runs get a cancel request]. The runs of all
--- items are one list; each takes three places: id, text without the definition of its job, due time.
+-- items are one text, with NUL between its parts; each run has three: id, text without the definition of its job, due time.
 --
 -- An item of write_ready is [run id, live runs of its job, fate: start, hold, later or aside; fence; key, time or reason;
 -- [fence, due time] that the decision is based on].
+
+-- Return the parts of a text that has NUL between them; none of them is empty.
+local function parts_of(joined)
+  local parts, size = {}, 0
+  for part in string.gmatch(joined, '%Z+') do
+    size = size + 1
+    parts[size] = part
+  end
+  return parts
+end
 
 local function are_others()
   return call('HLEN', P .. 'owners') > 1
@@ -108,7 +118,7 @@ local function fire(job_id, state, item, runs, place, definition, owner, reason)
 end
 
 function steps.write_due()
-  local request, reason, items, runs = decode(ARGV[5]), ARGV[8], decode(ARGV[9]), decode(ARGV[10])
+  local request, reason, items, runs = decode(ARGV[5]), ARGV[8], decode(ARGV[9]), parts_of(ARGV[10])
   local compared = comparison(decode(ARGV[6]))
   local lapsed = call('ZSCORE', P .. 'given_up', request.owner)
   local refused, started, ids, place = {}, false, firsts(items), 1
