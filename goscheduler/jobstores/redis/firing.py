@@ -16,7 +16,6 @@ number of jobs. A round that finds nothing due is the first step alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.jobstores._shared.decisions import decide
@@ -31,7 +30,6 @@ from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Run
     from goscheduler.runs.plan import FiringPlan
 
 #: How often a round takes and plans again after other processes have changed everything that it had taken.
@@ -70,17 +68,21 @@ class Firing:
         """Return what was fired of a batch, and what there is to do after that."""
         ledger = batch.ledger()
         items: list[list[Any]] = []
+        runs: list[str] = []
         planned: list[_Fired] = []
-        for job_id, fields, number, live, waiting in batch.taken:
+        for *fields, job_id, number, live, waiting in batch.taken:
             state: JobState = unchecked_tuple(JobState, fields)
             job = self._rows.job(job_id, state, batch.definitions[number], "")
             plan, fence = decide(job, request, batch.work.now, live, waiting, int(state.fence), ledger)
-            items.append(_item(job, state, live, plan, fence))
-            planned.append(_Fired(job, plan))
+            items.append(_item(job_id, state, live, plan, fence))
+            for run in (*plan.start, *plan.wait):
+                due = to_micros(run.due_at)
+                runs += run.id, run_head(run, due), str(due)
+            planned.append(unchecked_tuple(_Fired, (job, plan)))
             if plan.suspended is None:
                 job.next_run_time = plan.next_run_time
         refused, work = self._reader.write(
-            "write_due", request, room, batch, ledger, json_text(REPLACED_BY_NEWER_RUN), dumps(items)
+            "write_due", request, room, batch, ledger, json_text(REPLACED_BY_NEWER_RUN), dumps(items), "\0".join(runs)
         )
         fired = [each for each in planned if each.job.id not in refused] if refused else planned
         for job, plan in fired:
@@ -93,26 +95,18 @@ class _Fired(NamedTuple):
     plan: FiringPlan
 
 
-def _item(job: Job, state: JobState, live: int, plan: FiringPlan, fence: int) -> list[Any]:
-    """Return what is written about a job."""
-    following = plan.next_run_time
-    item: list[Any] = [
-        job.id, state.stamp, state.fence, state.due, live,
-        _fate(plan), moment(following), "Z" if following is None else zone_text(following), str(fence),
-        json_text(plan.suspended), _run_rows(plan.start),
+def _item(job_id: str, state: JobState, live: int, plan: FiringPlan, fence: int) -> list[Any]:
+    """Return what is written about a job; its runs stand in a list of their own."""
+    fate, following = _fate(plan), plan.next_run_time
+    item = [
+        job_id, state.stamp, state.fence, state.due, live, str(fence), len(plan.start), len(plan.wait), fate
     ]  # fmt: skip
-    if plan.wait or plan.records or plan.cancel_live:
-        item += _run_rows(plan.wait), [record_row(record_of(each)) for each in plan.records], plan.cancel_live
+    if fate != "gone" or plan.records or plan.cancel_live:
+        item += (
+            moment(following), "Z" if following is None else zone_text(following), json_text(plan.suspended),
+            [record_row(record_of(each)) for each in plan.records], plan.cancel_live,
+        )  # fmt: skip
     return item
-
-
-def _run_rows(runs: Iterable[Run]) -> list[str]:
-    """Return what is written of runs that come from a firing; the script adds the definition of the job."""
-    rows: list[str] = []
-    for run in runs:
-        due = to_micros(run.due_at)
-        rows += run.id, run_head(run, due), str(due)
-    return rows
 
 
 def _fate(plan: FiringPlan) -> str:

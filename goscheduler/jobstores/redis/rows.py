@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Makes every moment from the year 1 on a positive number, so that digits sort as moments do.
 _YEAR_1 = 62_135_596_800_000_000
+_SUCCEEDED = OutcomeKind.SUCCEEDED
 _BROKEN = "its state is broken"
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
@@ -164,13 +165,15 @@ class Rows:
             following = [text, lane, due, is_firing, limits]
         if dead is not None:
             letter = [self.records.run_text(attempt.run), json_text(dead)]
-        return [*record_row(record_of(attempt)), following, letter, *_stats_change(attempt)]
+        row = record_row(record_of(attempt))
+        row += following, letter, *_stats_change(attempt)
+        return row
 
 
 def record_row(record: Record) -> list[Any]:
     """Return the row of a record."""
     finished = to_micros(record.finished_at)
-    good = int(record.outcome is OutcomeKind.SUCCEEDED)
+    good = int(record.outcome is _SUCCEEDED)
     return [record.run_id, str(record.fence), str(finished), digits(finished), good, history_text(record)]
 
 
@@ -201,6 +204,7 @@ def new_jobs_text(jobs: Iterable[tuple[Job, JobState, str]]) -> str:
     })  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def digits(microseconds: int) -> str:
     """Return a moment in digits that sort as text."""
     return f"{microseconds + _YEAR_1:020d}"
@@ -275,11 +279,14 @@ def _stats(text: str, state: JobState) -> JobStats:
 
 
 def _stats_change(attempt: Attempt) -> Sequence[str]:
-    """Return how an attempt changes the statistics: runs to add, and the other fields, empty if unchanged."""
-    count, last_run, last_success, last_error, last_outcome, _, _ = with_attempt(NO_STATS, attempt)
+    """Return how an attempt changes the statistics: runs to add, last run, error and outcome, empty if unchanged.
+
+    The last success is the end of the record.
+    """
+    count, last_run, _, last_error, last_outcome, _, _ = with_attempt(NO_STATS, attempt)
     if last_outcome is None:
         return ()
-    return [str(count), moment(last_run), moment(last_success), json_text(last_error), str.__str__(last_outcome)]
+    return str(count), moment(last_run), json_text(last_error), str.__str__(last_outcome)
 
 
 def _time(text: str) -> datetime | None:

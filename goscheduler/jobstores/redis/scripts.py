@@ -21,7 +21,7 @@ from goscheduler.jobstores.redis.rows import as_text
 from goscheduler.times import to_micros
 
 OLDEST_SERVER = (6, 2)
-#: Version 2 kept the only run of a job apart, which is rewritten at the first start. Version 1 wrote as this one does.
+#: Versions 1 and 2 kept the runs of a job in other keys, which the first start of this version rewrites.
 SCHEMA = 3
 
 

@@ -17,8 +17,8 @@
 --   broken            hash   job id → a job state that could not be read
 --   runs              hash   run id → the run as text
 --   run_heads         hash   run id → run state, see below
---   of:<job id>       hash   run id → L (live), W (pending, a fire time) or P (pending, anything else); a job without runs
---                            has no such key
+--   live              hash   job id → the ids of its live runs, with NUL before and after each
+--   pending:<job id>  hash   id of a pending run → W (a fire time) or P (anything else)
 --   ready             zset   lane → the earliest time in it
 --   ready:<lane>      zset   id of a pending run → when it can be claimed; while an owner decides about it, as for due
 --   held              set    keys on which runs are blocked: job:<job id> or limit:<limit>
@@ -56,6 +56,7 @@ local CHUNK = 4000
 local P = KEYS[1]
 local call = redis.call
 local encode, decode = cjson.encode, cjson.decode
+local find, pcall, type, unpack = string.find, pcall, type, unpack
 
 local function text(number)
   return string.format('%.0f', number)
@@ -74,11 +75,16 @@ local gathered = {HDEL = {}, SREM = {}, ZREM = {}, HSET = {}, SADD = {}, ZADD = 
 local function gather(command, key, first, second)
   local list = gathered[command][key]
   if not list then
-    list = {}
+    list = {size = 0}
     gathered[command][key] = list
   end
-  list[#list + 1] = first
-  list[#list + 1] = second
+  local size = list.size + 1
+  list[size] = first
+  if second then
+    size = size + 1
+    list[size] = second
+  end
+  list.size = size
 end
 
 -- Write a list that has the order of the command's arguments. CHUNK is even, so that pairs stay together.
@@ -88,8 +94,9 @@ local function put_all(command, key, list)
   end
 end
 
--- Run states that this step has changed; finish() stores them.
+-- Run states that this step has changed, and live runs of jobs that it has read or changed; finish() stores the changes.
 local written_states = {}
+local live_runs, changed_live = {}, {}
 local touched = {due = {}, ready = {}}
 local counted = {}
 local woken = false
@@ -112,6 +119,11 @@ end
 local function finish()
   for run_id, state in pairs(written_states) do gather('HSET', 'run_heads', run_id, encode(state)) end
   written_states = {}
+  for job_id in pairs(changed_live) do
+    local ids = live_runs[job_id]
+    if ids == '' then gather('HDEL', 'live', job_id) else gather('HSET', 'live', job_id, ids) end
+  end
+  changed_live = {}
   for _, command in ipairs(REMOVALS_FIRST) do
     for key, list in pairs(gathered[command]) do put_all(command, key, list) end
     gathered[command] = {}
@@ -145,9 +157,9 @@ local function read_state(state, size)
   for index = 1, size do
     if type(value[index]) ~= 'string' then return nil end
   end
-  if not string.find(value[size == JOB_STATE and FENCE or R_FENCE], '^%d+$') then return nil end
-  if #value[size == JOB_STATE and FENCE or R_FENCE] > 18 or #value[DUE] > 19 then return nil end
-  return (value[DUE] == '' or string.find(value[DUE], '^-?%d+$')) and value or nil
+  local fence, due = value[size == JOB_STATE and FENCE or R_FENCE], value[DUE]
+  if #fence > 18 or #due > 19 or not find(fence, '^%d+$') then return nil end
+  return (due == '' or find(due, '^-?%d+$')) and value or nil
 end
 
 local function job_state(job_id)
@@ -205,23 +217,63 @@ end
 
 -- Runs
 
--- Return how many runs of a job are live, and how many of its fire times are pending.
-local function standing(job_id)
-  local live, waiting = 0, 0
-  for _, state in ipairs(call('HVALS', P .. 'of:' .. job_id)) do
-    if state == 'L' then live = live + 1 elseif state == 'W' then waiting = waiting + 1 end
+-- Read the live runs of these jobs with one command.
+local function load_live_runs(job_ids)
+  for index, ids in ipairs(values('live', job_ids)) do
+    if not live_runs[job_ids[index]] then live_runs[job_ids[index]] = ids or '' end
   end
-  return live, waiting
 end
 
--- Return a function that answers the same for these jobs. Where none of them has runs, one command is enough for all.
-local function standings(job_ids)
+-- Return the ids of the live runs of a job, with NUL before and after each.
+local function live_runs_of(job_id)
+  if not live_runs[job_id] then live_runs[job_id] = call('HGET', P .. 'live', job_id) or '' end
+  return live_runs[job_id]
+end
+
+local function count_live(job_id)
+  local ids = live_runs_of(job_id)
+  if ids == '' then return 0 end
+  return select(2, string.gsub(ids, '%z', '')) - 1
+end
+
+local function add_live(job_id, run_id)
+  local ids, wanted = live_runs_of(job_id), '\0' .. run_id .. '\0'
+  if ids == '' then
+    live_runs[job_id] = wanted
+  elseif not find(ids, wanted, 1, true) then
+    live_runs[job_id] = ids .. run_id .. '\0'
+  end
+  changed_live[job_id] = true
+end
+
+local function remove_live(job_id, run_id)
+  local ids, wanted = live_runs_of(job_id), '\0' .. run_id .. '\0'
+  if ids == wanted then
+    live_runs[job_id] = ''
+  else
+    local first, last = find(ids, wanted, 1, true)
+    if first then live_runs[job_id] = string.sub(ids, 1, first) .. string.sub(ids, last + 1) end
+  end
+  changed_live[job_id] = true
+end
+
+-- Tell whether any of these jobs has pending runs.
+local function any_pending(job_ids)
   local keys, found = {}, 0
-  for index, job_id in ipairs(job_ids) do keys[index] = P .. 'of:' .. job_id end
+  for index, job_id in ipairs(job_ids) do keys[index] = P .. 'pending:' .. job_id end
   for first = 1, #keys, CHUNK do
     found = found + call('EXISTS', unpack(keys, first, math.min(first + CHUNK - 1, #keys)))
   end
-  return found > 0 and standing or function() return 0, 0 end
+  return found > 0
+end
+
+-- Return how many fire times of a job are pending.
+local function count_waiting(job_id)
+  local waiting = 0
+  for _, kind in ipairs(call('HVALS', P .. 'pending:' .. job_id)) do
+    if kind == 'W' then waiting = waiting + 1 end
+  end
+  return waiting
 end
 
 local function write_state(run_id, state)
@@ -234,7 +286,7 @@ local function wait_in_line(run_id, state)
 end
 
 local function become_live(run_id, state)
-  call('HSET', P .. 'of:' .. state[JOB], run_id, 'L')
+  add_live(state[JOB], run_id)
   gather('SADD', 'owned:' .. state[OWNER], run_id)
   for _, name in ipairs(names_of(state[R_LIMITS])) do call('SADD', P .. 'under:' .. name, run_id) end
   if state[CANCEL] ~= '' then call('SADD', P .. 'ending:' .. state[OWNER], run_id) end
@@ -242,7 +294,7 @@ local function become_live(run_id, state)
 end
 
 local function become_pending(run_id, state)
-  call('HSET', P .. 'of:' .. state[JOB], run_id, state[FIRING] == '1' and 'W' or 'P')
+  call('HSET', P .. 'pending:' .. state[JOB], run_id, state[FIRING] == '1' and 'W' or 'P')
   wait_in_line(run_id, state)
   write_state(run_id, state)
   woken = true
@@ -287,13 +339,13 @@ end
 
 -- Take a live run away from its owner.
 local function release_run(run_id, state)
+  remove_live(state[JOB], run_id)
   gather('SREM', 'owned:' .. state[OWNER], run_id)
   for _, name in ipairs(names_of(state[R_LIMITS])) do call('SREM', P .. 'under:' .. name, run_id) end
   if state[CANCEL] ~= '' then call('SREM', P .. 'ending:' .. state[OWNER], run_id) end
 end
 
-local function delete_run(run_id, state)
-  call('HDEL', P .. 'of:' .. state[JOB], run_id)
+local function delete_run(run_id)
   written_states[run_id] = nil
   gather('HDEL', 'run_heads', run_id)
   gather('HDEL', 'runs', run_id)
@@ -301,7 +353,8 @@ end
 
 -- Delete a pending run. If it was unblocked, the next blocked run is unblocked instead.
 local function discard_pending(run_id, state)
-  delete_run(run_id, state)
+  delete_run(run_id)
+  call('HDEL', P .. 'pending:' .. state[JOB], run_id)
   if state[BLOCKED_ON] == '' then
     call('ZREM', P .. 'ready:' .. state[LANE], run_id)
     touched.ready[state[LANE]] = true
@@ -339,13 +392,14 @@ local function add_record(job_id, record)
   if record[5] == 1 then counted[job_id] = (counted[job_id] or 0) + 1 end
 end
 
-local function update_stats(job_id, change)
+-- Change the statistics of a job by the end of a run; what is empty in it leaves a field as it is.
+local function update_stats(job_id, succeeded_at, count, last_run, last_error, outcome)
   local stored = call('HGET', P .. 'lives', job_id)
   local fine, stats = pcall(decode, stored or '["0","","","",""]')
   if not fine then return end
-  stats[1] = text(tonumber(stats[1]) + tonumber(change[1]))
-  for index = 2, 5 do
-    if change[index] ~= '' then stats[index] = change[index] end
+  stats[1] = text(tonumber(stats[1]) + tonumber(count))
+  for index, value in ipairs({last_run, succeeded_at, last_error, outcome}) do
+    if value ~= '' then stats[index + 1] = value end
   end
   call('HSET', P .. 'lives', job_id, encode(stats))
 end
@@ -456,8 +510,7 @@ local function comparison(known)
   return compared
 end
 
-local function allows(compared, job_id, limits)
-  if compared.may_start['job:' .. job_id] == false then return false end
+local function allows(compared, limits)
   for _, name in ipairs(names_of(limits)) do
     if not compared.may_start['limit:' .. name] then return false end
   end

@@ -1,24 +1,34 @@
 -- Firing and claiming: take what is due, let the client decide, write the decisions.
 --
 --   take_due request most hidden_us priority_step_us      takes due jobs; answers taken, definitions, limits, work
---   write_due request limits rates reason items           fires them; answers refused (ids), work
+--   write_due request limits rates reason items runs      fires them; answers refused (ids), work
 --   take_ready request most hidden_us priority_step_us    takes pending runs; answers taken, limits, work
 --   write_ready request limits rates items                claims them; answers refused (ids), work
 --
 -- request has owner, room (executor → how many), executors (in their order) and tasks. limits are as limits_known() returns
 -- them, and come back with the write. work is what peek() returns.
 --
--- taken has [id, state, number of the definition, live runs, waiting runs] of each job, and [id, state, text, live runs of its
--- job] of each run. While there are other owners, they do not see what was taken for hidden_us. Without that, the first
--- writer would still win; the others would plan in vain.
+-- taken has the fields of the state of each job, then [id, number of the definition, live runs, waiting runs]; or [id, state,
+-- text, live runs of its job] of each run. While there are other owners, they do not see what was taken for hidden_us.
+-- Without that, the first writer would still win; the others would plan in vain.
 --
--- An item of write_due is [job id; stamp, fence, due time and number of live runs that the decision is based on; fate of the
--- job: moved, gone, finished or suspended; next time, zone, fence, reason; runs that start] and, if there is any of it, [runs
--- that wait, records, whether live runs get a cancel request]. Each run takes three places: id, text without the definition
--- of its job, due time.
+-- An item of write_due is [job id; stamp, fence, due time and number of live runs that the decision is based on; fence of the
+-- runs; how many runs start, and how many wait; fate of the job: moved, gone, finished or suspended] and, unless the job is
+-- gone and nothing else happens, [next time, zone, reason, records, whether live runs get a cancel request]. The runs of all
+-- items are one text, with NUL between its parts; each run has three: id, text without the definition of its job, due time.
 --
 -- An item of write_ready is [run id, live runs of its job, fate: start, hold, later or aside; fence; key, time or reason;
 -- [fence, due time] that the decision is based on].
+
+-- Return the parts of a text that has NUL between them; none of them is empty.
+local function parts_of(joined)
+  local parts, size = {}, 0
+  for part in string.gmatch(joined, '%Z+') do
+    size = size + 1
+    parts[size] = part
+  end
+  return parts
+end
 
 local function are_others()
   return call('HLEN', P .. 'owners') > 1
@@ -29,7 +39,8 @@ function steps.take_due()
   local hidden_until = text(now + tonumber(ARGV[7]))
   local ids, lanes = pick('due', request, tonumber(ARGV[6]), tonumber(ARGV[8]))
   local states, stored, definitions, numbers = values('heads', ids), values('jobs', ids), {}, {}
-  local taken, names, hides, runs_of = {}, {}, are_others(), standings(ids)
+  local taken, names, hides, pending = {}, {}, are_others(), any_pending(ids)
+  load_live_runs(ids)
   for index, job_id in ipairs(ids) do
     local lane, state = lanes[index], read_state(states[index], JOB_STATE)
     if state and state[LANE] == lane and state[DUE] ~= '' then
@@ -40,7 +51,9 @@ function steps.take_due()
         numbers[definition] = #definitions
         definitions[#definitions + 1] = definition
       end
-      taken[#taken + 1] = {job_id, state, numbers[definition], runs_of(job_id)}
+      state[JOB_STATE + 1], state[JOB_STATE + 2] = job_id, numbers[definition]
+      state[JOB_STATE + 3], state[JOB_STATE + 4] = count_live(job_id), pending and count_waiting(job_id) or 0
+      taken[#taken + 1] = state
     else
       call('ZREM', P .. 'due:' .. lane, job_id)
       if not state then set_aside(job_id, states[index]) end
@@ -53,19 +66,21 @@ function steps.take_due()
 end
 
 local function move_on(job_id, state, item)
-  local fate = item[6]
+  local fate = item[9]
   touched.due[state[LANE]] = true
   if fate ~= 'moved' then gather('ZREM', 'due:' .. state[LANE], job_id) end
   if fate == 'gone' then
-    for _, key in ipairs({'heads', 'jobs', 'lives'}) do gather('HDEL', key, job_id) end
+    gather('HDEL', 'heads', job_id)
+    gather('HDEL', 'jobs', job_id)
+    gather('HDEL', 'lives', job_id)
     if state[FINISHED] ~= '' then call('ZREM', P .. 'finished', job_id) end
     return
   end
   if fate == 'suspended' then
-    state[SUSPENDED], state[DUE] = item[10], ''
+    state[SUSPENDED], state[DUE] = item[12], ''
     call('SADD', P .. 'suspended', job_id)
   else
-    state[DUE], state[NEXT], state[ZONE], state[FENCE], state[FINISHED] = item[7], item[7], item[8], item[9], ''
+    state[DUE], state[NEXT], state[ZONE], state[FENCE], state[FINISHED] = item[10], item[10], item[11], item[6], ''
     if fate == 'finished' then
       state[FINISHED] = text(now)
       call('ZADD', P .. 'finished', state[FINISHED], job_id)
@@ -77,48 +92,51 @@ local function move_on(job_id, state, item)
 end
 
 local function cancel_live_runs(job_id, reason)
-  local states = call('HGETALL', P .. 'of:' .. job_id)
-  for index = 1, #states, 2 do
-    local state = states[index + 1] == 'L' and run_state(states[index])
-    if state and state[CANCEL] == '' then request_cancel(states[index], state, reason) end
+  for run_id in string.gmatch(live_runs_of(job_id), '%Z+') do
+    local state = run_state(run_id)
+    if state and state[CANCEL] == '' then request_cancel(run_id, state, reason) end
   end
 end
 
-local function fire(job_id, state, item, definition, owner, reason)
-  local starting, waiting = item[11], item[12] or {}
+-- Fire a job. Its runs begin at this place of the list.
+local function fire(job_id, state, item, runs, place, definition, owner, reason)
   if item[14] then cancel_live_runs(job_id, reason) end
-  for index = 1, #starting, 3 do
-    local run_id = starting[index]
-    gather('HSET', 'runs', run_id, starting[index + 1] .. definition)
-    become_live(run_id, {job_id, state[LANE], starting[index + 2], owner, item[9], '', '', '', '1', '', state[LIMITS]})
+  for number = 1, item[7] + item[8] do
+    local run_id, due = runs[place], runs[place + 2]
+    gather('HSET', 'runs', run_id, runs[place + 1] .. definition)
+    if number <= item[7] then
+      become_live(run_id, {job_id, state[LANE], due, owner, item[6], '', '', '', '1', '', state[LIMITS]})
+    else
+      become_pending(run_id, {job_id, state[LANE], due, '', '0', '', '', '', '1', '', state[LIMITS]})
+    end
+    place = place + 3
   end
-  for index = 1, #waiting, 3 do
-    local run_id = waiting[index]
-    gather('HSET', 'runs', run_id, waiting[index + 1] .. definition)
-    become_pending(run_id, {job_id, state[LANE], waiting[index + 2], '', '0', '', '', '', '1', '', state[LIMITS]})
+  if item[13] then
+    for _, record in ipairs(item[13]) do add_record(job_id, record) end
   end
-  for _, record in ipairs(item[13] or {}) do add_record(job_id, record) end
   move_on(job_id, state, item)
 end
 
 function steps.write_due()
-  local request, reason, items = decode(ARGV[5]), ARGV[8], decode(ARGV[9])
+  local request, reason, items, runs = decode(ARGV[5]), ARGV[8], decode(ARGV[9]), parts_of(ARGV[10])
   local compared = comparison(decode(ARGV[6]))
   local lapsed = call('ZSCORE', P .. 'given_up', request.owner)
-  local refused, started, ids = {}, false, firsts(items)
-  local states, definitions, runs_of = values('heads', ids), values('jobs', ids), standings(ids)
+  local refused, started, ids, place = {}, false, firsts(items), 1
+  local states, definitions = values('heads', ids), values('jobs', ids)
+  load_live_runs(ids)
   for index, item in ipairs(items) do
     local job_id, state = item[1], read_state(states[index], JOB_STATE)
-    local starts = #item[11] > 0
+    local starts = item[7] > 0
     if not state or state[STAMP] ~= item[2] or state[FENCE] ~= item[3] or state[DUE] ~= item[4] then
       refused[#refused + 1] = job_id
-    elseif lapsed or (starts and (runs_of(job_id) > item[5] or not allows(compared, job_id, state[LIMITS]))) then
+    elseif lapsed or (starts and (count_live(job_id) > item[5] or not allows(compared, state[LIMITS]))) then
       refused[#refused + 1] = job_id
       give_back('due', job_id, state)
     else
-      fire(job_id, state, item, definitions[index] or '', request.owner, reason)
+      fire(job_id, state, item, runs, place, definitions[index] or '', request.owner, reason)
       started = started or starts
     end
+    place = place + 3 * (item[7] + item[8])
   end
   if started then call('SADD', P .. 'holders', request.owner) end
   write_rates(compared, decode(ARGV[7]))
@@ -143,7 +161,7 @@ function steps.take_ready()
         touched.ready[lane] = true
       end
       for _, name in ipairs(names_of(state[R_LIMITS])) do names[name] = true end
-      live[state[JOB]] = live[state[JOB]] or standing(state[JOB])
+      live[state[JOB]] = live[state[JOB]] or count_live(state[JOB])
       taken[#taken + 1] = {run_id, state, texts[index] or '', live[state[JOB]]}
     end
   end
@@ -160,6 +178,7 @@ local function decide(run_id, state, item, owner)
   if fate ~= 'later' then call('ZREM', P .. 'ready:' .. state[LANE], run_id) end
   if fate == 'start' then
     state[OWNER], state[R_FENCE] = owner, item[4]
+    call('HDEL', P .. 'pending:' .. state[JOB], run_id)
     become_live(run_id, state)
     return
   end
@@ -184,7 +203,7 @@ function steps.write_ready()
     local state = read_state(read[index], RUN_STATE)
     states[index] = state
     if state and compared.may_start['job:' .. state[JOB]] == nil then
-      local live = standing(state[JOB])
+      local live = count_live(state[JOB])
       compared.may_start['job:' .. state[JOB]] = live <= item[2]
       compared.may_block['job:' .. state[JOB]] = live >= item[2]
     end
@@ -194,7 +213,7 @@ function steps.write_ready()
     local ours = state and state[OWNER] == '' and state[BLOCKED_ON] == '' and state[R_FENCE] == item[6][1]
       and state[DUE] == item[6][2]
     local fine = ours and not lapsed
-      and (fate ~= 'start' or allows(compared, state[JOB], state[R_LIMITS]))
+      and (fate ~= 'start' or (compared.may_start['job:' .. state[JOB]] and allows(compared, state[R_LIMITS])))
       and (fate ~= 'hold' or compared.may_block[item[5]])
     if fine then
       decide(run_id, state, item, request.owner)

@@ -106,7 +106,8 @@ function steps.prune_jobs()
   for index = 5, #ARGV, 2 do
     local job_id = ARGV[index]
     local same = call('HGET', P .. 'heads', job_id) == ARGV[index + 1]
-    if same and call('EXISTS', P .. 'of:' .. job_id) == 0 and remove_job(job_id) > 0 then
+    local has_runs = count_live(job_id) > 0 or call('EXISTS', P .. 'pending:' .. job_id) == 1
+    if same and not has_runs and remove_job(job_id) > 0 then
       removed[#removed + 1] = job_id
     end
   end

@@ -17,7 +17,8 @@
 --   take_dead id letter arguments of add_run...    removes a dead letter, and adds the run that follows
 --
 -- An item of settle is a record, see add_record(), then follow-up and dead letter, false where there is none, then the
--- five fields of a change of the statistics, if there is one. A follow-up is [text, lane, due, 1 for a fire time, limits], a dead letter [run, reason].
+-- change of the statistics, if there is one: runs to add, last run, error and outcome. A follow-up is [text, lane, due, 1 for
+-- a fire time, limits], a dead letter [run, reason].
 
 local function follow(run_id, job_id, fence, next)
   gather('HSET', 'runs', run_id, next[1])
@@ -34,11 +35,13 @@ end
 local function settle(state, item, has_job)
   local run_id, job_id, next, dead = item[1], state[JOB], item[7], item[8]
   release_run(run_id, state)
-  delete_run(run_id, state)
+  delete_run(run_id)
   if next and state[REVOKED] == '' and state[CANCEL] == '' then follow(run_id, job_id, item[2], next) end
   add_record(job_id, item)
   if dead then write_dead_letter(item, dead) end
-  if has_job and item[9] and state[REVOKED] == '' then update_stats(job_id, {unpack(item, 9)}) end
+  if has_job and item[9] and state[REVOKED] == '' then
+    update_stats(job_id, item[5] == 1 and item[3] or '', unpack(item, 9))
+  end
   unblock_others(state)
 end
 
@@ -55,6 +58,7 @@ function steps.settle()
     jobs[index] = states[index] and states[index][JOB] or ''
   end
   local known, ended = values('heads', jobs), {}
+  load_live_runs(jobs)
   for index, item in ipairs(items) do
     local state = not ended[item[1]] and states[index]
     if state and state[OWNER] ~= '' and state[R_FENCE] == item[2] then
@@ -119,7 +123,7 @@ function steps.put_aside()
     if state and state[OWNER] ~= '' then
       release_run(ARGV[index], state)
       state[OWNER], state[BLOCKED_ON], state[CANCEL] = '', UNREADABLE, ARGV[5]
-      call('HSET', P .. 'of:' .. state[JOB], ARGV[index], 'P')
+      call('HSET', P .. 'pending:' .. state[JOB], ARGV[index], 'P')
       write_state(ARGV[index], state)
       unblock_others(state)
     end
@@ -130,7 +134,9 @@ end
 
 local function ids_of(job_id)
   if job_id == '' then return call('HKEYS', P .. 'run_heads') end
-  return call('HKEYS', P .. 'of:' .. job_id)
+  local ids = call('HKEYS', P .. 'pending:' .. job_id)
+  for run_id in string.gmatch(live_runs_of(job_id), '%Z+') do ids[#ids + 1] = run_id end
+  return ids
 end
 
 function steps.discard()
@@ -175,6 +181,15 @@ function steps.to_cancel()
   return encode(found)
 end
 
+local function list_with_job(run_id, state)
+  call('DEL', P .. 'of:' .. state[JOB])
+  if state[OWNER] ~= '' then
+    add_live(state[JOB], run_id)
+  else
+    call('HSET', P .. 'pending:' .. state[JOB], run_id, state[FIRING] == '1' and 'W' or 'P')
+  end
+end
+
 function steps.adopt()
   local ours, stored = tonumber(ARGV[5]), tonumber(call('HGET', P .. 'meta', 'schema') or ARGV[5])
   if stored > ours then return 'newer' end
@@ -183,9 +198,14 @@ function steps.adopt()
       local fine, value = pcall(decode, owner_info)
       if fine and tonumber(value[1]) > now then return 'in use' end
     end
-    local lone = call('HGETALL', P .. 'lone')  -- version 2 kept the only run of a job here
-    for index = 1, #lone, 2 do call('HSET', P .. 'of:' .. lone[index], lone[index + 1], 'L') end
+    -- Earlier versions kept the runs of a job in of:<job id>; version 2 kept the only run of a job in lone instead.
+    local stored_states = call('HGETALL', P .. 'run_heads')
+    for index = 1, #stored_states, 2 do
+      local run_id, state = stored_states[index], read_state(stored_states[index + 1], RUN_STATE)
+      if state then list_with_job(run_id, state) end
+    end
     call('DEL', P .. 'lone', P .. 'several', P .. 'edition')
+    finish()
   end
   call('HSET', P .. 'meta', 'schema', ours)
   return 'done'
@@ -207,7 +227,7 @@ function steps.retire()
     if state then
       release_run(run_id, state)
       state[OWNER] = ''
-      if state[REVOKED] == '' then become_pending(run_id, state) else delete_run(run_id, state) end
+      if state[REVOKED] == '' then become_pending(run_id, state) else delete_run(run_id) end
       unblock_others(state)
     end
   end
