@@ -6,8 +6,8 @@ imports nothing. It answers with one of three:
 * the function, if its module is loaded
 * a :class:`MissingFunction` that says why there is none: the reference is refused, or the module could not be imported
 * an :class:`UnresolvedFunction`, if the module has to be imported first. :meth:`Resolver.load` imports it, on a thread
-  of its own; a job that is due meanwhile waits. An import that takes longer than :data:`PATIENCE` suspends the job,
-  until it has ended.
+  of its own; a job that is due meanwhile waits. An import that takes longer than :data:`IMPORT_SECONDS` suspends the
+  job, until it has ended.
 
 Who may be referred to is decided before anything is imported; see :mod:`goscheduler._program`.
 """
@@ -27,7 +27,7 @@ from goscheduler.errors import InvalidArgument, described, shown
 from goscheduler.references import ALLOWED_REFERENCES, check_reference, import_module, look_up
 
 #: For how many seconds a due job waits while its module is imported, before it is suspended.
-PATIENCE = 5.0
+IMPORT_SECONDS = 5.0
 #: For how many seconds a module that could not be imported is not tried again.
 RETRY_AFTER = 60.0
 #: How many modules may be under way at once.
@@ -158,7 +158,7 @@ class Resolver:
     def wait_for_imports(self) -> bool:
         """Wait for the imports that are under way, for a while; false if there are none."""
         under_way = [load for load in list(self._loads.values()) if load.failure is None]
-        waited = [load.ended.wait(PATIENCE) for load in under_way]
+        waited = [load.ended.wait(IMPORT_SECONDS) for load in under_way]
         return any(waited)
 
     def is_foreign(self, ref: str) -> bool:
@@ -178,8 +178,8 @@ class Resolver:
         waited = 0.0 if load is None else SYSTEM_CLOCK.monotonic() - load.since
         if load is not None and load.failure is not None and waited < RETRY_AFTER:
             return MissingFunction(ref, load.failure)
-        if load is not None and load.failure is None and waited > PATIENCE:
-            return MissingFunction(ref, f"{IMPORTING}{shown(ref)} has taken more than {PATIENCE:g} seconds")
+        if load is not None and load.failure is None and waited > IMPORT_SECONDS:
+            return MissingFunction(ref, f"{IMPORTING}{shown(ref)} has taken more than {IMPORT_SECONDS:g} seconds")
         return UnresolvedFunction(ref, self)
 
     def _checked(self, module: ModuleType, path: str, ref: str) -> Callable[..., Any]:

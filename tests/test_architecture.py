@@ -493,13 +493,16 @@ def test_names_say_what_a_thing_does() -> None:
 
 #: Private words that the words of the field have replaced. Nothing is called so again.
 RETIRED_WORDS = frozenset({
-    "AGEING", "Addition", "Caller", "Contents", "Elsewhere", "Ending", "Endings", "Hold", "Holds", "Inquiry",
+    "AGEING", "AT_ONCE", "Addition", "BELIEVED", "Caller", "Contents", "Elsewhere", "Ending", "Endings", "Hold",
+    "Holds", "Inquiry",
     "JobLife", "Lane", "Lanes", "Left", "Life", "LoopThread", "NEWBORN", "News", "PutBack", "SchedulerLife",
     "Sentence", "Shelf", "Standing", "USUAL_HEAD_START", "Undertaker", "WaitingRoom", "Wanted", "What",
     "_endings", "_hire", "_left_to_themselves", "_legacy", "_staff", "account_of", "asked_to_end", "displace",
     "ends_written", "from_instant", "going_on", "hungry", "instant", "left_waiting",
     "life_of", "live_on", "may_have_forgotten", "movein", "obey", "put_back_strays", "putback", "strays_due_at",
-    "take_back_ends", "tell_of_scheduler", "to_end", "told_reason", "untell", "wish", "wishes",
+    "Desk", "Doubt", "Doubts", "Flights", "Foresight", "Given", "LONGEST", "Looking", "MOST", "PATIENCE", "Part",
+    "QUICKLY", "Seen", "Step", "Stray", "Strays", "TOGETHER", "WITNESSES", "Work", "can_fly", "look_ahead",
+    "take_back_ends", "take_off", "tell_of_scheduler", "to_end", "told_reason", "untell", "wish", "wishes",
 })  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.times import parse_duration
 
-LONGEST = timedelta(days=366)
+MAX_INTERVAL = timedelta(days=366)
 MOST_AT_ONCE = 1000
 
 Duration = timedelta | float | str
@@ -59,9 +59,9 @@ def read_duration(field: str, value: Duration, positive: bool = False) -> timede
         raise InvalidArgument(f"{field}: {error}", field=field, value=value) from None
     except TypeError:
         raise TypeError(f"{field} must be a timedelta, seconds, or text such as '10m', got {shown(value)}") from None
-    if length > LONGEST or (positive and not length):
+    if length > MAX_INTERVAL or (positive and not length):
         least = "more than nothing" if positive else "nothing or more"
-        message = f"{field} must be {least} and at most {LONGEST.days} days, got {shown(value)}"
+        message = f"{field} must be {least} and at most {MAX_INTERVAL.days} days, got {shown(value)}"
         raise InvalidArgument(message, field=field, value=value)
     return length
 

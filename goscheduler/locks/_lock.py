@@ -23,8 +23,8 @@ logger = guarded_logger("goscheduler.locks")
 #: How much earlier than the server the holder takes the time to be over: a share of it, and at least so many seconds.
 DRIFT = 0.01
 LEAST_DRIFT = 0.005
-SHORTEST = 0.1
-LONGEST = 366 * 86400.0
+MIN_TTL_SECONDS = 0.1
+MAX_TTL_SECONDS = 366 * 86400.0
 
 
 class Keeper(Protocol):
@@ -156,9 +156,9 @@ def trusted_seconds(ttl: float) -> float:
 def check_ttl(value: Any) -> float:
     """Return how long a lock lasts, in seconds, or raise."""
     seconds = parse_duration(value).total_seconds()
-    if not SHORTEST <= seconds <= LONGEST:
+    if not MIN_TTL_SECONDS <= seconds <= MAX_TTL_SECONDS:
         raise InvalidArgument(
-            f"ttl must be between {SHORTEST:g} seconds and {LONGEST / 86400:g} days, got {shown(value)}",
+            f"ttl must be between {MIN_TTL_SECONDS:g} seconds and {MAX_TTL_SECONDS / 86400:g} days, got {shown(value)}",
             field="ttl",
             value=value,
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from goscheduler.schedulers.base import BaseScheduler
 
 #: For how many seconds a process that has the message is waited for.
-PATIENCE = 10.0
+CANCEL_TIMEOUT_SECONDS = 10.0
 #: The first and the longest pause between two looks.
 FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.1

@@ -1,8 +1,8 @@
 """The executor of messages: worker threads that take what is due together and publish it.
 
 Where a transport can publish several at once, a worker takes up to ``batch_size`` messages; else no more than it has
-published within :data:`SOON`, one if that takes long. What is claimed ahead is never more than another batch, so that
-other processes have their share.
+published within :data:`BATCH_SECONDS`, one if that takes long. A worker never claims more than another batch ahead, so
+that other processes have their share.
 
 The lock guards the queue and the accounts. It is not held while anything is published or reported.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Deliver = Callable[["Sequence[Run]"], "Sequence[Exception | None]"]
 
 #: A worker takes at once what it can publish within so many seconds.
-SOON = 0.01
+BATCH_SECONDS = 0.01
 
 SHUT_DOWN = "the executor was shut down before the message was published"
 
@@ -73,7 +73,7 @@ class DeliveryExecutor(BaseExecutor):
         """Workers that wait and were not called."""
         self._coming = 0
         """Workers that were called, or are new, and have not looked into the queue yet."""
-        self._average = SOON
+        self._average = BATCH_SECONDS
         """How many seconds a message takes."""
         self._closed = False
 
@@ -155,7 +155,7 @@ class DeliveryExecutor(BaseExecutor):
 
     def _at_once(self) -> int:
         """Return how many a worker takes."""
-        return self._batch_size if self._together else max(1, min(self._batch_size, int(SOON / self._average)))
+        return self._batch_size if self._together else max(1, min(self._batch_size, int(BATCH_SECONDS / self._average)))
 
     def _work(self) -> None:
         with self._changed:
@@ -190,7 +190,7 @@ class DeliveryExecutor(BaseExecutor):
             if not batch.given_up:
                 self._clear(batch)
             self._average += (max(outcome.seconds for outcome in outcomes) / len(outcomes) - self._average) / 4
-            self._average = max(self._average, SOON / self._batch_size)
+            self._average = max(self._average, BATCH_SECONDS / self._batch_size)
         for run, outcome in zip(batch.runs, outcomes, strict=True):
             self._report(run, outcome)
             for error in (outcome.error, getattr(outcome.error, "__cause__", None)):

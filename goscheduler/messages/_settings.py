@@ -10,7 +10,7 @@ from typing import Any
 
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.executors.pool import positive_int
-from goscheduler.jobstores._shared.polling import LONGEST, SHORTEST, Poll
+from goscheduler.jobstores._shared.polling import MAX_POLL_SECONDS, MIN_POLL_SECONDS, Poll
 from goscheduler.runs.retry import LONGEST_DELAY, MOST_ATTEMPTS, Retry, exponential, fixed
 
 #: The largest payload, with its metadata, in bytes, unless another limit is given; SQS has the same.
@@ -54,7 +54,7 @@ def given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def poll_of(min_poll_interval: float = SHORTEST, max_poll_interval: float = LONGEST) -> Poll:
+def poll_of(min_poll_interval: float = MIN_POLL_SECONDS, max_poll_interval: float = MAX_POLL_SECONDS) -> Poll:
     """Return how often a store is asked that cannot tell of changes."""
     for field, value in (("min_poll_interval", min_poll_interval), ("max_poll_interval", max_poll_interval)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:

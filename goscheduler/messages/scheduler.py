@@ -28,7 +28,7 @@ from goscheduler.executors.context import run_in_hand
 from goscheduler.executors.pool import positive_int
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores.base import BaseJobStore
-from goscheduler.messages._cancel import PATIENCE, cancel_message
+from goscheduler.messages._cancel import CANCEL_TIMEOUT_SECONDS, cancel_message
 from goscheduler.messages._executor import DeliveryExecutor
 from goscheduler.messages._health import check_health
 from goscheduler.messages._publishing import Deliveries, Errors, ask, can_batch, publish_all
@@ -266,7 +266,7 @@ class MessageScheduler:
             raise MessageNotPending(message_id, self.get(message_id).state.value) from None
         return replace(found, scheduled_at=due)
 
-    def cancel(self, message_id: str, timeout: float = PATIENCE) -> bool:
+    def cancel(self, message_id: str, timeout: float = CANCEL_TIMEOUT_SECONDS) -> bool:
         """Take a message back. True: it is not delivered from now on, by no process. False: it was too late.
 
         While some process has the message, this waits to hear from it whether it was published, for at most

@@ -25,7 +25,7 @@ PRUNE_INTERVAL = 60.0
 #: At most so many records are forgotten in one write.
 BATCH = 500
 #: A store with more to forget is asked again, for at most so many seconds; the rest waits for a while, not for long.
-LONGEST = 0.05
+MAX_PRUNING_SECONDS = 0.05
 PRUNE_AGAIN = 1.0
 #: A job counts as one that waits for its executor when it has been due for so long: processes start one by one.
 OVERDUE = timedelta(seconds=60)
@@ -118,7 +118,7 @@ def _prune_jobs(engine: Engine, alias: str, store: BaseJobStore) -> None:
 
 def _prune_store(engine: Engine, store: BaseJobStore) -> bool:
     """Forget records for a short while; true if there are more."""
-    end = engine.clock.monotonic() + LONGEST
+    end = engine.clock.monotonic() + MAX_PRUNING_SECONDS
     while store.prune_history(engine.retention, engine.clock.now(), BATCH) >= BATCH:
         if engine.clock.monotonic() >= end:
             return True

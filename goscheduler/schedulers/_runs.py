@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._engine import Engine
 
 #: How many dead letters are redriven before more are asked for.
-AT_ONCE = 1000
+REDRIVE_BATCH = 1000
 
 
 class Runs:
@@ -98,7 +98,7 @@ class Runs:
 
     def redrive_all(self, query: HistoryQuery, jobstore: str | None) -> int:
         """Give the dead letters that are asked for one more attempt, and return how many there were."""
-        count = sum(self._redrive_from(store, query._replace(limit=AT_ONCE)) for store in self._stores(jobstore))
+        count = sum(self._redrive_from(store, query._replace(limit=REDRIVE_BATCH)) for store in self._stores(jobstore))
         self._wake()
         return count
 

@@ -211,7 +211,7 @@ def test_redriving_where_there_is_nothing_does_nothing(scheduler):
 
 def test_all_dead_letters_are_redriven_even_if_they_are_more_than_can_be_listed_at_once(scheduler, monkeypatch):
     let_die(scheduler, "a", "b", "c", "d", "e")
-    monkeypatch.setattr(_runs, "AT_ONCE", 2)
+    monkeypatch.setattr(_runs, "REDRIVE_BATCH", 2)
     assert scheduler.redrive_all() == 5
     scheduler.run_due()
     assert [len(attempts(job_id)) for job_id in "abcde"] == [3] * 5

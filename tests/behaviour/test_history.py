@@ -336,17 +336,17 @@ def test_a_store_with_much_to_forget_is_asked_again_but_not_for_long(monkeypatch
         scheduler.advance("9m")
         scheduler.remove_job("job")
         scheduler.clock.advance("8d")
-        monkeypatch.setattr(_housekeeping, "LONGEST", 0.0)
+        monkeypatch.setattr(_housekeeping, "MAX_PRUNING_SECONDS", 0.0)
         _housekeeping.prune(scheduler.engine)
         assert len(scheduler.runs()) == 7
-        monkeypatch.setattr(_housekeeping, "LONGEST", 1.0)
+        monkeypatch.setattr(_housekeeping, "MAX_PRUNING_SECONDS", 1.0)
         _housekeeping.prune(scheduler.engine)
         assert scheduler.runs() == []
 
 
 def test_what_could_not_be_forgotten_at_once_is_forgotten_soon(monkeypatch):
     monkeypatch.setattr(_housekeeping, "BATCH", 2)
-    monkeypatch.setattr(_housekeeping, "LONGEST", 0.0)
+    monkeypatch.setattr(_housekeeping, "MAX_PRUNING_SECONDS", 0.0)
     with ManualScheduler() as scheduler:
         scheduler.add_job(play, "interval", id="job", minutes=1, args=["well"])
         scheduler.advance("9m")

@@ -122,7 +122,7 @@ def test_shutdown_ends_while_a_module_is_imported(stored, start):
 
 
 def test_an_import_that_takes_too_long_suspends_its_job_until_it_has_ended(stored, start, monkeypatch):
-    monkeypatch.setattr(_resolver, "PATIENCE", 0.0)
+    monkeypatch.setattr(_resolver, "IMPORT_SECONDS", 0.0)
     scheduler, heard = start(stored("slower_module", SLOW))
     suspended = heard.wait_for(EVENT_JOB_SUSPENDED)
     assert suspended.job_id == "theirs"

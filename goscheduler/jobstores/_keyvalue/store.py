@@ -27,7 +27,7 @@ from goscheduler.jobstores._keyvalue.rows import RowCodec, RunRow, group_of
 from goscheduler.jobstores._keyvalue.server import Heartbeats, KeyValue, Span, Transaction, escape, new_token
 from goscheduler.jobstores._keyvalue.settling import RunEnd, Settling, drop_pending, groups_of
 from goscheduler.jobstores._keyvalue.transaction import Change, attempts, lost_all_races, write, write_all
-from goscheduler.jobstores._shared.polling import LONGEST, Poll
+from goscheduler.jobstores._shared.polling import MAX_POLL_SECONDS, Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
@@ -378,7 +378,7 @@ class KeyValueJobStore(SharedJobStore):
 
     def poll_after(self) -> float:
         # A process that moves a job to a later time notifies no other, and may have no room when that time comes.
-        return LONGEST if self._listening else self._poll.seconds
+        return MAX_POLL_SECONDS if self._listening else self._poll.seconds
 
     def _notify(self) -> None:
         transaction = Transaction()

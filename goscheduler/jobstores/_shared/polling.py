@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-SHORTEST = 0.1
-LONGEST = 1.0
+MIN_POLL_SECONDS = 0.1
+MAX_POLL_SECONDS = 1.0
 
 
 class Poll:
     """An interval that shrinks by a quarter when something was found, and grows by half when nothing was."""
 
-    def __init__(self, shortest: float = SHORTEST, longest: float = LONGEST) -> None:
+    def __init__(self, shortest: float = MIN_POLL_SECONDS, longest: float = MAX_POLL_SECONDS) -> None:
         self._shortest = shortest
         self._longest = longest
         self.seconds = longest
