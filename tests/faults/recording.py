@@ -160,7 +160,7 @@ class Onlooker:
         return {
             "jobs": [
                 {"id": job.id, "next_run_time": _unix(job.next_run_time), "state": job.state.value,
-                 "run_count": job.life.run_count} for job in jobs
+                 "run_count": job.stats.run_count} for job in jobs
             ],
             "history": [_told(record) for record in self._pages(self._scheduler.runs, lambda record: record)],
             "live": [_live(run) for run in live if run.owner is not None],
