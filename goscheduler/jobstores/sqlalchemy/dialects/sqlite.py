@@ -74,7 +74,7 @@ class SQLite(JSONDialect):
             _set(connection, _SAFETY)
 
         @event.listens_for(engine, "begin")
-        def new_runs(connection: Connection) -> None:
+        def begin(connection: Connection) -> None:
             options = connection.get_execution_options()
             if options.get("writes", True):
                 _begin_to_write(connection, PRIORITY_PAUSE_SECONDS if options.get("first") else PAUSE_SECONDS)
