@@ -47,6 +47,7 @@ LAYERS = {
     "goscheduler.locks.base": 2,
     "goscheduler.jobstores.base": 2,
     "goscheduler.jobstores.types": 2,
+    "goscheduler.jobstores.reading": 2,
     "goscheduler.jobstores._local": 2,
     "goscheduler.executors.base": 2,
     "goscheduler.executors.call": 2,
@@ -96,7 +97,7 @@ NAMESPACES = {
 
 #: Third-party package → the modules below ``goscheduler`` that may import it, with all that is in them.
 THIRD_PARTY = {
-    "pytest": ("testing.contract",),
+    "pytest": ("testing.contract", "testing.contract_reads"),
     "hypothesis": ("testing.model", "testing.model_limits"),
     "croniter": ("triggers.cron",),
     "tzlocal": ("times",),

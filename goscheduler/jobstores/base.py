@@ -26,6 +26,8 @@ method             what it writes                                               
 ``requeue_...``    entries of jobs and runs in the lists in which they were missing      nothing
 =================  ====================================================================  ============================
 
+What people read (pages of jobs, counts, dead letters in groups, notes) stands in :mod:`goscheduler.jobstores.reading`.
+
 No policy is decided in a store: what to do with a due job is answered by the plan that comes with the request, a pure
 and quick function. ``goscheduler.testing.StoreContract`` is the test suite that a store has to pass.
 """
@@ -43,6 +45,7 @@ from goscheduler.errors import ConflictingIdError, JobLookupError, StoreUnavaila
 from goscheduler.jobstores._local.firing import LocalFiring
 from goscheduler.jobstores._local.retention import note_whether_finished, prune
 from goscheduler.jobstores._local.runs import LocalRuns
+from goscheduler.jobstores.reading import StoreReads
 from goscheduler.jobstores.types import Claimed, Fired, FireRequest, PartlySettled, Requeued, Suspended
 from goscheduler.logs import guarded_logger
 
@@ -66,7 +69,7 @@ __all__ = [
 ]
 
 
-class BaseJobStore(ABC):
+class BaseJobStore(StoreReads, ABC):
     """A place for jobs and their runs."""
 
     shared = False
@@ -87,7 +90,7 @@ class BaseJobStore(ABC):
         self._alias = alias
         self._logger = guarded_logger(f"goscheduler.jobstores.{alias}")
 
-    def shutdown(self) -> None:  # noqa: B027 - a store may well have nothing to let go of
+    def shutdown(self) -> None:
         """Let go of everything that :meth:`start` took."""
 
     def is_outage(self, error: BaseException) -> bool:
@@ -295,7 +298,7 @@ class BaseJobStore(ABC):
     def stats_of(self, job: Job) -> JobStats:
         """Return what a job of this store has lived through."""
         noted, stats = self._runs.stats.get(job.id), job.stats
-        return stats if noted is None else noted._replace(paused_by=stats.paused_by, finished_at=stats.finished_at)
+        return stats if noted is None else noted.edited(stats)
 
     def forget_job(self, job_id: str) -> None:
         """Forget what is known about a job that was removed, but for its history and its live runs."""
@@ -313,7 +316,7 @@ class BaseJobStore(ABC):
         """Let a suspended job fire again; false if it was not suspended."""
         return self._runs.suspended.pop(job_id, None) is not None
 
-    def subscribe(self, wake: Callable[[], None]) -> None:  # noqa: B027 - a local store has nobody to hear from
+    def subscribe(self, wake: Callable[[], None]) -> None:
         """Call ``wake`` from now on whenever another process has changed what is due."""
 
     def poll_after(self) -> float:

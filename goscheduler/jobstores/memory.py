@@ -24,7 +24,7 @@ from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.model import Attempt, JobStats, Run
+    from goscheduler.runs.model import Attempt, Run
     from goscheduler.runs.records import Retention
 
 _Entry = Entry["Job"]
@@ -95,7 +95,7 @@ class MemoryJobStore(BaseJobStore):
             edited = edit(stored)
             with self._runs.lock:
                 # A run may have ended since the edit began.
-                edited.stats = _merged(stored.stats, edited.stats)
+                edited.stats = stored.stats.edited(edited.stats)
                 # What the user holds stays what is stored: the old object, or the new one that replaces it.
                 kept = edited if edited.pending else take_over(stored, edited)
                 self.update_job(kept)
@@ -181,10 +181,6 @@ class MemoryJobStore(BaseJobStore):
             queue.drop_upcoming()
             self._stale -= 1
         return None
-
-
-def _merged(lived: JobStats, edited: JobStats) -> JobStats:
-    return lived._replace(paused_by=edited.paused_by, finished_at=edited.finished_at)
 
 
 class _Firing:

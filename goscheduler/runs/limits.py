@@ -252,6 +252,15 @@ class Ledger:
         return {name: tuple([starts.state() for starts in self._starts[name]]) for name in names}
 
 
+def starts_within(state: RateState, now: datetime) -> dict[float, int]:
+    """Return length of a window in seconds → how many starts lie in the window that ends now."""
+    at = to_micros(now)
+    return {
+        length / SECOND: sum(starts for number, starts in buckets if number > at * BUCKETS // length - BUCKETS)
+        for length, buckets in state
+    }
+
+
 def _led_by(known: Sequence[_Starts], length: int, at: int) -> list[_Starts]:
     """Return the starts by windows of this length, followed by those of other lengths, if they are not too many."""
     others = [starts for starts in known if starts.length != length]

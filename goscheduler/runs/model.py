@@ -72,6 +72,13 @@ class Owner(NamedTuple):
     """Aliases of its executors: it can run jobs that name one of these."""
     tasks: tuple[str, ...] = ()
     """Names of the tasks that it knows."""
+    report: str = ""
+    """What it tells of itself with each renewal, as JSON of at most :data:`MAX_REPORT` characters."""
+    expires_at: datetime | None = None
+    """When its lease lapses; only of an owner that was read from a store."""
+
+
+MAX_REPORT = 32_768
 
 
 class JobState(str, Enum):
@@ -113,7 +120,25 @@ class JobStats(NamedTuple):
     """Who has paused the job, while it is paused."""
     finished_at: datetime | None = None
     """When it fired for the last time, where it is kept after that."""
+    pause_reason: str | None = None
+    """Why the job was paused, while it is paused."""
+    pause_id: str | None = None
+    """The bulk operation that has paused the job, while it is paused."""
+    created_at: datetime | None = None
+    """When the job was added."""
+    created_by: str | None = None
+    """Who has added it."""
 
+    def edited(self, by: JobStats) -> JobStats:
+        """Return the same life with what an edit of the job decides: its pause, its end, its creation."""
+        return self._replace(
+            paused_by=by.paused_by, finished_at=by.finished_at, pause_reason=by.pause_reason, pause_id=by.pause_id,
+            created_at=by.created_at, created_by=by.created_by,
+        )  # fmt: skip
+
+    def resumed(self) -> JobStats:
+        """Return the same life of a job that is neither paused nor at its end."""
+        return self._replace(paused_by=None, finished_at=None, pause_reason=None, pause_id=None)
 
     def as_state(self) -> dict[str, object]:
         """Return the life in plain values, as a record of the job keeps it."""

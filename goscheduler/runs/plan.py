@@ -225,6 +225,12 @@ def _limit_key(name: str) -> str:
     return f"limit:{name}"
 
 
+def limit_of_key(key: str) -> str | None:
+    """Return the name of the limit that a key of :func:`keys_of` stands for, None for the key of a job."""
+    kind, _, name = key.partition(":")
+    return name if kind == "limit" else None
+
+
 def rank_of(job: Job, due: int) -> int:
     """Return where something of ``job`` that is due at ``due`` (µs) stands among all that are: the lowest goes first.
 

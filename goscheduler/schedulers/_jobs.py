@@ -62,7 +62,7 @@ class Jobs(JobAdder):
             running = getattr(job, "next_run_time", None) is not None
             if changes.get("next_run_time") is not None:
                 edited.trigger = edited.trigger.starting_at(cast(datetime, edited.next_run_time))
-                edited.stats = job.stats._replace(paused_by=None, finished_at=None)
+                edited.stats = job.stats.resumed()
             elif "trigger" in changes and "next_run_time" not in changes and running:
                 self._anchor(edited)
                 edited.next_run_time = self.first_fire_time(edited)
@@ -203,7 +203,7 @@ class Jobs(JobAdder):
         The caller has looked whether the scheduler is ``started`` before it asked the store: it may end meanwhile.
         """
         job.suspended = None
-        job.stats = job.stats._replace(paused_by=None, finished_at=None)
+        job.stats = job.stats.resumed()
         if started:
             job.next_run_time = self.first_fire_time(job)
             return

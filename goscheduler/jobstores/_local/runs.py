@@ -321,7 +321,7 @@ class LocalRuns:
 
     def owners(self, now: datetime) -> list[Owner]:
         """Return those whose lease has not lapsed."""
-        return [owner for owner, until in list(self._leases.values()) if until > now]
+        return [owner._replace(expires_at=until) for owner, until in list(self._leases.values()) if until > now]
 
     def retire_owner(self, owner: str) -> None:
         """Forget ``owner``, making pending what it still has."""

@@ -263,7 +263,7 @@ def firing_flag(run: Run) -> str:
 
 def stats_text(stats: JobStats) -> str:
     """Return the statistics of a job, but for the two that its state holds."""
-    count, last_run, last_success, last_error, last_outcome, _, _ = stats
+    count, last_run, last_success, last_error, last_outcome, *_ = stats
     outcome = "" if last_outcome is None else last_outcome.value
     return _dumps([str(count), moment(last_run), moment(last_success), json_text(last_error), outcome])
 
@@ -283,7 +283,7 @@ def _stats_change(attempt: Attempt) -> Sequence[str]:
 
     The last success is the end of the record.
     """
-    count, last_run, _, last_error, last_outcome, _, _ = with_attempt(NO_STATS, attempt)
+    count, last_run, _, last_error, last_outcome, *_ = with_attempt(NO_STATS, attempt)
     if last_outcome is None:
         return ()
     return str(count), moment(last_run), json_text(last_error), str.__str__(last_outcome)

@@ -134,7 +134,7 @@ class RowCodec:
         """Return a job as a row."""
         next_run = micros_or_none(job.next_run_time)
         options = job.options
-        count, last_run, last_success, error, outcome, paused_by, finished_at = job.stats
+        count, last_run, last_success, error, outcome, paused_by, finished_at, *_ = job.stats
         return JobRow(
             job.id, options.executor or DEFAULT_EXECUTOR, job.task, job.priority,
             None if job.suspended is not None else next_run, next_run,
