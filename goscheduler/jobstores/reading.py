@@ -19,7 +19,9 @@ from goscheduler.runs.queries import (
     MAX_NOTE,
     MOST_LETTERS,
     Count,
+    Drained,
     Edited,
+    InboxEntry,
     JobPage,
     JobQuery,
     LetterGroup,
@@ -126,6 +128,16 @@ class StoreReads:
                 continue
             removed.append(job_id)
         return removed
+
+    def drain_inbox(self, limit: int, read: Callable[[InboxEntry], Job]) -> Drained:
+        """Add what other programs have asked for, at most ``limit`` of it, each exactly once.
+
+        ``read`` is a pure function that makes the job. In one step an entry goes and its job comes. An entry of which
+        ``read`` raises a GoSchedulerError, ValueError or TypeError, or whose job id is taken, is refused: it is kept
+        beside the inbox with the reason, where the other program can read it, and nothing is added. A store that other
+        programs cannot write has no inbox.
+        """
+        return Drained()
 
     def put_note(self, note: Note, expected: str | None = ANY_TEXT) -> bool:
         """Write a note, if its text is the ``expected`` one: None if there is to be none, else by default any.

@@ -97,8 +97,8 @@ class JobQuery(NamedTuple):
         """Return where a job stands in the order of this query."""
         if self.sort == "id":
             return JobPosition(0, job.id)
-        waits = job.next_run_time is not None and job.suspended is None
-        return JobPosition(to_micros(job.next_run_time) if waits and job.next_run_time else NEVER, job.id)
+        time = next_time(job)
+        return JobPosition(NEVER if time is None else to_micros(time), job.id)
 
     def matches(self, job: Job, running: Collection[str]) -> bool:
         """Tell whether a job is wanted, its position and the limit aside. ``running`` has the ids of jobs with a live
@@ -116,8 +116,8 @@ class JobQuery(NamedTuple):
         )
 
     def _is_due(self, job: Job) -> bool:
-        time = job.next_run_time
-        return time is not None and job.suspended is None and self.due_before is not None and time < self.due_before
+        time = next_time(job)
+        return time is not None and self.due_before is not None and time < self.due_before
 
     def page(self, jobs: Iterable[Job], running: Collection[str] = ()) -> JobPage:
         """Return the page of those of ``jobs`` that are wanted."""
@@ -133,11 +133,16 @@ def _is_in(state: JobState, job: Job, running: Collection[str]) -> bool:
     return stored_state(job) is state
 
 
+def next_time(job: Job) -> datetime | None:
+    """Return when a job fires next; None if it is suspended or paused, or waits for its scheduler to start."""
+    return None if job.suspended is not None else getattr(job, "next_run_time", None)
+
+
 def stored_state(job: Job) -> JobState:
     """Return the state of a job as far as its own record tells it: whether it runs stands elsewhere."""
     if job.suspended is not None:
         return JobState.SUSPENDED
-    if job.next_run_time is not None:
+    if next_time(job) is not None or not hasattr(job, "next_run_time"):
         return JobState.SCHEDULED
     if job.stats.finished_at is None:
         return JobState.PAUSED
@@ -261,3 +266,22 @@ class Note(NamedTuple):
 ANY_TEXT = "\0any"
 MAX_NOTE = 65_536
 """The longest text of a note, in characters."""
+
+
+class InboxEntry(NamedTuple):
+    """What a program that is not Python wants of a store: a job or a message, as JSON."""
+
+    id: str
+    """Names it in its store."""
+    request: str
+
+
+class Drained(NamedTuple):
+    """What became of entries of the inbox."""
+
+    jobs: Sequence[Job] = ()
+    """Jobs that were added."""
+    refused: Mapping[str, str] = {}
+    """Id of an entry → why nothing was added. The reason stands beside the entry in the store, too."""
+    more: bool = False
+    """Whether there may be more entries to drain."""

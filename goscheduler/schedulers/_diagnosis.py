@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
+from goscheduler.runs.queries import RunCounts
 from goscheduler.runs.records import HistoryQuery, stats_from
 from goscheduler.runs.transitions import JOB_REMOVED
 
@@ -19,6 +21,27 @@ if TYPE_CHECKING:
 
 #: So many records are read of a job that is gone.
 RECORDS = 100
+NO_RUNS = RunCounts()
+
+
+class StateFacts(NamedTuple):
+    """What the state of a job follows from, as it can be had of many jobs at once."""
+
+    job: Job
+    now: datetime
+    fired: bool = False
+    """Whether somebody fires the jobs of its store."""
+    started: int = 0
+    """How many of its runs go on."""
+    queued: int = 0
+    """How many wait in an executor for their turn."""
+    due: int = 0
+    waiting: int = 0
+    """How many pending runs are due, and how many are not."""
+    has_executor: bool = True
+    """Whether some process has its executor, as far as is known."""
+    gone: bool = False
+    """Whether it is not in its store any more."""
 
 
 class Diagnosis(NamedTuple):
@@ -28,6 +51,8 @@ class Diagnosis(NamedTuple):
     now: datetime
     firing: bool
     """Whether this scheduler fires at all."""
+    observing: bool = False
+    """Whether this scheduler never fires, so that it is none of the processes that share the store."""
     started: Sequence[Run] = ()
     """Runs of the job that go on."""
     queued: Sequence[Run] = ()
@@ -37,7 +62,7 @@ class Diagnosis(NamedTuple):
     """How many runs its executor can take now; None if there is no such executor here."""
     outage: bool = False
     others: Sequence[Owner] = ()
-    """The processes that share the store, this one included; none are known if it is not shared."""
+    """The processes that share the store, this one included if it may fire; none are known if it is not shared."""
     records: Sequence[Record] | None = None
     """What the history has of a job that is not in its store any more, newest first; None of one that is."""
 
@@ -50,6 +75,19 @@ class Diagnosis(NamedTuple):
         """The processes that have the executor of the job, as far as is known."""
         return [owner for owner in self.others if self.job.executor in owner.executors]
 
+    @property
+    def fired(self) -> bool:
+        """Whether somebody fires the jobs of its store, as far as is known."""
+        return self.firing or len(self.others) > (0 if self.observing else 1)
+
+    @property
+    def facts(self) -> StateFacts:
+        due = sum(run.due_at <= self.now for run in self.pending)
+        return StateFacts(
+            self.job, self.now, self.fired, len(self.started), len(self.queued), due, len(self.pending) - due,
+            self.room is not None or bool(self.able), self.records is not None,
+        )  # fmt: skip
+
 
 def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) -> Diagnosis:
     """Ask everybody who knows something about a job, the history too about one that is ``gone``."""
@@ -61,7 +99,7 @@ def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) ->
     live = store.live_runs(job.id)
     queued = [run for run in live if engine.leases.is_ours(run.owner) and not engine.running.started_at(run)]
     return Diagnosis(
-        job, now, firing,
+        job, now, firing, engine.observing,
         [run for run in live if run not in queued], queued, store.pending_runs(job.id),
         engine.room().get(job.executor), alias in engine.outages,
         store.owners(now) if store.shared else (),
@@ -77,28 +115,52 @@ def refresh(job: Job, found: Diagnosis) -> None:
         job.stats = stats_from(found.records)
 
 
+def state_facts_of(engine: Engine, alias: str, jobs: Sequence[Job], firing: bool) -> list[StateFacts]:
+    """Return the facts of jobs of one store, which is asked a constant number of times.
+
+    A run that another process has counts as started: who asks for many does not ask each.
+    """
+    now, store = engine.clock.now(), engine.stores.get(alias)
+    if store is None:
+        return [StateFacts(job, now) for job in jobs]
+    counts = store.run_counts([job.id for job in jobs], now)
+    owners = store.owners(now) if store.shared else ()
+    fired = firing or len(owners) > (0 if engine.observing else 1)
+    executors = set(engine.executors).union(*(owner.executors for owner in owners))
+    begun = None if store.shared else Counter(run.job.id for run in engine.running.running())
+    found = []
+    for job in jobs:
+        live, due, waiting = counts.get(job.id, NO_RUNS)
+        started = live if begun is None else min(live, begun[job.id])
+        found.append(StateFacts(job, now, fired, started, live - started, due, waiting, job.executor in executors))
+    return found
+
+
 def state_of(found: Diagnosis) -> JobState:
     """Return the state of a job, the most telling one first."""
-    job = found.job
+    if found.records is None:
+        return state_by(found.facts)
+    return _state_by_runs(found.facts) or _state_of_gone(found.job, found.records)
+
+
+def state_by(facts: StateFacts) -> JobState:
+    """Return the state of a job that is in its store, the most telling one first."""
+    return _state_by_runs(facts) or _state_at_rest(facts.job)
+
+
+def _state_by_runs(facts: StateFacts) -> JobState | None:
+    """Return the state of a job that is to run; None if nothing of it waits or goes on."""
+    job, gone = facts.job, facts.gone
+    time = None if gone else getattr(job, "next_run_time", None)
     if job.pending:
         return JobState.PENDING
-    if found.started:
+    if facts.started:
         return JobState.RUNNING
-    if job.suspended is not None and found.records is None:
+    if job.suspended is not None and not gone:
         return JobState.SUSPENDED
-    if found.queued or _is_due(found):
-        return JobState.NO_EXECUTOR if found.room is None and not found.able else JobState.QUEUED
-    if found.pending or found.next_run_time is not None:
-        return JobState.SCHEDULED
-    return _state_at_rest(job) if found.records is None else _state_of_gone(job, found.records)
-
-
-def _is_due(found: Diagnosis) -> bool:
-    """Tell whether a run waits for its turn, or a firing does where somebody fires."""
-    if any(run.due_at <= found.now for run in found.pending):
-        return True
-    time = found.next_run_time
-    return time is not None and time <= found.now and (found.firing or len(found.others) > 1)
+    if facts.queued or facts.due or (facts.fired and time is not None and time <= facts.now):
+        return JobState.QUEUED if facts.has_executor else JobState.NO_EXECUTOR
+    return JobState.SCHEDULED if facts.waiting or time is not None else None
 
 
 def _state_at_rest(job: Job) -> JobState:
@@ -167,13 +229,16 @@ def _hindrance(found: Diagnosis) -> str:
         return f'It is due, but no process that is known here has its executor "{job.executor}".'
     if found.outage:
         return f'It is due, but its job store "{job._jobstore_alias}" does not answer.'
-    if not found.firing and len(found.others) <= 1:
-        return "It is due, but the scheduler is paused."
+    if not found.fired:
+        return _NOBODY_FIRES if found.observing else "It is due, but the scheduler is paused."
     if found.queued:
         return f'It is queued in the executor "{job.executor}", whose workers are busy.'
     if found.room == 0 and len(able) <= 1:
         return f'It is due, but the executor "{job.executor}" is full.'
     return ""
+
+
+_NOBODY_FIRES = "It is due, but no process that fires jobs is known in its job store."
 
 
 def _why_put_off(found: Diagnosis, run: Run) -> str:

@@ -67,6 +67,8 @@ class Engine:
         self.stopped = threading.Event()
         """Set while the scheduler is stopped, from the end of a shutdown to the next start."""
         self.stopped.set()
+        self.observing = False
+        """Whether this only looks into stores: it fires nothing and has no lease."""
         self.report: Callable[[Run, Outcome], None] = _nobody_listens
         self.wake: Callable[[], None] = _nobody_sleeps
         """Ends the rest of the loop, also of one that is paused."""

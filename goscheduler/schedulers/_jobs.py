@@ -41,7 +41,7 @@ class Jobs(JobAdder):
         """Return a job, or None."""
         if not isinstance(job_id, str):
             return None
-        for _, store in self._places(jobstore):
+        for _, store in self.places(jobstore):
             job = store.lookup_job(job_id)
             if job is not None:
                 return self._with_suspension(store, job)
@@ -50,7 +50,7 @@ class Jobs(JobAdder):
     def all(self, jobstore: str | None = None) -> list[Job]:
         """Return all jobs, store by store."""
         found: list[Job] = []
-        for _, store in self._places(jobstore):
+        for _, store in self.places(jobstore):
             found += [self._with_suspension(store, job) for job in store.get_all_jobs()]
         return found
 
@@ -120,7 +120,7 @@ class Jobs(JobAdder):
     def remove(self, job_id: str, jobstore: str | None) -> None:
         """Remove a job. What it has in the queues of any process is not started any more."""
         _require_id(job_id)
-        for alias, store in self._places(jobstore):
+        for alias, store in self.places(jobstore):
             try:
                 store.remove_job(job_id)
             except JobLookupError:
@@ -137,7 +137,7 @@ class Jobs(JobAdder):
     def remove_all(self, jobstore: str | None) -> None:
         """Remove all jobs of one store, or of all."""
         removals = []
-        for alias, store in self._places(jobstore):
+        for alias, store in self.places(jobstore):
             job_ids = [job.id for job in store.get_all_jobs()]
             store.remove_all_jobs()
             if alias is not None:
@@ -172,7 +172,7 @@ class Jobs(JobAdder):
         :raises JobLookupError: if there is no such job
         """
         _require_id(job_id)
-        for alias, store in self._places(jobstore):
+        for alias, store in self.places(jobstore):
             try:
                 job = store.edit_job(job_id, edit)
             except JobLookupError:
@@ -211,7 +211,7 @@ class Jobs(JobAdder):
             del job.next_run_time
         self._refuse_without_fire_time(job)
 
-    def _places(self, jobstore: str | None) -> Iterator[tuple[str | None, BaseJobStore]]:
+    def places(self, jobstore: str | None) -> Iterator[tuple[str | None, BaseJobStore]]:
         """Yield where jobs may be: the stores while running, else the waiting rooms."""
         started = self.started  # once: the scheduler may end while a store is asked
         places: Mapping[str, BaseJobStore] = self._engine.stores if started else self.waiting
