@@ -188,6 +188,21 @@ class Job:
         return self.options.description or DEFAULTS.description
 
     @property
+    def metadata(self) -> dict[str, str]:
+        """Names and texts for programs."""
+        return dict(self.options.metadata or DEFAULTS.metadata)
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When the job was added; None if that was with an older version."""
+        return self.stats.created_at
+
+    @property
+    def created_by(self) -> str | None:
+        """Who added the job, where that was said."""
+        return self.stats.created_by
+
+    @property
     def run_count(self) -> int:
         """How many attempts at runs of it were started and have ended."""
         return self.stats.run_count

@@ -20,6 +20,8 @@ from goscheduler.runs.retry import Retry
 from goscheduler.util import asbool, undefined
 
 MAX_NAME = 255
+#: The most bytes of all names and texts of a job's metadata.
+MAX_METADATA = 4096
 PRIORITIES = range(10)
 OVERLAPS = ("skip", "queue", "cancel_running", "allow")
 ON_CRASH = ("rerun", "fail", "dead")
@@ -66,6 +68,8 @@ class JobOptions:
     """Free words to find jobs by."""
     description: str = ""
     """Free text for people."""
+    metadata: tuple[tuple[str, str], ...] = ()
+    """Names and texts for programs, such as the id of a tenant or of a trace."""
 
 
 DEFAULTS = JobOptions()
@@ -306,6 +310,22 @@ def _check_description(value: object) -> str:
     return value
 
 
+def _check_metadata(value: object) -> tuple[tuple[str, str], ...]:
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    expected = "a mapping of names to texts"
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise _unfit("metadata", expected, value)
+    checked: dict[str, str] = {}
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[1], str):
+            raise _unfit("metadata", expected, value)
+        name, text = pair
+        checked[check_name_of("metadata", name)] = _check_text("metadata", text, MAX_METADATA) if text else ""
+    if sum(len(name.encode()) + len(text.encode()) for name, text in checked.items()) > MAX_METADATA:
+        raise InvalidOption(f"metadata must have at most {MAX_METADATA} bytes", field="metadata", value=value)
+    return tuple(sorted(checked.items()))
+
+
 CHECKS: Mapping[str, Callable[[object], Any]] = {
     "executor": _check_executor,
     "misfire_grace_time": _check_misfire_grace_time,
@@ -322,4 +342,5 @@ CHECKS: Mapping[str, Callable[[object], Any]] = {
     "auto_remove": _check_auto_remove,
     "tags": _check_tags,
     "description": _check_description,
+    "metadata": _check_metadata,
 }

@@ -151,7 +151,7 @@ def rewritten(existing: Job, desired: DesiredJob, first_time: datetime) -> Job:
         and (existing.next_run_time is None or not same)
     ):
         edited.next_run_time = first_time
-        edited.stats = existing.stats._replace(paused_by=None, finished_at=None)
+        edited.stats = existing.stats.resumed()
     return edited
 
 

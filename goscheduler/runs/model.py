@@ -193,16 +193,21 @@ class LiveRun(NamedTuple):
     job_id: str
     job_name: str
     state: str
-    """"pending" (waits for its time, for room, for a limit or for others to end), "queued" or "running"."""
+    """"pending" (waits for its time, for room, for a limit or for others to end), "queued", "running", or "claimed":
+    another process has it, and whether it runs already is not known."""
     scheduled_at: datetime
     due_at: datetime
     started_at: datetime | None
-    """Known of the runs of this process."""
+    """Known of the runs of this process, and of those that the report of another one tells of."""
     attempt: int
     source: Source
     owner: str | None
     progress: float | None
     progress_note: str
+    host: str = ""
+    """The machine of its owner, where that is known."""
+    pid: int = 0
+    """The process of its owner."""
 
 
 class Outcome(NamedTuple):

@@ -188,6 +188,8 @@ class JobAdder:
         """Fill in what the definition leaves open: options by their defaults, the first fire time by the trigger."""
         job = addition.job
         job.options = filled_in(job.options, self.defaults)
+        if job.stats.created_at is None:
+            job.stats = job.stats._replace(created_at=self._engine.clock.now())
         if not hasattr(job, "next_run_time"):
             self._anchor(job)
             job.next_run_time = self.first_fire_time(job)
@@ -221,7 +223,7 @@ class JobAdder:
             same = existing.trigger.same_schedule_as(trigger) and not addition.time_given
             job.trigger = existing.trigger if same else trigger
             job.next_run_time = existing.next_run_time if same else next_run_time
-            job.stats = existing.stats if same else existing.stats._replace(paused_by=None, finished_at=None)
+            job.stats = existing.stats if same else existing.stats.resumed()
             replaced[:] = [copy_with(existing)]
             return job
 

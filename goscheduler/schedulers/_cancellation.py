@@ -96,6 +96,10 @@ class RunningRuns:
         begun = self._begun.get(attempt_key(run))
         return None if begun is None else begun[1]
 
+    def begun(self) -> list[tuple[Run, datetime]]:
+        """Return the runs that have started and not ended, each with the time of its start."""
+        return list(self._begun.values())
+
     def running(self) -> list[Run]:
         """Return the runs that have started and not ended."""
         return [run for run, _ in list(self._begun.values())]

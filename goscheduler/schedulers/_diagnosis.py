@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
+from goscheduler.runs.processes import read_report
 from goscheduler.runs.queries import RunCounts
 from goscheduler.runs.records import HistoryQuery, stats_from
 from goscheduler.runs.transitions import JOB_REMOVED
@@ -196,11 +197,17 @@ def why_not_running(found: Diagnosis) -> str:
     if state is JobState.SUSPENDED:
         return f"It is suspended: {found.job.suspended}."
     if state is JobState.PAUSED:
-        by = found.job.stats.paused_by
-        return f"It was paused by {by}." if by else "It is paused: it was added or left without a next run time."
+        return _why_paused(found.job)
     if state in (JobState.COMPLETED, JobState.FAILED):
         return f"It has fired for the last time, at {_shown(found.job.stats.finished_at)}, and {state.value}."
     return _why_not_started(found)
+
+
+def _why_paused(job: Job) -> str:
+    by, reason = job.stats.paused_by, job.stats.pause_reason
+    if not by:
+        return "It is paused: it was added or left without a next run time."
+    return f"It was paused by {by}: {reason}." if reason else f"It was paused by {by}."
 
 
 def _and_waiting(found: Diagnosis) -> str:
@@ -233,9 +240,18 @@ def _hindrance(found: Diagnosis) -> str:
         return _NOBODY_FIRES if found.observing else "It is due, but the scheduler is paused."
     if found.queued:
         return f'It is queued in the executor "{job.executor}", whose workers are busy.'
-    if found.room == 0 and len(able) <= 1:
+    if (found.room == 0 and len(able) <= 1) or _is_full_everywhere(found):
         return f'It is due, but the executor "{job.executor}" is full.'
     return ""
+
+
+def _is_full_everywhere(found: Diagnosis) -> bool:
+    """Tell whether all processes that have the executor of the job have reported that it has no room."""
+    if found.room is not None or not found.able:
+        return False
+    reports = [read_report(owner.report) for owner in found.able]
+    uses = [None if report is None else report.executors.get(found.job.executor) for report in reports]
+    return all(use is not None and use.room <= 0 for use in uses)
 
 
 _NOBODY_FIRES = "It is due, but no process that fires jobs is known in its job store."

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import logging
 
     from goscheduler.job import Job
+    from goscheduler.schedulers._bulk import BulkActs
     from goscheduler.schedulers._jobs import Jobs
     from goscheduler.schedulers._settle import Settler
 
@@ -62,7 +63,8 @@ class Engine:
         self.running = RunningRuns(self)
         self.leases = Leases(self)
         self.jobs: Jobs
-        """What can be done to the jobs of this scheduler; set by the scheduler, as ``settler`` is."""
+        """What can be done to the jobs of this scheduler; set by the scheduler, as ``settler`` and ``bulk`` are."""
+        self.bulk: BulkActs
         self.settler: Settler
         self.stopped = threading.Event()
         """Set while the scheduler is stopped, from the end of a shutdown to the next start."""
@@ -70,6 +72,10 @@ class Engine:
         self.observing = False
         """Whether this only looks into stores: it fires nothing and has no lease."""
         self.report: Callable[[Run, Outcome], None] = _nobody_listens
+        self.state: Callable[[], str] = _has_no_state
+        """Tells how other processes are to see this one: "running" or "paused"."""
+        self.change_state: Callable[[str], None] = _nobody_changes
+        """Does what another process asks of this one: "pause", "resume" or "drain"."""
         self.wake: Callable[[], None] = _nobody_sleeps
         """Ends the rest of the loop, also of one that is paused."""
         self.sleep: Callable[[float], object] | None = _sleep
@@ -108,6 +114,8 @@ class Engine:
         self.new_executors: dict[str, set[str]] = {}
         """Store → executors that came while it did not answer: its suspended jobs that name them can be released."""
         self.revoked = set()
+        self.last_room: dict[str, int] = {}
+        """Executor alias → its room when it was asked last."""
         self._lock = threading.Lock()
 
     def new_run_id(self) -> str:
@@ -221,7 +229,9 @@ class Engine:
         """
         executors = list(self.executors.items())
         first = next(self._rounds) % max(1, len(executors))
-        return {alias: self._room_of(alias, executor) for alias, executor in executors[first:] + executors[:first]}
+        ordered = executors[first:] + executors[:first]
+        self.last_room = {alias: self._room_of(alias, executor) for alias, executor in ordered}
+        return self.last_room
 
     def _room_of(self, alias: str, executor: BaseExecutor) -> int:
         try:
@@ -255,6 +265,14 @@ def _replaced(
 
 def _sleep(seconds: float) -> None:
     threading.Event().wait(seconds)
+
+
+def _has_no_state() -> str:
+    return ""
+
+
+def _nobody_changes(action: str) -> None:
+    """A scheduler that was not started cannot be asked."""
 
 
 def _nobody_sleeps() -> None:

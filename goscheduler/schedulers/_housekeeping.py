@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 from goscheduler.errors import shown, survivable
 from goscheduler.events import EventCode, JobEvent
+from goscheduler.runs.bulk import BULK
 from goscheduler.runs.transitions import crashed
 from goscheduler.schedulers._announce import announce_settlements, log_ends
+from goscheduler.schedulers._bulk import take_up_abandoned
 from goscheduler.schedulers._lease import RENEW_AFTER
+from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
@@ -36,6 +39,9 @@ STRAYS_AT_ONCE = 500
 STRAYS_AGAIN = 1.0
 #: At most so many are named in the log.
 NAMED = 10
+#: Kinds of notes whose keys begin with the moment at which they were written, and for how long they are kept.
+TIMED_NOTES = (BULK,)
+NOTES_KEPT = timedelta(days=90)
 #: While there is work, all this is put off for so many seconds.
 PUT_OFF = 2.0
 
@@ -49,6 +55,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     if wait > 0:
         return wait
     recover(engine)
+    take_up_abandoned(engine)
     if engine.prune_due_at <= now:
         more = prune(engine)
         if not more:
@@ -100,6 +107,7 @@ def prune(engine: Engine) -> bool:
             continue
         try:
             _prune_jobs(engine, alias, store)
+            _prune_notes(engine, store)
             more = _prune_store(engine, store) or more
         except BaseException as error:
             if not survivable(error):
@@ -114,6 +122,12 @@ def _prune_jobs(engine: Engine, alias: str, store: BaseJobStore) -> None:
         engine.logger.info("Removed job %s, which has fired for the last time and was kept for long enough", job_id)
     if engine.bus.wants(EventCode.JOB_REMOVED):
         engine.emit([JobEvent(EventCode.JOB_REMOVED, job_id, alias) for job_id in removed])
+
+
+def _prune_notes(engine: Engine, store: BaseJobStore) -> None:
+    before = to_micros(engine.clock.now() - NOTES_KEPT)
+    for kind in TIMED_NOTES:
+        store.prune_notes(kind, f"{before:016x}", BATCH)
 
 
 def _prune_store(engine: Engine, store: BaseJobStore) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +19,10 @@ from goscheduler.triggers.base import BaseTrigger
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.runs.queries import Edited
     from goscheduler.schedulers._patience import Patience
+
+FAR = datetime.max.replace(tzinfo=timezone.utc)
 
 
 class Jobs(JobAdder):
@@ -87,24 +90,33 @@ class Jobs(JobAdder):
 
         return self.edit(job_id, jobstore, edit)
 
-    def pause(self, job_id: str, jobstore: str | None, by: str | None) -> Job:
-        """Take away the next run time, and note who wanted that."""
+    def pause(self, job_id: str, jobstore: str | None, by: str | None, reason: str = "") -> Job:
+        """Take away the next run time, and note who wanted that and why."""
+        return self.edit(job_id, jobstore, self.pausing(by, reason))
+
+    def pausing(self, by: str | None, reason: str, pause_id: str | None = None) -> Callable[[Job], Job]:
+        """Return the edit that pauses a job."""
         who = f"process {os.getpid()} on {self._engine.host}" if by is None else check_name_of("by", by)
+        why = check_name_of("reason", reason) if reason else None
 
         def edit(job: Job) -> Job:
             edited = copy_with(job, next_run_time=None)
-            edited.stats = job.stats._replace(paused_by=who)
+            edited.stats = job.stats._replace(paused_by=who, pause_reason=why, pause_id=pause_id)
             return edited
 
-        return self.edit(job_id, jobstore, edit)
+        return edit
 
     def resume(self, job_id: str, jobstore: str | None) -> Job | None:
         """Compute the next run time from now. A job whose trigger has ended is removed, unless it is to be kept."""
         try:
-            return self.edit(job_id, jobstore, partial(self._resumed, self.started))
+            return self.edit(job_id, jobstore, self.resuming())
         except NeverFires:
             self.remove(job_id, jobstore)
             return None
+
+    def resuming(self) -> Callable[[Job], Job]:
+        """Return the edit that resumes a job; it raises NeverFires of a job that has no fire time left."""
+        return partial(self._resumed, self.started)
 
     def _resumed(self, started: bool, job: Job) -> Job:
         edited = copy_with(job)
@@ -182,6 +194,31 @@ class Jobs(JobAdder):
             self._wake_for(job)
             return self._with_suspension(store, job)
         raise JobLookupError(job_id)
+
+    def edit_several(
+        self, alias: str | None, store: BaseJobStore, job_ids: Sequence[str], edit: Callable[[Job], Job]
+    ) -> Edited:
+        """Replace each of several jobs of one store by ``edit(job)``, each in a step of its own."""
+        edited = store.edit_jobs(job_ids, edit)
+        for job in edited.changed:
+            self._tell(EventCode.JOB_MODIFIED, job.id, alias)
+            if not store.shared:
+                store.release(job.id)
+        times = [job.next_run_time for job in edited.changed if getattr(job, "next_run_time", None) is not None]
+        if times:
+            self._wake_for(min(edited.changed, key=lambda job: getattr(job, "next_run_time", None) or FAR))
+        return edited
+
+    def remove_several(self, alias: str | None, store: BaseJobStore, job_ids: Sequence[str]) -> list[str]:
+        """Remove jobs of one store, and return the ids of those that were there. After that no run of them starts."""
+        removed = store.remove_jobs(job_ids)
+        if alias is not None:
+            self._call_off(store, removed).wait(self._is_started)
+        for job_id in removed:
+            self._tell(EventCode.JOB_REMOVED, job_id, alias)
+        if removed:
+            self._engine.logger.info("Removed %d jobs, from %s to %s", len(removed), removed[0], removed[-1])
+        return removed
 
     def _call_off(self, store: BaseJobStore, job_ids: Sequence[str]) -> Removal:
         """Let nothing start any more of jobs that are gone: here at once, elsewhere when they have heard of it."""

@@ -31,6 +31,7 @@ from uuid import uuid4
 from goscheduler.errors import described, survivable
 from goscheduler.events import EventCode
 from goscheduler.runs.model import OutcomeKind, Owner, Run
+from goscheduler.schedulers._report import obey, report_of
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
@@ -169,8 +170,24 @@ class Leases:
         while not stopping.wait(self._pause(alias)):
             try:
                 self._renew(alias, store)
+                self._obey(alias, store)
             except BaseException:
                 self._engine.logger.exception('The renewal of the lease in job store "%s" failed', alias)
+
+    def _obey(self, alias: str, store: BaseJobStore) -> None:
+        """Do what another process has asked for, and tell at once that it is done."""
+        lease = self._leases.get(alias)
+        if lease is None or lease.failing:
+            return
+        try:
+            asked = obey(self._engine, alias, store, lease.owner)
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            self._engine.logger.debug('Job store "%s" could not say what others ask: %s', alias, described(error))
+            return
+        if asked and self._leases.get(alias) is lease:
+            self._renew(alias, store)
 
     def _pause(self, alias: str) -> float:
         """Return the seconds between two renewals."""
@@ -254,8 +271,9 @@ class Leases:
     def _account_of(self, lease: Lease) -> Owner:
         engine = self._engine
         return Owner(
-            lease.owner, engine.host, os.getpid(), self._started_at, tuple(engine.executors), engine.tasks.names()
-        )
+            lease.owner, engine.host, os.getpid(), self._started_at, tuple(engine.executors), engine.tasks.names(),
+            report_of(engine, lease.owner),
+        )  # fmt: skip
 
     def _age(self, lease: Lease) -> float:
         return self._engine.clock.monotonic() - lease.since

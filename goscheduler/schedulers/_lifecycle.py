@@ -34,6 +34,7 @@ from goscheduler.options import DEFAULTS, check_timeout, parse_options
 from goscheduler.plugins import create_plugin
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.schedulers import _process
+from goscheduler.schedulers._bulk import BulkActs
 from goscheduler.schedulers._components import Components
 from goscheduler.schedulers._engine import Engine
 from goscheduler.schedulers._jobs import Jobs
@@ -72,9 +73,11 @@ class SchedulerLifecycle(ABC):
         self._components = Components(self.engine, self)
         self.engine.jobs = Jobs(self.engine, self._wake_unless_paused)
         self._runs = Runs(self.engine, self._wake_unless_paused)
+        self.engine.bulk = BulkActs(self.engine, lambda: self.timezone)
         self.engine.settler = Settler(self.engine, self._wake_unless_paused)
         self.engine.report = self.engine.settler.report
         self.engine.wake = self._wake_if_started
+        self.engine.state, self.engine.change_state = self._told_state, self._obey
         self.task_registry = self.engine.tasks
         """Where jobs of this scheduler find their functions."""
         self.task_registry.when_changed = self.task_registry.resolver.when_loaded = self._wake_unless_paused
@@ -406,6 +409,19 @@ class SchedulerLifecycle(ABC):
             self.state = new
         self._logger.info(message)
         self.engine.emit_scheduler_event(code)
+
+    def _told_state(self) -> str:
+        if self.state == STATE_STOPPED:
+            return "draining" if self._starting is None else "starting"
+        return "running" if self.state == STATE_RUNNING else "paused"
+
+    def _obey(self, action: str) -> None:
+        """Do what another process asks for. To drain takes time, and the caller has a lease to renew meanwhile."""
+        with suppress(SchedulerNotRunningError):
+            if action == "drain":
+                threading.Thread(target=self.shutdown, name="goscheduler-drain").start()
+            else:
+                (self.pause if action == "pause" else self.resume)()
 
     def _wake_unless_paused(self) -> None:
         if self.state == STATE_RUNNING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import JobLookupError, RunLookupError, shown
 from goscheduler.executors.context import progress_of
 from goscheduler.options import check_name_of
 from goscheduler.runs.model import LiveRun, OutcomeKind
+from goscheduler.runs.processes import process_of, running_by_id, shortened
 from goscheduler.runs.transitions import asked_for, called_off, redriven
 from goscheduler.schedulers._announce import announce_settlements, log_ends
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.runs.model import DeadLetter, Run, Settlement
+    from goscheduler.runs.processes import Process, RunningRun
     from goscheduler.runs.records import HistoryQuery, Record
     from goscheduler.schedulers._engine import Engine
 
@@ -47,17 +49,34 @@ class Runs:
         """Return the runs that wait, are queued or go on."""
         found = []
         for store in self._stores(jobstore):
-            found += [self._view(run) for run in store.live_runs(job_id) + store.pending_runs(job_id)]
+            live = store.live_runs(job_id)
+            processes = self._processes_of(store, live)
+            reported = running_by_id(processes.values())
+            found += [self._view(run, processes, reported) for run in live + store.pending_runs(job_id)]
         return found
 
-    def _view(self, run: Run) -> LiveRun:
-        started_at = self._engine.running.started_at(run)
-        ours = self._engine.leases.is_ours(run.owner)
-        state = "pending" if run.owner is None else "running" if started_at or not ours else "queued"
-        progress = progress_of(run.id)
+    def _processes_of(self, store: BaseJobStore, live: Sequence[Run]) -> dict[str, Process]:
+        """Return the processes that share a store, by owner, if one of them has any of these runs."""
+        if not store.shared or not any(run.owner for run in live):
+            return {}
+        return {owner.id: process_of(owner, "") for owner in store.owners(self._engine.clock.now())}
+
+    def _view(
+        self, run: Run, processes: Mapping[str, Process], reported: Mapping[str, RunningRun]
+    ) -> LiveRun:
+        process = processes.get(run.owner or "")
+        if run.owner is None or self._engine.leases.is_ours(run.owner):
+            started_at = self._engine.running.started_at(run)
+            state = "pending" if run.owner is None else "queued" if started_at is None else "running"
+            share, note = shortened(progress_of(run.id))
+        else:
+            started_at, share, note = None, None, ""
+            if run.id in reported:
+                _, _, started_at, share, note = reported[run.id]
+            state = "claimed" if started_at is None else "running"
         return LiveRun(
             run.id, run.job.id, run.job.name, state, run.scheduled_at, run.due_at, started_at, run.attempt, run.source,
-            run.owner, None if progress is None else progress.share, "" if progress is None else progress.note,
+            run.owner, share, note, "" if process is None else process.host, 0 if process is None else process.pid,
         )
 
     def cancel(self, run_id: str, reason: str) -> bool:

@@ -5,6 +5,7 @@
 - ``_diagnosis``: where a job stands
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
 - ``_cancellation``: timeouts and cancellation; ``_lease``: who we are to shared stores; ``_housekeeping``: lost runs
+- ``_list_methods``: the methods about many jobs and about processes; ``_bulk``: acts on many jobs
 - ``_run_methods``: the methods about runs; ``_runs``: history and dead letters;
   ``_reconciliation``: what a store may have done unheard
 - ``_engine``: what the parts share; ``_components``: executors and stores; ``_outages``: stores that do not answer
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
@@ -33,9 +33,9 @@ from goscheduler.schedulers import _export, _lifecycle
 from goscheduler.schedulers._components import component
 from goscheduler.schedulers._diagnosis import Diagnosis, collect_facts, refresh, state_of, why_not_running
 from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED
+from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._listing import print_jobs
 from goscheduler.schedulers._pending_jobs import AddRequest
-from goscheduler.schedulers._run_methods import RunMethods
 from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -51,7 +51,7 @@ IF_EXISTS = ("error", "replace", "keep")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class BaseScheduler(RunMethods):
+class BaseScheduler(ListMethods):
     """Runs jobs at the right time. Use one of the subclasses."""
 
     def add_executor(self, /, executor: BaseExecutor | str, alias: str = "default", **executor_opts: Any) -> None:
@@ -151,6 +151,7 @@ class BaseScheduler(RunMethods):
         auto_remove: Any = undefined,
         tags: Any = undefined,
         description: Any = undefined,
+        metadata: Any = undefined,
         connection: Any = None,
         **trigger_args: Any,
     ) -> Job:
@@ -173,7 +174,7 @@ class BaseScheduler(RunMethods):
             "replace_existing": replace_existing, "if_exists": if_exists, "retry": retry, "dead_letter": dead_letter,
             "timeout": timeout, "priority": priority, "overlap": overlap, "limits": limits, "on_crash": on_crash,
             "max_crashes": max_crashes, "auto_remove": auto_remove, "tags": tags, "description": description,
-            "connection": connection,
+            "metadata": metadata, "connection": connection,
         }, trigger_args)  # fmt: skip
         self.engine.jobs.add(addition)
         return addition.job
@@ -263,12 +264,15 @@ class BaseScheduler(RunMethods):
         """
         return self.engine.jobs.reschedule(job_id, jobstore, self._create_trigger(trigger, trigger_args))
 
-    def pause_job(self, job_id: str, jobstore: str | None = None, *, by: str | None = None) -> Job:
-        """Stop firing a job until :meth:`resume_job`. ``by`` says who wants that, for those who ask :meth:`why`.
+    def pause_job(
+        self, job_id: str, jobstore: str | None = None, *, by: str | None = None, reason: str = ""
+    ) -> Job:
+        """Stop firing a job until :meth:`resume_job`. ``by`` and ``reason`` say who wants that and why, for those who
+        ask :meth:`why`.
 
         :raises JobLookupError: if there is no such job
         """
-        return self.engine.jobs.pause(job_id, jobstore, by)
+        return self.engine.jobs.pause(job_id, jobstore, by, reason)
 
     def resume_job(self, job_id: str, jobstore: str | None = None) -> Job | None:
         """Fire a paused job again, from now on; None if its trigger has ended, and the job is removed then.
@@ -276,12 +280,6 @@ class BaseScheduler(RunMethods):
         :raises JobLookupError: if there is no such job
         """
         return self.engine.jobs.resume(job_id, jobstore)
-
-    def get_jobs(self, jobstore: str | None = None, pending: Any = None) -> list[Job]:
-        """Return all jobs: the pending ones while stopped, else those in the stores. ``pending`` has no effect."""
-        if pending is not None:
-            warnings.warn("the pending option of get_jobs() has no effect", DeprecationWarning, stacklevel=2)
-        return self.engine.jobs.all(jobstore)
 
     def get_job(self, job_id: str, jobstore: str | None = None) -> Job | None:
         """Return a job, or None."""

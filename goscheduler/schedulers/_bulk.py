@@ -1,0 +1,228 @@
+"""Acts on all jobs that fit some filters, portion by portion, so that a lost process leaves nothing half done.
+
+==============================  ====================================================================================
+a crash after                   leaves
+==============================  ====================================================================================
+the note is written             an act that another process takes up when the claim on it has lapsed
+a portion is written            the same, and the portion is done once more, which changes nothing
+the last portion is noted       the act, done
+==============================  ====================================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from goscheduler.errors import JobLookupError, NeverFires, described, survivable
+from goscheduler.runs.bulk import BULK, DONE, PAUSE, REMOVE, RUN, STOPPED, Bulk, BulkResult, read_bulk
+from goscheduler.runs.job_filters import job_query
+from goscheduler.runs.queries import Note
+from goscheduler.runs.transitions import asked_for
+from goscheduler.times import to_micros
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.runs.queries import Edited
+    from goscheduler.schedulers._engine import Engine
+
+#: At most so many acts are looked through for one that was abandoned.
+LOOKED_THROUGH = 50
+
+
+class BulkActs:
+    """The acts on many jobs that one scheduler works on."""
+
+    def __init__(self, engine: Engine, zone: Callable[[], tzinfo]) -> None:
+        self._engine = engine
+        self._zone = zone
+        self._worker = uuid4().hex
+
+    def start(
+        self, act: str, filters: Mapping[str, Any], jobstore: str | None, by: str, reason: str,
+        progress: Callable[[Bulk], None] | None = None,
+    ) -> BulkResult:  # fmt: skip
+        """Do something to all jobs that fit, in one store or in all, and return what became of them."""
+        job_query(filters, self._zone())  # what makes no sense is refused before anything is done
+        now = self._engine.clock.now()
+        bulk = Bulk(f"{to_micros(now):016x}-{uuid4().hex[:8]}", act, _plain(filters), to_micros(now), by, reason)
+        result = BulkResult(bulk.id, started_at=now)
+        for alias, store in list(self._engine.jobs.places(jobstore)):
+            own = bulk.claimed(self._worker, to_micros(self._engine.clock.now()))
+            store.put_note(Note(BULK, own.id, own.text))
+            result = result.plus(self._work(alias, store, own, progress))
+        return result
+
+    def take_up(self, store: BaseJobStore) -> Bulk | None:
+        """Claim an act that its process has abandoned; None if there is none."""
+        now = to_micros(self._engine.clock.now())
+        for note in store.notes(BULK, limit=LOOKED_THROUGH):
+            bulk = read_bulk(note.text)
+            if bulk is None or not bulk.is_abandoned(now):
+                continue
+            own = bulk.claimed(self._worker, now)
+            if store.put_note(Note(BULK, own.id, own.text), expected=note.text):
+                self._engine.logger.warning(
+                    'Bulk %s "%s" was left behind by another process after %d jobs; this one goes on with it',
+                    own.act, own.id, own.changed + own.unchanged + own.refused,
+                )  # fmt: skip
+                return own
+        return None
+
+    def go_on(self, alias: str, store: BaseJobStore, bulk: Bulk) -> None:
+        """Do what is left of an act that was taken up, on a thread of its own: firing does not wait for it."""
+        if self._engine.sleep is None:
+            self._work(alias, store, bulk, taken_up=True)
+            return
+        thread = threading.Thread(
+            target=self._go_on, args=(alias, store, bulk), name="goscheduler-bulk", daemon=True
+        )
+        thread.start()
+
+    def _go_on(self, alias: str, store: BaseJobStore, bulk: Bulk) -> None:
+        try:
+            self._work(alias, store, bulk, taken_up=True)
+        except BaseException as error:
+            self._engine.logger.warning(
+                'Bulk %s "%s" was interrupted: %s; a process goes on with it when the claim has lapsed', bulk.act,
+                bulk.id, described(error),
+            )  # fmt: skip
+
+    def stop(self, bulk_id: str) -> bool:
+        """Do no more portions of an act; false if none of this id goes on. What is done stays."""
+        stopped = False
+        for _, store in self._engine.jobs.places(None):
+            while (text := store.read_note(BULK, bulk_id)) is not None:
+                bulk = read_bulk(text)
+                if bulk is None or bulk.state in (DONE, STOPPED):
+                    break
+                if store.put_note(Note(BULK, bulk_id, replace(bulk, state=STOPPED).text), expected=text):
+                    stopped = True
+                    break
+        return stopped
+
+    def _work(
+        self, alias: str | None, store: BaseJobStore, bulk: Bulk, progress: Callable[[Bulk], None] | None = None,
+        taken_up: bool = False,
+    ) -> Bulk:  # fmt: skip
+        """Do portion after portion; return what came of it, also if another process has taken the act over."""
+        query = job_query(bulk.filters, self._zone())
+        while True:
+            page = store.find_jobs(bulk.page(query))
+            counts = self._portion(alias, store, bulk, page.jobs, taken_up)
+            following = bulk.advanced(None if page.next is None else page.next.id, *counts)
+            following = following.claimed(self._worker, to_micros(self._engine.clock.now()))
+            if not store.put_note(Note(BULK, bulk.id, following.text), expected=bulk.text):
+                return read_bulk(store.read_note(BULK, bulk.id) or "") or replace(following, state=STOPPED)
+            bulk, taken_up = following, False
+            if progress is not None:
+                progress(bulk)
+            if bulk.state == DONE:
+                return bulk
+
+    def _portion(
+        self, alias: str | None, store: BaseJobStore, bulk: Bulk, jobs: Sequence[Job], taken_up: bool
+    ) -> tuple[int, int, Mapping[str, str]]:
+        """Return how many jobs were changed, how many were left as they are, and which were refused."""
+        ids = [job.id for job in jobs]
+        if bulk.act == REMOVE:
+            removed = self._engine.jobs.remove_several(alias, store, ids)
+            return len(removed), len(ids) - len(removed), {}
+        if bulk.act == RUN:
+            return self._run_portion(store, bulk, jobs, taken_up)
+        return self._edit_portion(alias, store, bulk, ids)
+
+    def _edit_portion(
+        self, alias: str | None, store: BaseJobStore, bulk: Bulk, ids: Sequence[str]
+    ) -> tuple[int, int, Mapping[str, str]]:
+        jobs = self._engine.jobs
+        ended: list[str] = []
+        if bulk.act == PAUSE:
+            edit = _unless_paused(jobs.pausing(bulk.by or None, bulk.reason, bulk.id))
+        else:
+            edit = _unless_running(jobs.resuming(), ended)
+        edited = jobs.edit_several(alias, store, ids, edit)
+        removed = jobs.remove_several(alias, store, ended) if ended else []
+        return len(edited.changed) + len(removed), _unchanged(edited, removed), edited.refused
+
+    def _run_portion(
+        self, store: BaseJobStore, bulk: Bulk, jobs: Sequence[Job], taken_up: bool
+    ) -> tuple[int, int, Mapping[str, str]]:
+        """Ask for a run of each job. Of jobs of an abandoned portion it is found out which have theirs already."""
+        now, count = self._engine.clock.now(), 0
+        for job in jobs:
+            run_id = f"{bulk.id}-{hashlib.sha256(job.id.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+            if taken_up and self._has_run(store, job, run_id):
+                continue
+            try:
+                store.add_run(asked_for(job, run_id, now), must_exist=True)
+                count += 1
+            except JobLookupError:
+                self._engine.logger.debug('Job "%s" was removed before it could be run', job.id)
+        self._engine.wake()
+        return count, len(jobs) - count, {}
+
+    def _has_run(self, store: BaseJobStore, job: Job, run_id: str) -> bool:
+        live = store.pending_runs(job.id) + store.live_runs(job.id)
+        return any(run.id == run_id for run in live) or bool(store.attempts(run_id, job.id))
+
+
+def take_up_abandoned(engine: Engine) -> None:
+    """Go on with acts on many jobs that lost processes have left behind, in every store that answers."""
+    for alias, store in engine.stores.items():
+        if not store.shared or alias in engine.outages:
+            continue
+        try:
+            bulk = engine.bulk.take_up(store)
+            if bulk is not None:
+                engine.bulk.go_on(alias, store, bulk)
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            engine.logger.warning('Job store "%s" could not search for bulk acts: %s', alias, error, exc_info=error)
+
+
+def _unchanged(edited: Edited, removed: Sequence[str]) -> int:
+    return len(edited.unchanged) + len(edited.missing) - len(removed)
+
+
+def _unless_paused(edit: Callable[[Job], Job]) -> Callable[[Job], Job]:
+    """Leave jobs as they are that are paused, or have fired for the last time."""
+
+    def pause(job: Job) -> Job:
+        return job if getattr(job, "next_run_time", job) is None and job.suspended is None else edit(job)
+
+    return pause
+
+
+def _unless_running(edit: Callable[[Job], Job], ended: list[str]) -> Callable[[Job], Job]:
+    """Leave jobs as they are that are not paused; those that have no fire time left are added to ``ended``."""
+
+    def resume(job: Job) -> Job:
+        if getattr(job, "next_run_time", None) is not None and job.suspended is None:
+            return job
+        try:
+            return edit(job)
+        except NeverFires:
+            if job.id not in ended:
+                ended.append(job.id)
+            return job
+
+    return resume
+
+
+def _plain(filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return filters as a note keeps them."""
+    return {name: _plain_value(value) for name, value in filters.items() if value is not None}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.value if hasattr(value, "value") else value
