@@ -16,6 +16,7 @@
     │   ├── NeverFires                                   a schedule without a single fire time
     │   └── MessageTooLarge                              a payload beyond the limit
     ├── UnknownOption             (also a TypeError)     an option nobody knows, with what was probably meant
+    ├── ReadOnly                                         what was only opened to look into cannot be changed
     ├── LockNotAcquired           (also a TimeoutError)  somebody else has the lock
     ├── LockLost                                         a lock ended before the work under it did
     ├── MaxInstancesReachedError
@@ -259,6 +260,10 @@ class MaxInstancesReachedError(GoSchedulerError):
         super().__init__(
             f'Job "{job.id}" has already reached its maximum number of instances ({job.max_instances})'
         )
+
+
+class ReadOnly(GoSchedulerError):
+    """Something was to be changed that was opened only to be looked into."""
 
 
 class LockNotAcquired(GoSchedulerError, TimeoutError):

@@ -96,6 +96,8 @@ class Components:
 
     def _start_store(self, alias: str, store: BaseJobStore, patience: Patience) -> None:
         patience.reach(alias, store, partial(store.start, self._scheduler, alias))
+        if self._engine.observing:
+            return
         if not store.shared:
             store.forget_live_runs()
             if not store.keeps_objects:
