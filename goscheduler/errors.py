@@ -262,6 +262,10 @@ class MaxInstancesReachedError(GoSchedulerError):
         )
 
 
+class UnreadableJob(GoSchedulerError):
+    """A job that cannot be read cannot be changed either; it can be removed, and it is kept until then."""
+
+
 class ReadOnly(GoSchedulerError):
     """Something was to be changed that was opened only to be looked into."""
 

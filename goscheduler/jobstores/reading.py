@@ -163,6 +163,10 @@ class StoreReads:
         """Remove at most ``limit`` notes of a kind whose keys come before ``before``, and return how many."""
         return self._notes.prune(kind, before, limit)
 
+    def warnings(self) -> list[str]:
+        """Return what settings of the server may lose jobs, a sentence each."""
+        return []
+
     @property
     def _notes(self) -> LocalNotes:
         notes: LocalNotes | None = self.__dict__.get("_local_notes")

@@ -46,18 +46,35 @@ class BulkActs:
 
     def start(
         self, act: str, filters: Mapping[str, Any], jobstore: str | None, by: str, reason: str,
-        progress: Callable[[Bulk], None] | None = None,
+        progress: Callable[[Bulk], None] | None = None, *, background: bool = False, bulk_id: str | None = None,
     ) -> BulkResult:  # fmt: skip
-        """Do something to all jobs that fit, in one store or in all, and return what became of them."""
+        """Do something to all jobs that fit, in one store or in all, and return what became of them.
+
+        In the background the result says only how the act is called. It is noted in all stores before it begins.
+        """
         job_query(filters, self._zone())  # what makes no sense is refused before anything is done
         now = self._engine.clock.now()
-        bulk = Bulk(f"{to_micros(now):016x}-{uuid4().hex[:8]}", act, _plain(filters), to_micros(now), by, reason)
+        key = bulk_id or f"{to_micros(now):016x}-{uuid4().hex[:8]}"
+        bulk = Bulk(key, act, _plain(filters), to_micros(now), by, reason).claimed(self._worker, to_micros(now))
+        places = list(self._engine.jobs.places(jobstore))
+        for _, store in places:
+            store.put_note(Note(BULK, bulk.id, bulk.text))
+        if background:
+            self._on_a_thread(places, bulk)
+            return BulkResult(bulk.id, done=False, started_at=now)
         result = BulkResult(bulk.id, started_at=now)
-        for alias, store in list(self._engine.jobs.places(jobstore)):
-            own = bulk.claimed(self._worker, to_micros(self._engine.clock.now()))
-            store.put_note(Note(BULK, own.id, own.text))
-            result = result.plus(self._work(alias, store, own, progress))
+        for alias, store in places:
+            result = result.plus(self._claim_and_work(alias, store, bulk, progress))
         return result
+
+    def _claim_and_work(
+        self, alias: str | None, store: BaseJobStore, bulk: Bulk, progress: Callable[[Bulk], None] | None = None
+    ) -> Bulk:
+        """Work on an act of this process, unless another one has taken it over, or it was stopped, meanwhile."""
+        own = bulk.claimed(self._worker, to_micros(self._engine.clock.now()))
+        if own.text == bulk.text or store.put_note(Note(BULK, own.id, own.text), expected=bulk.text):
+            return self._work(alias, store, own, progress)
+        return read_bulk(store.read_note(BULK, bulk.id) or "") or replace(bulk, state=STOPPED)
 
     def take_up(self, store: BaseJobStore) -> Bulk | None:
         """Claim an act that its process has abandoned; None if there is none."""
@@ -77,22 +94,28 @@ class BulkActs:
 
     def go_on(self, alias: str, store: BaseJobStore, bulk: Bulk) -> None:
         """Do what is left of an act that was taken up, on a thread of its own: firing does not wait for it."""
-        if self._engine.sleep is None:
-            self._work(alias, store, bulk, taken_up=True)
-            return
-        thread = threading.Thread(
-            target=self._go_on, args=(alias, store, bulk), name="goscheduler-bulk", daemon=True
-        )
-        thread.start()
+        self._on_a_thread([(alias, store)], bulk, taken_up=True)
 
-    def _go_on(self, alias: str, store: BaseJobStore, bulk: Bulk) -> None:
-        try:
-            self._work(alias, store, bulk, taken_up=True)
-        except BaseException as error:
-            self._engine.logger.warning(
-                'Bulk %s "%s" was interrupted: %s; a process goes on with it when the claim has lapsed', bulk.act,
-                bulk.id, described(error),
-            )  # fmt: skip
+    def _on_a_thread(
+        self, places: Sequence[tuple[str | None, BaseJobStore]], bulk: Bulk, taken_up: bool = False
+    ) -> None:
+        def work() -> None:
+            try:
+                for alias, store in places:
+                    if taken_up:
+                        self._work(alias, store, bulk, taken_up=True)
+                    else:
+                        self._claim_and_work(alias, store, bulk)
+            except BaseException as error:
+                self._engine.logger.warning(
+                    'Bulk %s "%s" was interrupted: %s; a process goes on with it when the claim has lapsed', bulk.act,
+                    bulk.id, described(error),
+                )  # fmt: skip
+
+        if self._engine.sleep is None:  # its clock is moved by hand, and nothing happens beside that
+            work()
+        else:
+            threading.Thread(target=work, name="goscheduler-bulk", daemon=True).start()
 
     def stop(self, bulk_id: str) -> bool:
         """Do no more portions of an act; false if none of this id goes on. What is done stays."""

@@ -90,9 +90,11 @@ class Jobs(JobAdder):
 
         return self.edit(job_id, jobstore, edit)
 
-    def pause(self, job_id: str, jobstore: str | None, by: str | None, reason: str = "") -> Job:
+    def pause(
+        self, job_id: str, jobstore: str | None, by: str | None, reason: str = "", pause_id: str | None = None
+    ) -> Job:
         """Take away the next run time, and note who wanted that and why."""
-        return self.edit(job_id, jobstore, self.pausing(by, reason))
+        return self.edit(job_id, jobstore, self.pausing(by, reason, pause_id))
 
     def pausing(self, by: str | None, reason: str, pause_id: str | None = None) -> Callable[[Job], Job]:
         """Return the edit that pauses a job."""

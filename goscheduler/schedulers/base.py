@@ -265,14 +265,15 @@ class BaseScheduler(ListMethods):
         return self.engine.jobs.reschedule(job_id, jobstore, self._create_trigger(trigger, trigger_args))
 
     def pause_job(
-        self, job_id: str, jobstore: str | None = None, *, by: str | None = None, reason: str = ""
-    ) -> Job:
+        self, job_id: str, jobstore: str | None = None, *, by: str | None = None, reason: str = "",
+        pause_id: str | None = None,
+    ) -> Job:  # fmt: skip
         """Stop firing a job until :meth:`resume_job`. ``by`` and ``reason`` say who wants that and why, for those who
-        ask :meth:`why`.
+        ask :meth:`why`; :meth:`resume_jobs` finds it by ``pause_id``.
 
         :raises JobLookupError: if there is no such job
         """
-        return self.engine.jobs.pause(job_id, jobstore, by, reason)
+        return self.engine.jobs.pause(job_id, jobstore, by, reason, pause_id)
 
     def resume_job(self, job_id: str, jobstore: str | None = None) -> Job | None:
         """Fire a paused job again, from now on; None if its trigger has ended, and the job is removed then.

@@ -107,6 +107,19 @@ class BaseTrigger(ABC):
             times.append(fire_time)
         return times
 
+    def between(self, start: datetime, end: datetime, limit: int) -> list[datetime]:
+        """Return the fire times from ``start`` on and before ``end``, without jitter; at most ``limit``."""
+        with bounded():
+            first = self._nominal_fire_time(None, start)
+        if first is None or limit < 1 or first >= end:
+            return []
+        times = [first]
+        for fire_time in self._walk(first, start):
+            if fire_time >= end or len(times) >= limit:
+                break
+            times.append(fire_time)
+        return times
+
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
         """Return what :meth:`get_next_fire_time` would without jitter.
 

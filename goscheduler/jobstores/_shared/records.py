@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goscheduler import codec
 from goscheduler._resolver import MissingFunction
 from goscheduler.codec import CodecError
-from goscheduler.errors import GoSchedulerError, InvalidArgument, TransientJobError, described
+from goscheduler.errors import InvalidArgument, TransientJobError, UnreadableJob, described
 from goscheduler.job import Job
 from goscheduler.options import DEFAULTS, OPTION_NAMES, JobOptions, parse_options
 from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Run, Source, unchecked_tuple
@@ -47,10 +47,6 @@ LONGEST_KNOWN = 2000
 _quote = json.encoder.encode_basestring_ascii
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _decode = json.JSONDecoder().raw_decode
-
-
-class UnreadableJob(GoSchedulerError):
-    """A job that cannot be read cannot be changed either; it can be removed, and it is kept until then."""
 
 
 class Records:

@@ -1,0 +1,23 @@
+"""The table of all operations, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+
+from goscheduler.ops import bulk, calendar, cluster, doctor, jobs, letters, runs
+from goscheduler.ops.operation import Operation
+
+MODULES: tuple[ModuleType, ...] = (jobs, bulk, runs, letters, cluster, calendar, doctor)
+
+
+def _collected() -> Mapping[str, Operation]:
+    found: dict[str, Operation] = {}
+    for module in MODULES:
+        for value in vars(module).values():
+            if isinstance(value, Operation) and value.function.__module__ == module.__name__:
+                found[value.name] = value
+    return MappingProxyType(found)
+
+
+OPERATIONS = _collected()

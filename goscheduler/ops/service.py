@@ -1,0 +1,158 @@
+"""Calls operations: checks rights and arguments, writes the audit, remembers requests, hides secrets.
+
+Every transport calls :meth:`Operations.call` and nothing else, so that a right is checked here or nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from goscheduler.errors import ReadOnly, survivable
+from goscheduler.ops.access import Principal
+from goscheduler.ops.audit import Audit
+from goscheduler.ops.errors import Changed, NotFound, kind_of, message_of
+from goscheduler.ops.operation import Call, facts_of
+from goscheduler.ops.redact import redacted
+from goscheduler.ops.registry import OPERATIONS
+from goscheduler.ops.schema import read_arguments
+from goscheduler.ops.values import plain
+from goscheduler.runs.queries import MAX_NOTE, Note
+from goscheduler.times import to_micros
+
+if TYPE_CHECKING:
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.ops.operation import Operation
+    from goscheduler.ops.redact import Redactor
+    from goscheduler.ops.source import Source
+
+#: What the kinds of the notes begin with by which a repeated request is known; the number of the day follows.
+REQUEST = "request"
+DAY = 86_400_000_000
+#: So many old requests are forgotten with each new one.
+FORGOTTEN_AT_ONCE = 50
+#: A key behind all digests.
+AFTER_ALL = "~"
+
+
+class Operations:
+    """The operations on one source."""
+
+    def __init__(self, source: Source, *, redactor: Redactor | None = None) -> None:
+        self.source = source
+        self._redactor = redactor
+
+    def call(
+        self, name: str, principal: Principal, arguments: Mapping[str, Any] | None = None, *, via: str = "python"
+    ) -> Any:
+        """Do what an operation does for somebody, and return its view in plain values.
+
+        :raises GoSchedulerError: one of those that :func:`~goscheduler.ops.errors.kind_of` names
+        """
+        return redacted(plain(self.view(name, principal, arguments, via=via)), principal.see_arguments, self._redactor)
+
+    def view(
+        self, name: str, principal: Principal, arguments: Mapping[str, Any] | None = None, *, via: str = "python"
+    ) -> Any:
+        """Do the same, and return the view itself, with nothing hidden."""
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            raise NotFound(f"there is no operation {name!r}")
+        principal.require(operation.role)
+        if operation.whole:
+            principal.require_all()
+        given = read_arguments(operation.params, arguments or {}, f"the operation {name}")
+        if not operation.acts or given.get("dry_run"):
+            asked = {name: value for name, value in given.items() if name not in ("reason", "request_id")}
+            return operation.function(Call(self.source, principal, via), **asked)
+        return self._act(operation, principal, given, via)
+
+    def _act(self, operation: Operation, principal: Principal, given: dict[str, Any], via: str) -> Any:
+        if getattr(self.source.scheduler, "read_only", False):
+            raise ReadOnly(f"{operation.name} would change something, and the stores were opened to be looked at only")
+        alias = given.get("jobstore") or self.source.home
+        store = self.source.stores.get(alias, self.source.stores[self.source.home])
+        request = _Request.of(store, principal, operation, given, self.source.scheduler.clock.now())
+        if request is not None and (answer := request.begin()) is not None:
+            return answer
+        reason = given.pop("reason", "")
+        audit, call = Audit(store), Call(self.source, principal, via, reason)
+        entry = audit.begin(
+            call.now, principal, via, operation.name, {"arguments": facts_of(given), "reason": reason}
+        )
+        try:
+            view = operation.function(call, **given)
+        except BaseException as error:
+            if survivable(error):
+                audit.end(entry, {"result": "failed", "error": kind_of(error).name, "message": message_of(error)})
+                if request is not None:
+                    request.forget()
+            raise
+        audit.end(entry, {"result": "done", "outcome": {**call.facts, **_summary(view)}})
+        if request is not None:
+            request.end(plain(view))
+        return view
+
+
+class _Request:
+    """A request that has an id: its note holds the answer, from when there is one.
+
+    The notes of each day are of a kind of their own, so that old ones are found and forgotten together.
+    """
+
+    def __init__(self, store: BaseJobStore, key: str, day: int, prints: str) -> None:
+        self._store, self._key, self._day, self._prints = store, key, day, prints
+
+    @classmethod
+    def of(
+        cls, store: BaseJobStore, principal: Principal, operation: Operation, given: dict[str, Any], now: datetime
+    ) -> _Request | None:
+        request_id = given.pop("request_id", None)
+        if request_id is None:
+            return None
+        arguments = json.dumps([operation.name, plain(given)], sort_keys=True)
+        return cls(store, _digest(f"{principal.name}\0{request_id}"), to_micros(now) // DAY, _digest(arguments))
+
+    def begin(self) -> Any:
+        """Return the answer if the same was asked before, None if it is asked for the first time.
+
+        :raises Changed: if something else was asked by this id, or the answer is not known
+        """
+        kind = f"{REQUEST}-{self._day}"
+        known = self._store.read_note(f"{REQUEST}-{self._day - 1}", self._key)
+        if known is None and self._store.put_note(Note(kind, self._key, self._text()), expected=None):
+            self._store.prune_notes(f"{REQUEST}-{self._day - 2}", AFTER_ALL, FORGOTTEN_AT_ONCE)
+            return None
+        told = json.loads(known or self._store.read_note(kind, self._key) or "{}")
+        if told.get("prints") != self._prints:
+            raise Changed("another request had this request_id: use a new one for each")
+        if "answer" not in told:
+            raise Changed("this request is being worked on, or its process was lost: look at the audit")
+        return told["answer"]
+
+    def end(self, answer: Any) -> None:
+        """Keep the answer for repetitions."""
+        text = self._text(answer=answer)
+        if len(text) > MAX_NOTE:
+            text = self._text(answer={"done": True})
+        self._store.put_note(Note(f"{REQUEST}-{self._day}", self._key, text))
+
+    def forget(self) -> None:
+        """Let the request be made again: it has failed."""
+        self._store.remove_note(f"{REQUEST}-{self._day}", self._key)
+
+    def _text(self, **more: Any) -> str:
+        return json.dumps({"prints": self._prints, **more}, separators=(",", ":"))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def _summary(view: Any) -> dict[str, Any]:
+    """Return what the audit keeps of a result."""
+    summary = plain(view)
+    return summary if isinstance(summary, dict) else {"value": summary}

@@ -1,0 +1,583 @@
+"""The operations: rights, arguments, audit, repeated requests, and what is hidden."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import timedelta
+
+import pytest
+from operation_doubles import ADMIN, fail, nothing
+
+from goscheduler.errors import InvalidArgument, JobLookupError, ReadOnly, StoreUnavailable, UnknownOption
+from goscheduler.ops import errors
+from goscheduler.ops.access import Forbidden, Principal, Role
+from goscheduler.ops.audit import Audit
+from goscheduler.ops.errors import Changed, NotFound, kind_of
+from goscheduler.ops.redact import HIDDEN
+from goscheduler.ops.registry import OPERATIONS
+from goscheduler.ops.service import Operations
+from goscheduler.ops.source import Source
+
+VIEWER, OPERATOR = Principal("vic", Role.VIEWER), Principal("olga", Role.OPERATOR)
+
+#: Operation → the role that it needs, and arguments with which it can be called in the store of the fixture.
+TABLE = {
+    "find_jobs": ("viewer", {}),
+    "count_jobs": ("viewer", {"tag": "billing"}),
+    "job": ("viewer", {"id": "plain"}),
+    "why": ("viewer", {"id": "plain"}),
+    "next_fires": ("viewer", {"id": "plain"}),
+    "job_timeline": ("viewer", {"id": "failing"}),
+    "pause_jobs": ("operator", {"ids": ["plain"]}),
+    "resume_jobs": ("operator", {"ids": ["failing"]}),
+    "run_jobs": ("operator", {"ids": ["plain"]}),
+    "remove_jobs": ("admin", {"ids": ["plain"]}),
+    "edit_job": ("admin", {"id": "plain", "changes": {"name": "new"}}),
+    "preview_bulk": ("operator", {"act": "pause", "tag": "billing"}),
+    "start_bulk": ("operator", {"ticket": "TICKET"}),
+    "bulk": ("viewer", {"id": "BULK"}),
+    "bulks": ("viewer", {}),
+    "stop_bulk": ("operator", {"id": "BULK"}),
+    "find_runs": ("viewer", {}),
+    "run": ("viewer", {"id": "RUN"}),
+    "live_runs": ("viewer", {}),
+    "cancel_runs": ("operator", {"ids": ["LIVE"]}),
+    "find_letters": ("viewer", {}),
+    "letter_groups": ("viewer", {}),
+    "letter": ("viewer", {"id": "RUN"}),
+    "redrive": ("operator", {"ids": ["RUN"]}),
+    "discard": ("operator", {"job_id": "failing"}),
+    "processes": ("viewer", {}),
+    "ask_process": ("admin", {"owner": "nobody", "action": "pause"}),
+    "limits": ("viewer", {}),
+    "audit": ("admin", {}),
+    "forecast": ("viewer", {}),
+    "explain_trigger": ("viewer", {"trigger": "0 3 * * *"}),
+    "doctor": ("viewer", {}),
+}
+#: In the fixture's store, which one process has to itself, there is nobody to ask.
+NOT_THERE = {"ask_process": NotFound}
+
+
+def filled_in(arguments, scheduler, operations, principal):
+    """Return arguments with the ids of what the store has."""
+
+    def value(given):
+        if given == "TICKET":
+            admin = Principal(principal.name, Role.ADMIN)
+            return operations.call("preview_bulk", admin, {"act": "pause", "tag": "reports"})["ticket"]
+        if given == "BULK":
+            return scheduler.pause_jobs(tag="reports").id
+        if given == "RUN":
+            return scheduler.runs("failing")[0].run_id
+        if given == "LIVE":
+            return scheduler.run_now("plain")
+        return [value(item) for item in given] if isinstance(given, list) else given
+
+    return {name: value(given) for name, given in arguments.items()}
+
+
+def test_the_table_names_every_operation():
+    assert {name: operation.role.title for name, operation in OPERATIONS.items()} == {
+        name: role for name, (role, _) in TABLE.items()
+    }
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.OPERATOR, Role.ADMIN], ids=lambda role: role.title)
+@pytest.mark.parametrize("name", TABLE)
+def test_each_role_may_call_what_it_may_call(scheduler, operations, name, role):
+    needed, arguments = TABLE[name]
+    principal = Principal("ann", role)
+    arguments = filled_in(arguments, scheduler, operations, principal)
+    if role < Role.of(needed):
+        before = [(job.id, job.next_run_time) for job in scheduler.get_jobs()]
+        with pytest.raises(Forbidden, match=needed):
+            operations.call(name, principal, arguments)
+        assert before == [(job.id, job.next_run_time) for job in scheduler.get_jobs()]
+    elif name in NOT_THERE:
+        with pytest.raises(NOT_THERE[name]):
+            operations.call(name, principal, arguments)
+    else:
+        assert operations.call(name, principal, arguments) is not None
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if OPERATIONS[name].acts])
+def test_every_act_is_in_the_audit(scheduler, operations, name):
+    arguments = filled_in(TABLE[name][1], scheduler, operations, ADMIN)
+    try:
+        operations.call(name, ADMIN, {**arguments, "reason": "a test"}, via="http")
+        result = "done"
+    except NotFound:
+        result = "failed"
+    (entry, *_) = operations.call("audit", ADMIN)["items"]
+    assert (entry["operation"], entry["actor"], entry["role"], entry["via"], entry["reason"], entry["result"]) == (
+        name, "ada", "admin", "http", "a test", result,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if not OPERATIONS[name].acts and name != "audit"])
+def test_looking_is_not_in_the_audit(scheduler, operations, name):
+    operations.call(name, ADMIN, filled_in(TABLE[name][1], scheduler, operations, ADMIN))
+    assert operations.call("audit", ADMIN)["items"] == []
+
+
+def test_no_operation_takes_a_function():
+    for operation in OPERATIONS.values():
+        assert not {"func", "function", "callable", "target", "module"} & {param.name for param in operation.params}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"func": "os:system"}, {"task": "os:system"}, {"id": "x"}, {"next_run_time": None}, {}]
+)
+def test_what_cannot_be_edited_is_refused(call, scheduler, changes):
+    with pytest.raises(InvalidArgument) as caught:
+        call("edit_job", id="plain", changes=changes)
+    assert caught.value.field.startswith("changes")
+    assert scheduler.get_job("plain").func is nothing
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "field"),
+    [
+        ("find_jobs", {"limit": 0}, "limit"),
+        ("find_jobs", {"limit": 1_000_000}, "limit"),
+        ("find_jobs", {"limit": "50"}, "limit"),
+        ("find_jobs", {"limit": True}, "limit"),
+        ("find_jobs", {"text": "x" * 1_000_000}, "text"),
+        ("find_jobs", {"state": "asleep"}, "state"),
+        ("find_jobs", {"after": "no cursor"}, "after"),
+        ("find_jobs", {"due_before": "tomorrow-ish"}, "due_before"),
+        ("find_jobs", {"jobstore": "nowhere"}, "jobstore"),
+        ("find_runs", {"before": "no cursor"}, "before"),
+        ("find_runs", {"outcome": "well"}, "outcome"),
+        ("find_runs", {"later_than": float("nan")}, "later_than"),
+        ("job", {}, "id"),
+        ("job", {"id": ""}, "id"),
+        ("pause_jobs", {"ids": []}, "ids"),
+        ("pause_jobs", {"ids": "plain"}, "ids"),
+        ("edit_job", {"id": "plain", "changes": {"trigger": "61 * * * *"}}, "changes.trigger"),
+        ("edit_job", {"id": "plain", "changes": {"trigger": {"type": "evil:boom"}}}, "changes.trigger.type"),
+        ("edit_job", {"id": "plain", "changes": {"args": float("nan")}}, "changes"),
+        ("redrive", {}, "ids"),
+        ("redrive", {"ids": ["a"], "job_id": "b"}, "ids"),
+        ("redrive", {"job_id": "b", "rate": 0}, "rate"),
+        ("preview_bulk", {"act": "pause"}, "filters"),
+        ("explain_trigger", {"trigger": "0 0 1--100000000 * *"}, "trigger"),
+        ("explain_trigger", {"trigger": "* " * 200}, "trigger"),
+        ("forecast", {"hours": 744, "bucket": 1}, "bucket"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_by_its_name(call, name, arguments, field):
+    with pytest.raises(InvalidArgument) as caught:
+        call(name, **arguments)
+    assert caught.value.field is not None
+    assert caught.value.field.startswith(field)
+    assert kind_of(caught.value) is errors.INVALID
+    assert len(str(caught.value)) < 1000
+
+
+def test_an_unknown_argument_is_refused_with_a_hint(call):
+    with pytest.raises(UnknownOption, match="limit"):
+        call("find_jobs", limt=3)
+    with pytest.raises(NotFound):
+        call("find_job")
+
+
+def test_a_cursor_of_another_query_is_refused(call):
+    page = call("find_jobs", limit=1)
+    with pytest.raises(InvalidArgument) as caught:
+        call("find_jobs", limit=1, tag="billing", after=page["next"])
+    assert caught.value.field == "after"
+
+
+@pytest.mark.parametrize("name", ["job", "why", "next_fires", "edit_job"])
+def test_a_job_that_is_not_there(call, name):
+    with pytest.raises(JobLookupError):
+        call(name, id="nobody", **({"changes": {"name": "x"}} if name == "edit_job" else {}))
+
+
+@pytest.mark.parametrize("name", ["pause_jobs", "resume_jobs", "run_jobs", "remove_jobs"])
+def test_one_of_several_jobs_that_is_not_there_is_told(call, name):
+    view = call(name, ids=["other", "nobody"])
+    assert list(view["failed"]) == ["nobody"]
+    assert view["changed"] + view["unchanged"] == ["other"]
+    with pytest.raises(JobLookupError):
+        call(name, ids=["nobody"])
+
+
+# Scope
+
+
+SCOPED = Principal("sue", Role.ADMIN, tags=frozenset({"billing"}))
+
+
+def test_who_may_see_some_tags_sees_no_other_jobs(call):
+    assert sorted(job["id"] for job in call("find_jobs", SCOPED)["items"]) == ["failing", "plain"]
+    assert call("count_jobs", SCOPED)["number"] == 2
+    with pytest.raises(Forbidden):
+        call("find_jobs", SCOPED, tag="reports")
+
+
+@pytest.mark.parametrize("name", ["job", "why", "next_fires", "edit_job"])
+def test_a_job_out_of_scope_is_not_there(call, name):
+    more = {"changes": {"name": "x"}} if name == "edit_job" else {}
+    with pytest.raises(JobLookupError):
+        call(name, SCOPED, id="nightly", **more)
+
+
+@pytest.mark.parametrize("name", ["pause_jobs", "resume_jobs", "run_jobs", "remove_jobs"])
+def test_nothing_is_done_to_a_job_out_of_scope(call, scheduler, name):
+    with pytest.raises(JobLookupError):
+        call(name, SCOPED, ids=["nightly"])
+    assert scheduler.get_job("nightly").next_run_time is not None
+    assert scheduler.live_runs("nightly") == []
+
+
+def test_runs_and_letters_out_of_scope_are_not_there(call, scheduler):
+    elsewhere = Principal("rob", Role.ADMIN, tags=frozenset({"reports"}))
+    assert call("find_letters", SCOPED)["items"][0]["job_id"] == "failing"
+    assert call("find_letters", elsewhere)["items"] == []
+    assert call("find_runs", elsewhere)["items"] == []
+    run_id = scheduler.runs("failing")[0].run_id
+    for name, arguments in {
+        "run": {"id": run_id}, "letter": {"id": run_id}, "redrive": {"ids": [run_id]}, "discard": {"ids": [run_id]},
+    }.items():  # fmt: skip
+        with pytest.raises(LookupError):
+            call(name, elsewhere, **arguments)
+    assert len(scheduler.dead_letters()) == 1
+
+
+@pytest.mark.parametrize("name", [name for name, operation in OPERATIONS.items() if operation.whole])
+def test_what_is_about_all_jobs_is_not_for_those_who_see_a_part(scheduler, operations, name):
+    with pytest.raises(Forbidden, match="a part"):
+        operations.call(name, SCOPED, filled_in(TABLE[name][1], scheduler, operations, SCOPED))
+
+
+def test_a_store_out_of_scope_is_not_there(call):
+    nowhere = Principal("ned", Role.ADMIN, stores=frozenset({"elsewhere"}))
+    with pytest.raises(InvalidArgument, match="no job store"):
+        call("find_jobs", nowhere, jobstore="default")
+    with pytest.raises(JobLookupError):
+        call("job", nowhere, id="plain")
+
+
+# What is hidden
+
+
+def test_arguments_are_hidden_from_those_who_may_not_see_them(call):
+    view = call("job", VIEWER, id="plain")
+    assert (view["args"], view["kwargs"], view["metadata"]) == (HIDDEN, HIDDEN, HIDDEN)
+
+
+def test_secrets_are_hidden_from_everybody(call):
+    view = call("job", id="plain")
+    assert view["args"] == [1]
+    assert view["kwargs"] == {"password": HIDDEN, "n": 2}
+    assert view["metadata"] == {"team": "blue"}
+
+
+def test_a_hook_hides_more(scheduler):
+    seen = []
+
+    def hook(job, path, value):
+        seen.append((job, path, value))
+        return "hidden by the hook"
+
+    view = Operations(Source(scheduler), redactor=hook).call("job", ADMIN, {"id": "plain"})
+    assert view["args"] == ["hidden by the hook"]
+    assert ("plain", "kwargs.n", 2) in seen
+
+
+# Audit
+
+
+def test_the_intent_is_written_before_the_act_and_the_outcome_after_it(scheduler, operations, monkeypatch):
+    seen = []
+
+    def pause_job(*args, **kwargs):
+        seen.extend(operations.call("audit", ADMIN)["items"])
+
+    monkeypatch.setattr(scheduler, "pause_job", pause_job)
+    operations.call("pause_jobs", ADMIN, {"ids": ["plain"], "reason": "why not"})
+    assert [(entry["operation"], entry["result"]) for entry in seen] == [("pause_jobs", "unknown")]
+    (entry,) = operations.call("audit", ADMIN)["items"]
+    assert (entry["result"], entry["outcome"]["changed"]) == ("done", ["plain"])
+
+
+def test_what_cannot_be_audited_is_not_done(scheduler, operations, monkeypatch):
+    def put_note(*args, **kwargs):
+        raise StoreUnavailable("the disk is full")
+
+    monkeypatch.setattr(scheduler.engine.stores["default"], "put_note", put_note)
+    with pytest.raises(StoreUnavailable, match="nothing was done"):
+        operations.call("remove_jobs", ADMIN, {"ids": ["plain"]})
+    assert scheduler.get_job("plain") is not None
+
+
+def test_a_missing_entry_shows_as_a_gap(scheduler, operations):
+    for job_id in ("plain", "nightly", "other"):
+        scheduler.clock.advance(timedelta(seconds=1))
+        operations.call("pause_jobs", ADMIN, {"ids": [job_id]})
+    entries = operations.call("audit", ADMIN)
+    assert entries["gaps"] == []
+    newest, middle, _ = entries["items"]
+    scheduler.engine.stores["default"].remove_note("audit", middle["id"])
+    assert operations.call("audit", ADMIN)["gaps"] == [newest["id"]]
+
+
+def test_entries_that_were_forgotten_by_age_are_no_gap(scheduler, operations):
+    for job_id in ("plain", "nightly", "other"):
+        scheduler.clock.advance(timedelta(seconds=1))
+        operations.call("pause_jobs", ADMIN, {"ids": [job_id]})
+    oldest = operations.call("audit", ADMIN)["items"][-1]
+    store = scheduler.engine.stores["default"]
+    Audit(store).forget(scheduler.clock.now() + timedelta(days=1), 1)
+    assert oldest["id"] not in [entry["id"] for entry in operations.call("audit", ADMIN)["items"]]
+    assert operations.call("audit", ADMIN)["gaps"] == []
+
+
+def test_the_audit_comes_in_pages(scheduler, operations):
+    for job_id in ("plain", "nightly", "other"):
+        scheduler.clock.advance(timedelta(seconds=1))
+        operations.call("pause_jobs", ADMIN, {"ids": [job_id]})
+    first = operations.call("audit", ADMIN, {"limit": 2})
+    rest = operations.call("audit", ADMIN, {"limit": 2, "before": first["next"]})
+    ids = [entry["arguments"]["ids"] for entry in first["items"] + rest["items"]]
+    assert ids == [["other"], ["nightly"], ["plain"]]
+    assert rest["next"] is None
+
+
+# Repeated requests
+
+
+def test_a_repeated_request_is_answered_and_not_done_again(scheduler, operations):
+    request = {"ids": ["plain"], "request_id": "r1"}
+    first = operations.call("run_jobs", OPERATOR, request)
+    assert operations.call("run_jobs", OPERATOR, request) == first
+    assert len(scheduler.live_runs("plain")) == 1
+    assert operations.call("run_jobs", ADMIN, request) != first  # somebody else's request
+
+
+def test_a_request_id_is_for_one_request(operations):
+    operations.call("pause_jobs", OPERATOR, {"ids": ["plain"], "request_id": "r1"})
+    with pytest.raises(Changed, match="new one"):
+        operations.call("pause_jobs", OPERATOR, {"ids": ["other"], "request_id": "r1"})
+
+
+def test_a_request_that_failed_may_be_made_again(scheduler, operations):
+    request = {"ids": ["later"], "request_id": "r1"}
+    with pytest.raises(JobLookupError):
+        operations.call("pause_jobs", OPERATOR, request)
+    scheduler.add_job(nothing, "interval", hours=1, id="later")
+    assert operations.call("pause_jobs", OPERATOR, request)["changed"] == ["later"]
+
+
+def test_a_request_is_remembered_over_midnight_and_forgotten_after_a_day(scheduler, operations):
+    request = {"ids": ["plain"], "request_id": "r1"}
+    first = operations.call("run_jobs", OPERATOR, request)
+    scheduler.advance(timedelta(hours=20))
+    assert operations.call("run_jobs", OPERATOR, request) == first
+    scheduler.advance(timedelta(days=2))
+    assert operations.call("run_jobs", OPERATOR, request) != first
+
+
+# Acts
+
+
+def test_an_edit_of_what_has_changed_is_refused(call, scheduler):
+    seen = call("job", id="plain")["etag"]
+    scheduler.modify_job("plain", name="changed meanwhile")
+    with pytest.raises(Changed) as caught:
+        call("edit_job", id="plain", changes={"name": "mine"}, expect=seen)
+    assert caught.value.etag == call("job", id="plain")["etag"] != seen
+    assert scheduler.get_job("plain").name == "changed meanwhile"
+    view = call("edit_job", id="plain", changes={"name": "mine"}, expect=caught.value.etag)
+    assert (view["before"], view["after"]) == ({"name": "changed meanwhile"}, {"name": "mine"})
+    assert view["etag"] == call("job", id="plain")["etag"]
+
+
+def test_a_firing_leaves_the_etag_as_it_is(call, scheduler):
+    seen = call("job", id="plain")["etag"]
+    scheduler.advance(timedelta(hours=1))
+    scheduler.run_due()
+    assert scheduler.get_job("plain").run_count == 1
+    assert call("job", id="plain")["etag"] == seen
+
+
+def test_a_dry_run_changes_nothing_and_is_not_audited(call, scheduler):
+    view = call("edit_job", id="plain", changes={"trigger": "0 4 * * *"}, dry_run=True)
+    assert (view["done"], "cron" in view["after"]["trigger"]) == (False, True)
+    assert "interval" in str(scheduler.get_job("plain").trigger)
+    assert call("audit")["items"] == []
+
+
+def test_a_new_trigger_gives_a_new_time(call, scheduler):
+    call("edit_job", id="plain", changes={"trigger": {"type": "interval", "minutes": 5}})
+    assert scheduler.get_job("plain").next_run_time == scheduler.clock.now() + timedelta(minutes=5)
+    call("edit_job", id="failing", changes={"trigger": "every 5m"})
+    assert scheduler.get_job("failing").next_run_time is None  # it is paused
+
+
+def test_a_pause_is_undone_exactly(call, scheduler):
+    undo = call("pause_jobs", ids=["plain", "failing", "nightly"], reason="migration")
+    assert (undo["changed"], undo["unchanged"]) == (["plain", "nightly"], ["failing"])
+    assert "migration" in call("why", id="plain")["sentence"]
+    preview = call("preview_bulk", act="resume", pause_id=undo["undo_id"])
+    assert (preview["count"], preview["examples"]) == (2, ["nightly", "plain"])
+    view = call("start_bulk", ticket=preview["ticket"], reason="done")
+    assert (view["state"], view["changed"]) == ("done", 2)
+    assert [job.id for job in scheduler.get_jobs(state="paused")] == ["failing"]
+
+
+def test_a_ticket_is_good_once_for_ten_minutes_and_for_one_person(call, scheduler):
+    ticket = call("preview_bulk", act="pause", tag="reports")["ticket"]
+    with pytest.raises(NotFound):
+        call("start_bulk", OPERATOR, ticket=ticket)
+    assert call("start_bulk", ticket=ticket)["changed"] == 2
+    with pytest.raises(Changed):
+        call("start_bulk", ticket=ticket)
+    old = call("preview_bulk", act="resume", tag="reports")["ticket"]
+    scheduler.advance(timedelta(minutes=11))
+    with pytest.raises(NotFound, match="preview again"):
+        call("start_bulk", ticket=old)
+
+
+def test_removing_many_needs_an_admin(call):
+    with pytest.raises(Forbidden):
+        call("preview_bulk", OPERATOR, act="remove", tag="reports")
+    ticket = call("preview_bulk", act="remove", tag="reports")["ticket"]
+    with pytest.raises(NotFound):
+        call("start_bulk", OPERATOR, ticket=ticket)
+
+
+def test_dead_letters_are_redriven_at_a_rate(call, scheduler):
+    for number in range(4):
+        scheduler.add_job(fail, "date", id=f"late-{number}", args=[number], dead_letter=True, tags=["late"])
+    scheduler.run_due()
+    (group, *_) = call("letter_groups", tag="late")["groups"]
+    assert (group["size"], group["signature"], group["task"]) == (4, "order … is broken", scheduler.runs()[0].task)
+    view = call("redrive", signature=group["signature"], tag="late", rate=0.5)
+    assert (view["count"], view["complete"]) == (4, True)
+    now = scheduler.clock.now()
+    due = sorted((run.due_at - now).total_seconds() for run in scheduler.live_runs())
+    assert due == [0, 2, 4, 6]
+
+
+def test_letters_are_discarded_by_their_group(call, scheduler):
+    assert call("discard", signature="no such")["count"] == 0
+    assert call("discard", signature="order … is broken", job_id="failing")["count"] == 1
+    assert scheduler.dead_letters() == []
+
+
+def test_a_run_that_waits_is_cancelled(call, scheduler):
+    run_id = scheduler.run_now("plain")
+    assert call("cancel_runs", ids=[run_id], reason="not now")["changed"] == [run_id]
+    record = scheduler.runs("plain")[0]
+    assert (record.run_id, record.outcome.value, record.reason) == (run_id, "cancelled", "not now")
+    with pytest.raises(LookupError):
+        call("cancel_runs", ids=[run_id])
+
+
+def test_the_history_comes_in_pages_of_any_filter(call, scheduler):
+    for _ in range(5):
+        scheduler.advance(timedelta(hours=1))
+        scheduler.run_due()
+    found, before = [], None
+    while True:
+        page = call("find_runs", job_id="plain", limit=2, before=before)
+        found += [run["finished_at"] for run in page["items"]]
+        before = page["next"]
+        if before is None:
+            break
+    assert found == sorted(found, reverse=True)
+    assert len(found) == len(set(found)) == 5
+    assert call("find_runs", owner="nobody")["items"] == []
+    assert call("find_runs", later_than=0, limit=3)["items"] == []
+
+
+def test_a_run_is_shown_with_its_attempts(call, scheduler):
+    run_id = scheduler.runs("failing")[0].run_id
+    view = call("run", id=run_id)
+    assert (view["live"], view["dead"], [each["outcome"] for each in view["attempts"]]) == (None, True, ["failed"])
+
+
+def test_what_did_not_run_is_told_with_the_job(call, scheduler):
+    scheduler.add_job(nothing, "interval", minutes=10, id="often", misfire_grace_time=1)
+    scheduler.advance(timedelta(minutes=10))
+    assert call("job", id="often")["gaps"] == []
+    scheduler.clock.advance(timedelta(minutes=25))
+    scheduler.run_due()
+    (gap, *_) = call("job", id="often")["gaps"]
+    assert "missed" in gap["reason"]
+    assert "did not" in call("why", id="often", at=gap["at"])["sentence"]
+
+
+def test_a_run_that_stands_for_others_leaves_no_gap(call, scheduler):
+    scheduler.add_job(nothing, "interval", minutes=10, id="often", misfire_grace_time=None)
+    scheduler.clock.advance(timedelta(minutes=45))
+    scheduler.run_due()
+    assert [record.coalesced for record in scheduler.runs("often")] == [3]
+    assert call("job", id="often")["gaps"] == []
+
+
+def test_a_fire_time_without_a_record_is_a_gap(call, scheduler):
+    scheduler.add_job(nothing, "interval", minutes=10, id="often")
+    scheduler.advance(timedelta(minutes=30))
+    history = scheduler.engine.stores["default"]._runs._history
+    (lost,) = [record for record in history if record.job_id == "often" and record.scheduled_at.minute == 20 + 1]
+    history.remove(lost)
+    (gap,) = call("job", id="often")["gaps"]
+    assert (gap["at"], "no record" in gap["reason"]) == (lost.scheduled_at.isoformat(), True)
+    assert "no record" in call("why", id="often", at=gap["at"])["sentence"]
+
+
+def test_a_forecast_counts_what_fires_by_executor(call, scheduler):
+    view = call("forecast", hours=24)
+    assert len(view["buckets"]) == 24
+    assert sum(bucket["firings"] for bucket in view["buckets"]) == 24 + 24 + 1  # two each hour, one each night
+    assert view["complete"]
+    assert sum(bucket["by_executor"].get("default", 0) for bucket in view["buckets"]) == 49
+
+
+@pytest.mark.parametrize(
+    ("start", "hours"), [("2026-03-28T20:00+01:00", 24), ("2026-10-24T20:00+02:00", 24)], ids=["spring", "autumn"]
+)
+def test_a_forecast_marks_where_the_clock_is_changed(call, scheduler, start, hours):
+    from datetime import datetime
+
+    scheduler.clock.set(datetime.fromisoformat(start))
+    view = call("forecast", hours=hours, timezone="Europe/Berlin")
+    assert len(view["buckets"]) == hours
+    assert [bucket["clock_changes"] for bucket in view["buckets"]].count(True) == 1
+
+
+def test_a_trigger_is_explained(call):
+    view = call(
+        "explain_trigger", trigger="30 2 * * *", timezone="Europe/Berlin", after="2026-03-27T00:00+01:00", count=4
+    )
+    assert [time["offset"] for time in view["times"]] == ["+01:00", "+01:00", "+02:00", "+02:00"]
+    assert [time["clock_changes"] for time in view["times"]] == [False, False, True, False]
+
+
+def test_operations_on_a_read_only_observer_change_nothing(tmp_path):
+    from goscheduler import BackgroundScheduler
+    from goscheduler.observer import Observer
+
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    worker = BackgroundScheduler(jobstores={"default": url})
+    worker.start()
+    worker.add_job(nothing, "interval", hours=1, id="plain")
+    worker.shutdown()
+    with Observer(url, read_only=True) as observer:
+        operations = Operations(Source(observer))
+        with pytest.raises(ReadOnly):
+            operations.call("pause_jobs", ADMIN, {"ids": ["plain"]})
+        assert operations.call("job", ADMIN, {"id": "plain"})["state"] == "scheduled"
+        assert operations.call("audit", ADMIN)["items"] == []
+
+
+def test_every_error_has_a_row_and_an_unknown_one_tells_nothing():
+    raised = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, Exception)]
+    assert raised
+    secret = RuntimeError("the password is hush")
+    assert (kind_of(secret), "hush" in errors.message_of(secret)) == (errors.INTERNAL, False)
