@@ -46,7 +46,8 @@ class Observer(BaseScheduler):
         for alias, store in found.items():
             if store.keeps_objects:
                 raise InvalidArgument(
-                    f"job store {shown(alias)} lives in the memory of its process: nobody can look into it from outside",
+                    f"job store {shown(alias)} lives in the memory of its process: nobody can look into it from "
+                    "outside",
                     field="stores",
                 )
         super().__init__({}, jobstores=found, registered_only=True, start_timeout=start_timeout, **options)

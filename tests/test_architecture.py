@@ -25,6 +25,7 @@ LAYERS = {
     "goscheduler.cli": 7,
     "goscheduler.__main__": 7,
     "goscheduler.messages": 6,
+    "goscheduler.observer": 5,
     "goscheduler.schedulers.": 5,
     "goscheduler.schedulers._": 4,
     "goscheduler.periodic": 4,

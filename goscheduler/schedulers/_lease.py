@@ -31,7 +31,7 @@ from uuid import uuid4
 from goscheduler.errors import described, survivable
 from goscheduler.events import EventCode
 from goscheduler.runs.model import OutcomeKind, Owner, Run
-from goscheduler.schedulers._report import obey, report_of
+from goscheduler.schedulers._report import carry_out_request, report_of
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
@@ -170,17 +170,17 @@ class Leases:
         while not stopping.wait(self._pause(alias)):
             try:
                 self._renew(alias, store)
-                self._obey(alias, store)
+                self._carry_out_request(alias, store)
             except BaseException:
                 self._engine.logger.exception('The renewal of the lease in job store "%s" failed', alias)
 
-    def _obey(self, alias: str, store: BaseJobStore) -> None:
+    def _carry_out_request(self, alias: str, store: BaseJobStore) -> None:
         """Do what another process has asked for, and tell at once that it is done."""
         lease = self._leases.get(alias)
         if lease is None or lease.failing:
             return
         try:
-            asked = obey(self._engine, alias, store, lease.owner)
+            asked = carry_out_request(self._engine, alias, store, lease.owner)
         except BaseException as error:
             if not survivable(error):
                 raise

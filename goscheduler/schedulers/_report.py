@@ -28,7 +28,7 @@ def report_of(engine: Engine, owner: str) -> str:
     )
 
 
-def obey(engine: Engine, alias: str, store: BaseJobStore, owner: str) -> bool:
+def carry_out_request(engine: Engine, alias: str, store: BaseJobStore, owner: str) -> bool:
     """Do what another process has asked of this one by a note in a store; false if there is nothing."""
     action = store.read_note(ASK, owner)
     if action is None:
