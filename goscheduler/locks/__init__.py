@@ -10,7 +10,18 @@ from __future__ import annotations
 
 from goscheduler.errors import LockLost, LockNotAcquired
 from goscheduler.locks._acquiring import acquire, lock
+from goscheduler.locks._listing import break_lock, held_locks
 from goscheduler.locks._lock import Lock
-from goscheduler.locks.base import LockBackend
+from goscheduler.locks.base import HeldLock, LockBackend
 
-__all__ = ["Lock", "LockBackend", "LockLost", "LockNotAcquired", "acquire", "lock"]
+__all__ = [
+    "HeldLock",
+    "Lock",
+    "LockBackend",
+    "LockLost",
+    "LockNotAcquired",
+    "acquire",
+    "break_lock",
+    "held_locks",
+    "lock",
+]

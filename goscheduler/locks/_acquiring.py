@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import secrets
 from typing import Any
 
 from goscheduler.clock import Deadline
@@ -12,7 +11,7 @@ from goscheduler.errors import GoSchedulerError, InvalidArgument, LockNotAcquire
 from goscheduler.locks._find import backend_for
 from goscheduler.locks._lock import Lock, check_ttl, logger
 from goscheduler.locks._renewal import keep
-from goscheduler.locks.base import LockBackend, call_seconds
+from goscheduler.locks.base import LockBackend, call_seconds, new_token
 from goscheduler.times import parse_duration
 
 LONGEST_NAME = 255
@@ -72,7 +71,7 @@ def _sweep(backend: LockBackend, ttl: float) -> None:
 
 
 def _acquire(backend: LockBackend, name: str, ttl: float, wait: float) -> Lock | None:
-    token = secrets.token_hex(16)
+    token = new_token()
     deadline = Deadline(backend.clock, None if wait == math.inf else wait)
     pause = FIRST_PAUSE
     while True:

@@ -12,6 +12,10 @@ microseconds, so that it grows even after the server was put back to an older co
 that much older than the present: the next fence is then higher without it, because it is not less than the time. A
 fence from a clock that was ahead keeps its name until that time has come.
 
+**Who has a lock.** Behind its secret part a token names the machine and the process of the holder, so that a list of
+locks can tell who has them. :meth:`LockBackend.break_lock` ends a lock for its holder: nobody knows the token that the
+server has after that.
+
 **Lost answers.** A call that is not answered raises :class:`~goscheduler.errors.StoreUnavailable`: what was asked may
 have been done. Each method may therefore be called again with the same token: :meth:`LockBackend.try_acquire` then
 gives the fence of the first time, and :meth:`LockBackend.release` says again that the lock was released, if the server
@@ -21,10 +25,16 @@ can know. A crash between any two calls leaves at most a lock that ends when its
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import secrets
+import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from urllib.parse import quote
+from datetime import datetime
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from goscheduler.clock import SYSTEM_CLOCK, Clock
 
@@ -34,8 +44,21 @@ LONGEST_CALL = 5.0
 #: servers that are well.
 LEAST_CALL = 1.0
 LONGEST_KEY = 200
+LONGEST_TOKEN = 64
 #: For how many seconds a name is kept after its lock has ended.
 KEPT = 7 * 86400.0
+
+
+class HeldLock(NamedTuple):
+    """A lock that somebody has."""
+
+    name: str
+    """Its name; that of a lock whose name is too long for a key is the key, which names it as well."""
+    fence: int
+    until: datetime
+    """When it ends unless it is extended; aware."""
+    holder: str
+    """The machine and the process that have it, as ``host:pid``; empty if its token does not tell."""
 
 
 class LockBackend(ABC):
@@ -59,6 +82,17 @@ class LockBackend(ABC):
     @abstractmethod
     def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
         """Let a lock last ``ttl`` seconds from now on; false if the token is not, or is no longer, the holder's."""
+
+    @abstractmethod
+    def locks(self, prefix: str = "", limit: int = 100, within: float = LONGEST_CALL) -> list[HeldLock]:
+        """Return at most ``limit`` of the locks that somebody has and whose names begin with ``prefix``, by their keys."""
+
+    @abstractmethod
+    def break_lock(self, name: str, fence: int, within: float = LONGEST_CALL) -> bool:
+        """Make a lock free that somebody has under this fence; false, and nothing is changed, if nobody has.
+
+        ``name`` is the name of the lock, or the one under which it was listed. The holder has lost it.
+        """
 
     def sweep(self, within: float) -> None:  # noqa: B027 - a server that forgets names by itself has nothing to do
         """Forget some of the names whose lock ended more than :attr:`kept` seconds ago. Asked for now and then."""
@@ -87,10 +121,40 @@ def call_seconds(ttl: float) -> float:
 
 def key_of(name: str) -> str:
     """Return a name as a key that every server takes: printable ASCII, not too long, different for different names."""
-    key = quote(name, safe=":", errors="surrogatepass").replace("~", "%7E")
-    if key.startswith("."):  # a path would be read as this folder, or the one above
-        key = f"%2E{key[1:]}"
+    key = key_prefix(name)
     if len(key) <= LONGEST_KEY:
         return key
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{key[: LONGEST_KEY - len(digest) - 1]}~{digest}"
+
+
+def key_prefix(prefix: str) -> str:
+    """Return what the keys begin with of names that begin with ``prefix``; of a long name, what is kept of it counts."""
+    key = quote(prefix, safe=":", errors="surrogatepass").replace("~", "%7E")
+    # A path would be read as this folder, or the one above.
+    return f"%2E{key[1:]}" if key.startswith(".") else key
+
+
+_IS_CUT = re.compile(rf"(?=.{{{LONGEST_KEY}}}$)[^~]*~[0-9a-f]{{64}}")
+
+
+def name_of(key: str) -> str:
+    """Return the name that a lock is listed under: its own or, if that was too long for a key, the key."""
+    return key if _IS_CUT.fullmatch(key) else unquote(key, errors="surrogatepass")
+
+
+def key_listed_as(name: str) -> str:
+    """Return the key of a lock by its own name, or by the name under which it was listed."""
+    return name if _IS_CUT.fullmatch(name) else key_of(name)
+
+
+def new_token() -> str:
+    """Return a secret that nobody has, and who asked for it."""
+    host = socket.gethostname().encode("ascii", "replace").decode()
+    secret, process = secrets.token_hex(16), f":{os.getpid()}"
+    return f"{secret}@{host[: LONGEST_TOKEN - len(secret) - len(process) - 1]}{process}"
+
+
+def holder_of(token: str) -> str:
+    """Return who asked for a token, without the secret."""
+    return token.partition("@")[2]

@@ -12,14 +12,35 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
-from goscheduler._drivers.etcd.calls import Calls, Payload, delete, encode, exists, get, has_value, put, succeeded
+from goscheduler._drivers.etcd.calls import (
+    Calls,
+    Payload,
+    decode,
+    delete,
+    encode,
+    exists,
+    get,
+    has_value,
+    put,
+    succeeded,
+)
 from goscheduler._drivers.etcd.clients import wire_of
 from goscheduler._drivers.urls import DEFAULT_PATH, check_path
 from goscheduler.clock import Deadline
 from goscheduler.errors import GoSchedulerError
-from goscheduler.locks.base import LockBackend, key_of
+from goscheduler.locks.base import (
+    LONGEST_CALL,
+    HeldLock,
+    LockBackend,
+    holder_of,
+    key_listed_as,
+    key_of,
+    key_prefix,
+    name_of,
+)
 
 #: How many seconds a call gets even when the calls before it have used up the deadline.
 MIN_CALL_SECONDS = 0.05
@@ -58,6 +79,25 @@ class EtcdLocks(LockBackend):
     def extend(self, name: str, token: str, ttl: float, within: float) -> bool:
         return self._renew(_TimedCalls(self, within), self._key(name), token, ttl)
 
+    def locks(self, prefix: str = "", limit: int = 100, within: float = LONGEST_CALL) -> list[HeldLock]:
+        calls = _TimedCalls(self, within)
+        first = self._prefix + key_prefix(prefix)
+        end = f"{first[:-1]}{chr(ord(first[-1]) + 1)}"
+        found = calls.post("kv/range", {"key": encode(first), "range_end": encode(end), "limit": limit})
+        held = [(row, calls.seconds_left(int(row["lease"]))) for row in found.get("kvs", ())]
+        now = self.clock.now()
+        return [
+            HeldLock(name_of(decode(row["key"]).removeprefix(self._prefix)), int(row["create_revision"]),
+                     now + timedelta(seconds=left), holder_of(decode(row["value"])))
+            for row, left in held
+            if left >= 0
+        ]  # fmt: skip
+
+    def break_lock(self, name: str, fence: int, within: float = LONGEST_CALL) -> bool:
+        key = encode(self._prefix + key_listed_as(name))
+        held = {"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": fence}
+        return fence > 0 and succeeded(_TimedCalls(self, within).transact([held], [delete(key)]))
+
     def _renew(self, calls: _TimedCalls, key: str, token: str, ttl: float) -> bool:
         """Put the key on a new lease, because the old one may be of another length. The old lease ends by itself."""
         lease = calls.grant(ttl)
@@ -88,6 +128,10 @@ class _TimedCalls(Calls):
     def post(self, path: str, payload: Payload) -> Any:
         seconds = self._deadline.left(MIN_CALL_SECONDS) or MIN_CALL_SECONDS
         return self._wire.post(path, payload, (seconds, seconds))
+
+    def seconds_left(self, lease: int) -> int:
+        """Return how long a lease lasts; less than 0 if it has ended."""
+        return int(self.post("lease/timetolive", {"ID": lease}).get("TTL", 0))
 
     def give_back(self, lease: int) -> None:
         """Revoke a lease that is not needed, unless that fails: it ends by itself."""

@@ -7,8 +7,17 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from goscheduler.clock import SYSTEM_CLOCK, Clock
-from goscheduler.locks.base import LockBackend
-from goscheduler.times import SECOND, to_micros
+from goscheduler.locks.base import (
+    LONGEST_CALL,
+    HeldLock,
+    LockBackend,
+    holder_of,
+    key_listed_as,
+    key_of,
+    name_of,
+    new_token,
+)
+from goscheduler.times import SECOND, UTC, from_micros, to_micros
 
 
 class _Row(NamedTuple):
@@ -59,6 +68,27 @@ class MemoryLocks(LockBackend):
                 return False
             self._rows[name] = row._replace(expires=now + ttl)
             return True
+
+    def locks(self, prefix: str = "", limit: int = 100, within: float = LONGEST_CALL) -> list[HeldLock]:
+        monotonic, now = self.clock.monotonic(), to_micros(self.clock.now())
+        with self._freed:
+            held = [(key_of(name), row) for name, row in self._rows.items()
+                    if row.expires > monotonic and name.startswith(prefix)]  # fmt: skip
+        return [
+            HeldLock(name_of(key), row.fence, from_micros(now + round((row.expires - monotonic) * SECOND), UTC),
+                     holder_of(row.token))
+            for key, row in sorted(held)[:limit]
+        ]  # fmt: skip
+
+    def break_lock(self, name: str, fence: int, within: float = LONGEST_CALL) -> bool:
+        key = key_listed_as(name)
+        with self._freed:
+            for each, row in self._rows.items():
+                if key_of(each) == key and row.fence == fence and row.expires > self.clock.monotonic():
+                    self._rows[each] = _Row(new_token(), fence, 0.0)
+                    self._freed.notify_all()
+                    return True
+        return False
 
     def sweep(self, within: float) -> None:
         ended, fenced = self.clock.monotonic() - self.kept, to_micros(self.clock.now()) - self.kept * SECOND

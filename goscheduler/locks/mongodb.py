@@ -27,7 +27,17 @@ from pymongo.errors import (
 
 from goscheduler._drivers.mongodb import DURABLE, UNAUTHORISED
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
-from goscheduler.locks.base import LockBackend, key_of
+from goscheduler.locks.base import (
+    LONGEST_CALL,
+    HeldLock,
+    LockBackend,
+    holder_of,
+    key_listed_as,
+    key_of,
+    key_prefix,
+    name_of,
+    new_token,
+)
 
 DEFAULT_DATABASE = "goscheduler"
 DEFAULT_COLLECTION = "jobs.locks"
@@ -87,6 +97,22 @@ class MongoDBLocks(LockBackend):
         ours = {"_id": key_of(name), "token": {"$eq": token}, "$expr": condition}
         with self._asking(within):
             return self._collection.update_one(ours, [{"$set": {"expires": expires}}]).matched_count > 0
+
+    def locks(self, prefix: str = "", limit: int = 100, within: float = LONGEST_CALL) -> list[HeldLock]:
+        first = key_prefix(prefix)
+        held = {"_id": {"$gte": first, "$lt": f"{first}\x7f"}, "$expr": _IS_RUNNING}
+        in_utc = self._collection.codec_options.with_options(tz_aware=True, tzinfo=timezone.utc)
+        with self._asking(within):
+            found = list(self._collection.with_options(in_utc).find(held).sort("_id", 1).limit(limit))
+        return [
+            HeldLock(name_of(row["_id"]), int(row["fence"]), row["expires"], holder_of(row["token"])) for row in found
+        ]
+
+    def break_lock(self, name: str, fence: int, within: float = LONGEST_CALL) -> bool:
+        held = {"_id": key_listed_as(name), "fence": {"$eq": fence}, "$expr": _IS_RUNNING}
+        with self._asking(within):
+            change = {"$set": {"expires": _RELEASED, "token": new_token()}}
+            return self._collection.update_one(held, change).matched_count > 0
 
     def sweep(self, within: float) -> None:
         ended = {"$subtract": ["$$NOW", ceil(self.kept * 1000)]}

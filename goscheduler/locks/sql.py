@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary, finalize
 from sqlalchemy import (
     BigInteger,
     Column,
+    Integer,
     MetaData,
     String,
     Table,
@@ -38,7 +39,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import mysql, postgresql
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection, Engine, Row
 from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import Pool
@@ -49,8 +50,20 @@ from goscheduler.errors import GoSchedulerError, StoreUnavailable, described
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.dialects.by_url import dialect_of
 from goscheduler.jobstores.sqlalchemy.tables import check_table_name
-from goscheduler.locks.base import LONGEST_KEY, LockBackend, key_of
-from goscheduler.times import SECOND, to_micros
+from goscheduler.locks.base import (
+    LONGEST_CALL,
+    LONGEST_KEY,
+    LONGEST_TOKEN,
+    HeldLock,
+    LockBackend,
+    holder_of,
+    key_listed_as,
+    key_of,
+    key_prefix,
+    name_of,
+    new_token,
+)
+from goscheduler.times import SECOND, UTC, from_micros, to_micros
 
 DEFAULT_TABLE = "goscheduler_locks"
 #: How many old rows are removed at once.
@@ -71,6 +84,8 @@ class _Statements(NamedTuple):
     look: Any
     release: Any
     extend: Any
+    held: Any
+    end: Any
     old: Any
     forget: Any
 
@@ -115,6 +130,20 @@ class SQLLocks(LockBackend):
         values = self._values(name, token, ttl)
         return self._run(lambda connection: connection.execute(self._send.extend, values).rowcount > 0, within)
 
+    def locks(self, prefix: str = "", limit: int = 100, within: float = LONGEST_CALL) -> list[HeldLock]:
+        first = key_prefix(prefix)
+        values = self._timed({"first": first, "end": f"{first}\x7f", "most": limit})
+        none: Sequence[Row[Any]] = ()
+        rows = self._run(lambda connection: connection.execute(self._send.held, values).all(), within, or_else=none)
+        return [
+            HeldLock(name_of(row.name), row.fence, from_micros(row.expires, UTC), holder_of(row.token)) for row in rows
+        ]
+
+    def break_lock(self, name: str, fence: int, within: float = LONGEST_CALL) -> bool:
+        values = self._timed({"key": key_listed_as(name), "given_fence": fence, "given_token": new_token()})
+        step = self._send.end
+        return self._run(lambda connection: connection.execute(step, values).rowcount > 0, within, or_else=False)
+
     def sweep(self, within: float) -> None:
         values = self._timed({"kept": round(self.kept * SECOND)})
 
@@ -139,14 +168,16 @@ class SQLLocks(LockBackend):
         if self._owns_engine:
             self._engine.dispose()
 
-    def _run(self, step: Callable[[Connection], T], within: float) -> T:
-        """Return what a step returns, which may be tried more than once."""
+    def _run(self, step: Callable[[Connection], T], within: float, or_else: T | None = None) -> T:
+        """Return what a step returns, which may be tried more than once; ``or_else``, if given, without a table."""
         for tries_left in reversed(range(TRIES)):
             try:
                 return self._run_once(step, within)
             except IntegrityError:
                 raise
             except DBAPIError as error:
+                if or_else is not None and _lacks_table(error):
+                    return or_else
                 if not tries_left or not (self._dialect.is_retryable(error) or self._made_table(error, within)):
                     raise self._explained(error) from error
             except PoolTimeout as error:
@@ -226,6 +257,15 @@ def _statements(name: str, schema: str | None, now: ColumnElement[Any] | None) -
         select(rows.token, rows.fence).where(rows.name == bindparam("key", type_=String)),
         update(table).where(ours, or_(rows.expires > now, rows.expires == 0)).values(expires=0),
         update(table).where(ours, rows.expires > now).values(expires=until),
+        select(rows.name, rows.token, rows.fence, rows.expires)
+        .where(rows.name >= bindparam("first", type_=String), rows.name < bindparam("end", type_=String))
+        .where(rows.expires > now)
+        .order_by(rows.name)
+        .limit(bindparam("most", type_=Integer)),
+        update(table)
+        .where(rows.name == bindparam("key", type_=String), rows.fence == bindparam("given_fence", type_=BigInteger))
+        .where(rows.expires > now)
+        .values(expires=0, token=token),
         select(rows.name).where(old).limit(SWEPT_AT_ONCE),
         delete(table).where(rows.name.in_(bindparam("names", expanding=True)), old),
     )
@@ -239,7 +279,7 @@ def _table(name: str, schema: str | None) -> Table:
         name,
         MetaData(schema=schema),
         Column("name", key, primary_key=True),
-        Column("token", String(64), nullable=False),
+        Column("token", String(LONGEST_TOKEN), nullable=False),
         Column("fence", BigInteger, nullable=False),
         Column("expires", BigInteger, nullable=False),
     )

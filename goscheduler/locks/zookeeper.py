@@ -26,10 +26,23 @@ from goscheduler._drivers.urls import DEFAULT_PATH, check_path
 from goscheduler._drivers.zookeeper import Connection, answer, commit
 from goscheduler.clock import Deadline
 from goscheduler.errors import StoreUnavailable
-from goscheduler.locks.base import LockBackend, key_of
+from goscheduler.locks.base import (
+    LONGEST_CALL,
+    HeldLock,
+    LockBackend,
+    holder_of,
+    key_listed_as,
+    key_of,
+    key_prefix,
+    name_of,
+    new_token,
+)
+from goscheduler.times import UTC, from_micros
 
 #: How many nodes one sweep looks at.
 NODES_PER_SWEEP = 50
+#: How many nodes are read together where locks are listed.
+NODES_AT_ONCE = 200
 #: How often an operation is tried again because another process changed the node first.
 MAX_ATTEMPTS = 20
 #: How many seconds the first connection gets at least: it takes longer than a call.
@@ -107,6 +120,28 @@ class ZooKeeperLocks(LockBackend):
                 return True
         return False
 
+    def locks(self, prefix: str = "", limit: int = 100, within: float = LONGEST_CALL) -> list[HeldLock]:
+        operation = _Operation(self, "", Deadline(self.clock, within))
+        first = key_prefix(prefix)
+        known = operation.keys()
+        keys = sorted(key for key in known if key.startswith(first))
+        found: list[HeldLock] = []
+        for start in range(0, len(keys), NODES_AT_ONCE):
+            found += operation.held(keys[start : start + NODES_AT_ONCE])
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def break_lock(self, name: str, fence: int, within: float = LONGEST_CALL) -> bool:
+        operation = _Operation(self, key_listed_as(name), Deadline(self.clock, within))
+        for _ in range(MAX_ATTEMPTS):
+            node = operation.read()
+            if node.fence != fence or node.left <= 0:
+                return False
+            if operation.write(node, new_token(), fence, 0):
+                return True
+        return False
+
     def sweep(self, within: float) -> None:
         deadline = Deadline(self.clock, within)
         keys = _Operation(self, "", deadline).keys()
@@ -161,6 +196,23 @@ class _Operation:
         token, fence, length = json.loads(value)
         seen = None if folder is None else folder.version
         return _Node(token, fence, length, status.mtime, status.version, seen, self._time(written))
+
+    def held(self, keys: list[str]) -> list[HeldLock]:
+        """Return the locks that somebody has, of several, read with calls that are sent together."""
+        client = self._connected()
+        written = client.set_async(self._clock, b"")
+        asked = [(key, client.get_async(f"{self._folder}/{key}")) for key in keys]
+        now, found = self._time(written), []
+        for key, promise in asked:
+            try:
+                value, status = self._answer(promise)
+            except NoNodeError:
+                continue
+            token, fence, length = json.loads(value)
+            if status.mtime + length > now and length:
+                until = from_micros((status.mtime + length) * 1000, UTC)
+                found.append(HeldLock(name_of(key), fence, until, holder_of(token)))
+        return found
 
     def _time(self, written: Any) -> int:
         try:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
+from datetime import timedelta
 
 import pytest
 from lock_places import KINDS, RENEWED, keys_at
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import LockLost, LockNotAcquired
-from goscheduler.locks import acquire, lock
+from goscheduler.locks import acquire, break_lock, held_locks, lock
 from goscheduler.locks._find import backend_for
+from goscheduler.locks.base import key_of
 
 pytestmark = pytest.mark.parametrize("place", KINDS, indirect=True)
 
@@ -183,3 +187,77 @@ def test_a_lock_that_is_renewed_outlives_its_time_and_ends_with_its_release(plac
     assert first.release() is True
     assert not first.lost.is_set()
     assert acquire(place.where, "report", 30).fence > first.fence
+
+
+def test_locks_that_are_held_are_listed_with_their_holder_and_their_end(place):
+    before = SYSTEM_CLOCK.now()
+    held = {name: acquire(place.where, name, 30) for name in ("b:2", "a", "b:1", "c")}
+    assert held.pop("c").release()
+    found = held_locks(place.where)
+    assert [(each.name, each.fence) for each in found] == [(name, held[name].fence) for name in ("a", "b:1", "b:2")]
+    host, _, process = found[0].holder.rpartition(":")
+    assert (socket.gethostname()[: len(host)], process) == (host, str(os.getpid()))
+    assert host
+    for each in found:
+        assert timedelta(seconds=25) < each.until - before < timedelta(hours=1)
+    assert all(lock.token[:32] not in repr(found) for lock in held.values())
+    assert held["a"].extend(3600)
+    (longer,) = held_locks(place.where, "a")
+    assert longer.until > found[0].until + timedelta(minutes=30)
+
+
+def test_locks_are_listed_by_the_beginning_of_their_names_and_no_more_than_wanted(place):
+    for name in ("a", "a%", "a_", "ab", "A", "b", "a/b", "ä", "ab~"):
+        assert acquire(place.where, name, 30)
+    assert {each.name for each in held_locks(place.where, "a")} == {"a", "a%", "a_", "ab", "a/b", "ab~"}
+    assert [each.name for each in held_locks(place.where, "ab")] == ["ab", "ab~"]
+    assert [each.name for each in held_locks(place.where, "a%")] == ["a%"]
+    assert [each.name for each in held_locks(place.where, "ä")] == ["ä"]
+    assert held_locks(place.where, "none") == []
+    assert len(held_locks(place.where, limit=3)) == 3
+
+
+def test_every_lock_can_be_broken_under_the_name_that_it_is_listed_by(place):
+    held = {name: acquire(place.where, name, 30) for name in ODD_NAMES}
+    listed = held_locks(place.where)
+    assert {each.fence for each in listed} == {lock.fence for lock in held.values()}
+    short = {name for name in ODD_NAMES if len(key_of(name)) < 200}
+    assert {each.name for each in listed} >= short
+    assert all(break_lock(place.where, each.name, each.fence) for each in listed)
+    assert held_locks(place.where) == []
+    assert all(acquire(place.where, name, 30).fence > lock.fence for name, lock in held.items())
+
+
+def test_a_lock_is_broken_for_its_holder_and_for_no_other(place):
+    first = acquire(place.where, "report", 30)
+    assert break_lock(place.where, "report", first.fence + 1) is False
+    assert break_lock(place.where, "unknown", first.fence) is False
+    assert acquire(place.where, "report", 30) is None
+    assert break_lock(place.where, "report", first.fence) is True
+    assert break_lock(place.where, "report", first.fence) is False
+    assert first.extend() is False
+    assert first.lost.is_set()
+    assert not first.held
+    assert first.release() is False
+    second = acquire(place.where, "report", 30)
+    assert second.fence > first.fence
+    assert break_lock(place.where, "report", first.fence) is False
+    assert second.extend() is True
+
+
+def test_the_holder_of_a_broken_lock_cannot_release_it(place):
+    first = acquire(place.where, "report", 30)
+    assert break_lock(place.where, "report", first.fence) is True
+    assert first.release() is False
+    assert acquire(place.where, "report", 30).fence > first.fence
+
+
+def test_a_lock_whose_time_is_over_is_neither_listed_nor_broken(place):
+    first = acquire(place.where, "report", place.short)
+    witness = acquire(place.where, "witness", place.short)
+    later = acquire(place.where, "witness", 30, wait=60)
+    while place.kind == "etcd" and "report" in keys_at(place):  # it ends leases in its own time
+        assert acquire(place.where, "other", place.short, wait=60)
+    assert witness.fence < later.fence
+    assert [each.name for each in held_locks(place.where) if each.name != "other"] == ["witness"]
+    assert break_lock(place.where, "report", first.fence) is False

@@ -27,6 +27,7 @@ _CALLS = {
     "kv/put": ("kvstub", "Put", "PutRequest"),
     "lease/grant": ("leasestub", "LeaseGrant", "LeaseGrantRequest"),
     "lease/revoke": ("leasestub", "LeaseRevoke", "LeaseRevokeRequest"),
+    "lease/timetolive": ("leasestub", "LeaseTimeToLive", "LeaseTimeToLiveRequest"),
     "lease/keepalive": ("leasestub", "LeaseKeepAlive", "LeaseKeepAliveRequest"),
     "maintenance/status": ("maintenancestub", "Status", "StatusRequest"),
 }
