@@ -283,7 +283,7 @@ def test_every_state_is_in_the_table():
 
 def test_a_job_that_has_not_run_yet_has_lived_through_nothing(make):
     job = scheduled(make)
-    assert job.stats == JobStats()
+    assert job.stats == JobStats(created_at=START)
     assert (job.run_count, job.last_run, job.last_success, job.last_error) == (0, None, None, None)
 
 

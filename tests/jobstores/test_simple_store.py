@@ -11,6 +11,7 @@ import pytest
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError, SharedJobStore
 from goscheduler.testing.contract import StoreContract
+from goscheduler.testing.contract_reads import ReadContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.times import to_micros
@@ -66,7 +67,7 @@ class PicklingStore(BaseJobStore):
         return job
 
 
-class TestSimpleStore(StoreContract):
+class TestSimpleStore(ReadContract, StoreContract):
     def make_store(self) -> PicklingStore:
         return PicklingStore()
 
