@@ -24,6 +24,7 @@ pytestmark = pytest.mark.xdist_group("source")  # parsed by one worker, once
 LAYERS = {
     "goscheduler.cli": 7,
     "goscheduler.__main__": 7,
+    "goscheduler.ops": 6,
     "goscheduler.messages": 6,
     "goscheduler.observer": 5,
     "goscheduler.schedulers.": 5,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from goscheduler.errors import InvalidArgument
 from goscheduler.ops.access import Role
 from goscheduler.ops.errors import Changed, NotFound, TooMany
-from goscheduler.ops.jobs import DueBefore, Executor, LastOutcome, Part, PauseId, State, Tag, Task
+from goscheduler.ops.jobs import DueBefore, Executor, LastOutcome, PartOfText, PauseId, State, Tag, Task
 from goscheduler.ops.model import BulkPreview, BulkView
 from goscheduler.ops.operation import Call, Id, Store, operation
 from goscheduler.ops.schema import Choice, Text, Whole
@@ -47,7 +47,7 @@ def preview_bulk(
     state: State = None,
     executor: Executor = None,
     task: Task = None,
-    text: Part = None,
+    text: PartOfText = None,
     due_before: DueBefore = None,
     last_outcome: LastOutcome = None,
     pause_id: PauseId = None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
+from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import InvalidArgument, survivable
 from goscheduler.ops.access import Role
 from goscheduler.ops.jobs import Executor, Tag, Task
@@ -49,7 +49,8 @@ def forecast(
     number = -(-hours * 60 // bucket)
     if number > MOST_BUCKETS:
         raise InvalidArgument(f"bucket is too short: {number} buckets, {MOST_BUCKETS} are the most", field="bucket")
-    count = _Count(now, (now.astimezone(UTC) + number * length).astimezone(zone), length)
+    end = (now.astimezone(UTC) + number * length).astimezone(zone)
+    count = _Count(now, end, length, Deadline(SYSTEM_CLOCK, SECONDS))
     filters = {"executor": executor, "task": task, **call.scoped(tag, jobstore)}
     for job in _jobs_before(call, count.end, filters):
         count.add(job)
@@ -71,13 +72,13 @@ def _jobs_before(call: Call, end: datetime, filters: dict[str, Any]) -> Iterator
 class _Count:
     """Counts firings. Jobs of the same trigger and the same next time are counted together."""
 
-    def __init__(self, start: datetime, end: datetime, length: timedelta) -> None:
+    def __init__(self, start: datetime, end: datetime, length: timedelta, deadline: Deadline) -> None:
         self._start, self.end, self._length = start, end, length
         self._alike: dict[tuple[str, datetime], Counter[int]] = {}
         self._firings: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._jobs_in: Counter[int] = Counter()
         self._total = 0
-        self._give_up = monotonic() + SECONDS
+        self._deadline = deadline
         self.jobs = 0
         self.is_over = False
 
@@ -95,7 +96,7 @@ class _Count:
             self._jobs_in[number] += 1
         self.jobs += 1
         self._total += times.total()
-        self.is_over |= self._total > MOST_FIRINGS or self.jobs >= MOST_JOBS or monotonic() > self._give_up
+        self.is_over |= self._total > MOST_FIRINGS or self.jobs >= MOST_JOBS or not self._deadline.left()
 
     def _times(self, job: Job, first: datetime) -> Counter[int]:
         """Return number of a bucket → firings in it. What is due already counts in the first one."""

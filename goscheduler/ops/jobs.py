@@ -35,7 +35,7 @@ Tag = Annotated[str | None, Text("Only jobs with this tag.")]
 State = Annotated[str | None, Choice("Only jobs in this state.", STATES)]
 Executor = Annotated[str | None, Text("Only jobs of this executor.")]
 Task = Annotated[str | None, Text("Only jobs of this task, or of this function.")]
-Part = Annotated[str | None, Text("Part of id, name, task or function, in any case of letters.")]
+PartOfText = Annotated[str | None, Text("PartOfText of id, name, task or function, in any case of letters.")]
 DueBefore = Annotated[str | None, MOMENT]
 LastOutcome = Annotated[str | None, Choice("How the last attempt ended.", OUTCOMES)]
 PauseId = Annotated[str | None, Text("Only jobs that this act has paused.")]
@@ -50,7 +50,7 @@ def find_jobs(
     state: State = None,
     executor: Executor = None,
     task: Task = None,
-    text: Part = None,
+    text: PartOfText = None,
     due_before: DueBefore = None,
     last_outcome: LastOutcome = None,
     pause_id: PauseId = None,
@@ -76,7 +76,7 @@ def count_jobs(
     state: State = None,
     executor: Executor = None,
     task: Task = None,
-    text: Part = None,
+    text: PartOfText = None,
     due_before: DueBefore = None,
     last_outcome: LastOutcome = None,
     pause_id: PauseId = None,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
+from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import RunLookupError
 from goscheduler.ops.access import Role
 from goscheduler.ops.jobs import Ids
@@ -80,16 +80,14 @@ def history_pages(
 def searched(portions: Iterable[list[Record]], fits: Callable[[Record], bool], limit: int) -> Page:
     """Return a page of what fits; it ends early where the search takes too long."""
     rows: list[RunRow] = []
-    last, give_up = None, monotonic() + SEARCH_SECONDS
+    deadline = Deadline(SYSTEM_CLOCK, SEARCH_SECONDS)
     for portion in portions:
-        for record in portion:
-            if fits(record):
-                if len(rows) == limit:
-                    return Page(rows, last)
-                rows.append(run_row(record))
-            last = record.cursor
-        if monotonic() > give_up and portion:
-            return Page(rows, last, complete=False)
+        for record in filter(fits, portion):
+            if len(rows) == limit:
+                return Page(rows, rows[-1].cursor)
+            rows.append(run_row(record))
+        if portion and not deadline.left():
+            return Page(rows, portion[-1].cursor, complete=False)
     return Page(rows, None)
 
 

@@ -16,7 +16,7 @@ from goscheduler.triggers.cron import CronTrigger
 from goscheduler.triggers.date import DateTrigger
 from goscheduler.triggers.interval import IntervalTrigger
 
-LONGEST = 200
+LONGEST_TRIGGER = 200
 #: So many triggers may be combined, and so deep.
 MOST_PARTS, DEEPEST = 20, 3
 
@@ -54,7 +54,7 @@ def _read(value: Any, zone: tzinfo, field: str, depth: int) -> BaseTrigger:
         known = ", ".join(sorted(BUILT_IN["trigger"]))
         raise InvalidArgument(f"{field}.type must be one of {known}, got {shown(name)}", field=f"{field}.type")
     for option, given in options.items():
-        if isinstance(given, str) and len(given) > LONGEST:
+        if isinstance(given, str) and len(given) > LONGEST_TRIGGER:
             raise _too_long(f"{field}.{option}")
     if name in ("and", "or"):
         options["triggers"] = _parts(options.get("triggers"), zone, field, depth)
@@ -63,7 +63,7 @@ def _read(value: Any, zone: tzinfo, field: str, depth: int) -> BaseTrigger:
 
 
 def _from_text(text: str, zone: tzinfo, field: str) -> BaseTrigger:
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_TRIGGER:
         raise _too_long(field)
     if _DATE.match(text):
         return DateTrigger(text.strip(), zone)
@@ -83,4 +83,4 @@ def _parts(given: Any, zone: tzinfo, field: str, depth: int) -> list[BaseTrigger
 
 
 def _too_long(field: str) -> InvalidArgument:
-    return InvalidArgument(f"{field} may have {LONGEST} characters", field=field)
+    return InvalidArgument(f"{field} may have {LONGEST_TRIGGER} characters", field=field)
