@@ -31,6 +31,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "peers": {"rounds": 1, "jobs": 2_000, "few": 200},
     "large": {"rounds": 1, "many": 50_000, "due": 2_000},
     "million": {"rounds": 1, "jobs": 50_000, "few": 5_000, "due": 2_000},
+    "reads": {"jobs": 2_000, "small": 500, "calls": 10},
 }
 
 
