@@ -85,7 +85,7 @@ class LockBackend(ABC):
 
     @abstractmethod
     def locks(self, prefix: str = "", limit: int = 100, within: float = LONGEST_CALL) -> list[HeldLock]:
-        """Return at most ``limit`` of the locks that somebody has and whose names begin with ``prefix``, by their keys."""
+        """Return at most ``limit`` locks that somebody has and whose names begin with ``prefix``, ascending by key."""
 
     @abstractmethod
     def break_lock(self, name: str, fence: int, within: float = LONGEST_CALL) -> bool:
@@ -129,7 +129,7 @@ def key_of(name: str) -> str:
 
 
 def key_prefix(prefix: str) -> str:
-    """Return what the keys begin with of names that begin with ``prefix``; of a long name, what is kept of it counts."""
+    """Return what the keys begin with of names that begin with ``prefix``; of long names, what a key keeps counts."""
     key = quote(prefix, safe=":", errors="surrogatepass").replace("~", "%7E")
     # A path would be read as this folder, or the one above.
     return f"%2E{key[1:]}" if key.startswith(".") else key

@@ -12,19 +12,26 @@ the queue of Celery, RQ, Dramatiq or anything else that can be called.
 
 from __future__ import annotations
 
-from goscheduler.periodic._diff import SyncPlan
+from goscheduler.periodic._diff import FieldChange, ScheduleChange, ScheduleDiff, SyncPlan
 from goscheduler.periodic._registry import ScheduleRegistry
 from goscheduler.periodic._schedule import Schedule
-from goscheduler.periodic._state import ScheduleState
+from goscheduler.periodic._state import ListedSchedule, ScheduleState, list_schedules
+from goscheduler.periodic._sync import diff_schedules
 from goscheduler.periodic.dispatch import CeleryDispatch, Dispatch, DramatiqDispatch, RQDispatch
 
 __all__ = [
     "CeleryDispatch",
     "Dispatch",
     "DramatiqDispatch",
+    "FieldChange",
+    "ListedSchedule",
     "RQDispatch",
     "Schedule",
+    "ScheduleChange",
+    "ScheduleDiff",
     "ScheduleRegistry",
     "ScheduleState",
     "SyncPlan",
+    "diff_schedules",
+    "list_schedules",
 ]

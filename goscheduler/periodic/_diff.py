@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler import codec
-from goscheduler.errors import InvalidArgument, ScheduleConflict
+from goscheduler.errors import InvalidArgument, ScheduleConflict, shown
 from goscheduler.job import copy_with
 from goscheduler.options import OPTION_NAMES
 
@@ -42,6 +42,49 @@ class DesiredJob(NamedTuple):
     job: Job
     registry: str
     enabled: bool
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field of a schedule that is different in a store from what is declared, with the values for people."""
+
+    field: str
+    """"cron", "job", "payload", "name", "enabled", or an option of the job."""
+    before: str | None = None
+    """What the store has; None for nothing, and for a payload, which may be secret."""
+    after: str | None = None
+    """What is declared, in the same way."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.before} → {self.after}" if self.field in _TOLD else self.field
+
+
+@dataclass(frozen=True)
+class ScheduleChange:
+    """A schedule that a sync would write, and what would be different of it afterwards."""
+
+    id: str
+    fields: tuple[FieldChange, ...]
+
+
+@dataclass(frozen=True)
+class ScheduleDiff:
+    """The difference between a registry and the jobs that it has in a store: what a sync would do."""
+
+    registry: str
+    """The name of the registry."""
+    added: tuple[ScheduleChange, ...] = ()
+    changed: tuple[ScheduleChange, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[ScheduleChange, ...] = ()
+    """No longer declared, and to be pruned."""
+    orphaned: tuple[ScheduleChange, ...] = ()
+    """No longer declared, and left as they are, because nothing is to be pruned."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (self.added or self.changed or self.removed)
 
 
 @dataclass(frozen=True)
@@ -78,50 +121,86 @@ class SyncPlan:
         return "\n".join([*lines, ", ".join(counts)])
 
 
+#: The fields whose values a plan tells.
+_TOLD = ("cron", "job", "enabled")
 _GROUPS = ("added", "changed", "unchanged", "removed", "orphaned", "pending")
 _ALWAYS_COUNTED = _GROUPS[:4]
 
 
-def compare(wanted: Mapping[str, DesiredJob], found: Sequence[Job], registry: str, prune: bool) -> SyncPlan:
+def compare(wanted: Mapping[str, DesiredJob], found: Sequence[Job], registry: str, prune: bool) -> ScheduleDiff:
     """Return what makes the jobs of a store those that are wanted.
 
     :raises ScheduleConflict: if a wanted id belongs to a job that this registry does not own
     """
     existing = {job.id: job for job in found}
-    added = {one: desired.job.trigger.explain() for one, desired in wanted.items() if one not in existing}
     changes = {one: differences(existing[one], desired) for one, desired in wanted.items() if one in existing}
-    changed = {one: ", ".join(texts) for one, texts in changes.items() if texts}
-    left = tuple(job.id for job in found if mark_of(registry) in job.tags and job.id not in wanted)
+    left = tuple(
+        ScheduleChange(job.id, tuple(FieldChange(name, before=value) for name, value in _facts(job)))
+        for job in found
+        if mark_of(registry) in job.tags and job.id not in wanted
+    )
+    return ScheduleDiff(
+        registry,
+        added=tuple(_addition(one, desired) for one, desired in wanted.items() if one not in existing),
+        changed=tuple(ScheduleChange(one, fields) for one, fields in changes.items() if fields),
+        unchanged=tuple(one for one, fields in changes.items() if not fields),
+        removed=left if prune else (),
+        orphaned=() if prune else left,
+    )
+
+
+def plan_of(diff: ScheduleDiff) -> SyncPlan:
+    """Return a difference as the plan that is shown of it."""
+    added = {one.id: str(one.fields[0].after) for one in diff.added}
+    changed = {one.id: ", ".join(map(str, one.fields)) for one in diff.changed}
     return SyncPlan(
         added=tuple(added),
         changed=tuple(changed),
-        unchanged=tuple(one for one in changes if one not in changed),
-        removed=left if prune else (),
-        orphaned=() if prune else left,
+        unchanged=diff.unchanged,
+        removed=tuple(one.id for one in diff.removed),
+        orphaned=tuple(one.id for one in diff.orphaned),
         details={**added, **changed},
     )
 
 
-def differences(existing: Job, desired: DesiredJob) -> list[str]:
-    """Return in which way a job is not what is wanted, in words but for the values of payloads, which may be secret.
+def differences(existing: Job, desired: DesiredJob) -> tuple[FieldChange, ...]:
+    """Return in which way a job is not what is wanted.
 
     :raises ScheduleConflict: if the registry does not own the job
     """
     require_owned(existing, desired.registry)
     job = desired.job
-    texts = []
+    found = []
     if not existing.trigger.same_schedule_as(job.trigger):
-        texts.append(f"cron: {existing.trigger.explain()} → {job.trigger.explain()}")
+        found.append(FieldChange("cron", existing.trigger.explain(), job.trigger.explain()))
     if _called(existing) != _called(job):
-        texts.append(f"job: {_called(existing)} → {_called(job)}")
+        found.append(FieldChange("job", _called(existing), _called(job)))
     if existing.args or _canonical(existing.kwargs) != _canonical(job.kwargs):
-        texts.append("payload")
+        found.append(FieldChange("payload"))
     if existing.name != job.name:
-        texts.append("name")
-    texts += [name for name in OPTION_NAMES if getattr(existing.options, name) != getattr(job.options, name)]
+        found.append(FieldChange("name", existing.name, job.name))
+    for name in OPTION_NAMES:
+        before, after = getattr(existing.options, name), getattr(job.options, name)
+        if before != after:
+            found.append(FieldChange(name, _text(before), _text(after)))
     if desired.enabled is not _is_enabled(existing, desired):
-        texts.append(f"enabled: {not desired.enabled} → {desired.enabled}")
-    return texts
+        found.append(FieldChange("enabled", str(not desired.enabled), str(desired.enabled)))
+    return tuple(found)
+
+
+def _addition(one: str, desired: DesiredJob) -> ScheduleChange:
+    facts = (*_facts(desired.job), ("enabled", str(desired.enabled)))
+    return ScheduleChange(one, tuple(FieldChange(name, after=value) for name, value in facts))
+
+
+def _facts(job: Job) -> list[tuple[str, str]]:
+    return [("cron", job.trigger.explain()), ("job", _called(job))]
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, tuple):
+        return ", ".join(str(part) for part in value if not str(part).startswith(MARK))
+    return value if value is None or isinstance(value, str) else shown(value)
 
 
 def require_owned(job: Job, registry: str) -> None:

@@ -1,4 +1,4 @@
-"""Where a schedule stands."""
+"""Where schedules stand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import JobLookupError
-from goscheduler.periodic._diff import MARK
+from goscheduler.periodic._diff import MARK, mark_of
+from goscheduler.runs.queries import JobQuery
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.periodic._registry import ScheduleRegistry
+    from goscheduler.periodic._schedule import Schedule
+    from goscheduler.schedulers.base import BaseScheduler
+
+#: How many jobs are read together.
+PAGE_SIZE = 1000
 
 
 @dataclass(frozen=True)
@@ -48,3 +56,42 @@ def state_of_schedule(job: Job | None, schedule_id: str) -> ScheduleState:
         job.id, next_run is not None, stats.last_run, next_run, stats.run_count, stats.last_success, stats.last_error,
         stats.paused_by, job.suspended,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ListedSchedule:
+    """A schedule of a registry, with what has become of it in a store."""
+
+    id: str
+    schedule: Schedule | None
+    """As it is declared; None if it is declared no longer, and its job is still there."""
+    state: ScheduleState | None
+    """None if it has no job, because no sync has made one."""
+
+
+def list_schedules(
+    scheduler: BaseScheduler, registry: ScheduleRegistry, jobstore: str = "default"
+) -> list[ListedSchedule]:
+    """Return all schedules of a registry with what has become of them in a store, in the order of their registration.
+
+    Schedules that are no longer declared and still have a job come last, by their ids.
+    """
+    jobs = {
+        job.id: job for _, store in scheduler.engine.jobs.places(jobstore) for job in owned_jobs(store, registry.name)
+    }
+    declared = {schedule.id: schedule for schedule in registry.list()}
+    return [
+        ListedSchedule(one, declared.get(one), state_of_schedule(jobs[one], one) if one in jobs else None)
+        for one in [*declared, *sorted(jobs.keys() - declared)]
+    ]
+
+
+def owned_jobs(store: BaseJobStore, registry: str) -> list[Job]:
+    """Return the jobs of a store that a registry owns, ascending by id."""
+    query = JobQuery(tag=mark_of(registry), sort="id", limit=PAGE_SIZE)
+    page = store.find_jobs(query)
+    found = [*page.jobs]
+    while page.next is not None:
+        page = store.find_jobs(query._replace(after=page.next))
+        found += page.jobs
+    return found

@@ -1,6 +1,6 @@
 """Makes the jobs of a store those that a registry declares.
 
-The list of jobs is read in one step and compared; then changed ones are edited, each in a step that no firing can come
+The jobs of the registry are read and compared; then changed ones are edited, each in a step that no firing can come
 between, new ones are added in one step, and those that are no longer declared are removed. A crash in between leaves
 some of it done, and the next sync does the rest. Several processes may do this at once: who comes second finds that an
 id is taken, or gone, and compares again. With different declarations the one that comes last wins.
@@ -23,8 +23,19 @@ from goscheduler.errors import (
 )
 from goscheduler.job import Job
 from goscheduler.options import filled_in
-from goscheduler.periodic._diff import DISPATCH, DesiredJob, SyncPlan, compare, disabled_by, mark_of, rewritten
+from goscheduler.periodic._diff import (
+    DISPATCH,
+    DesiredJob,
+    ScheduleDiff,
+    SyncPlan,
+    compare,
+    disabled_by,
+    mark_of,
+    plan_of,
+    rewritten,
+)
 from goscheduler.periodic._registry import ScheduleRegistry
+from goscheduler.periodic._state import owned_jobs
 from goscheduler.periodic.dispatch import PERSISTENT, Dispatcher, check_dispatcher, dispatching_task, doubt_about
 from goscheduler.schedulers._pending_jobs import AddRequest
 from goscheduler.tasks import register, task_or_reference
@@ -35,6 +46,8 @@ if TYPE_CHECKING:
 
 #: How often the jobs are compared while others keep changing them.
 TRIES = 10
+#: So many ids of schedules that are new are looked for one by one; for more of them all jobs are read.
+MOST_LOOKUPS = 8
 
 
 def sync(
@@ -46,17 +59,10 @@ def sync(
     jobstore: str,
 ) -> SyncPlan:
     """Bring a job store in line with a registry, at once or, while the scheduler is stopped, when it starts."""
-    if not isinstance(registry, ScheduleRegistry):
-        raise TypeError(f"registry must be a ScheduleRegistry, got {shown(registry)}")
-    dispatch = registry.dispatch if dispatch is None else dispatch
-    if dispatch is not None:
-        check_dispatcher(dispatch)
-        tell_of_doubts(scheduler, registry, dispatch)
     work = _Sync(scheduler, registry, prune, dispatch, jobstore)
-    if dry_run and not scheduler.engine.jobs.started:
-        raise SchedulerNotRunningError
+    work.tell_of_doubts()
     if dry_run:
-        return work.compare()
+        return plan_of(work.compare())
     work.register_tasks()
     pending = tuple(work.desired())  # what is wrong with a schedule is an error now, not at the start
     if scheduler.engine.jobs.defer(jobstore, work.carry_out):
@@ -64,11 +70,20 @@ def sync(
     return work.carry_out()
 
 
-def tell_of_doubts(scheduler: BaseScheduler, registry: ScheduleRegistry, dispatch: Dispatcher) -> None:
-    """Warn of tasks that the queue may not know: it takes a misspelt one, and the firing counts as a success here."""
-    for schedule in registry.list():
-        if doubt := doubt_about(dispatch, schedule.job):
-            scheduler.engine.logger.warning('Schedule "%s" is handed over all the same: %s', schedule.id, doubt)
+def diff_schedules(
+    scheduler: BaseScheduler,
+    registry: ScheduleRegistry,
+    prune: bool = True,
+    *,
+    dispatch: Dispatcher | None = None,
+    jobstore: str = "default",
+) -> ScheduleDiff:
+    """Return what ``scheduler.sync`` with the same arguments would do now, field by field. Nothing is written.
+
+    :raises ScheduleConflict: if an id is taken by a job that the registry does not own
+    :raises SchedulerNotRunningError: before the start of the scheduler
+    """
+    return _Sync(scheduler, registry, prune, dispatch, jobstore).compare()
 
 
 class _Sync:
@@ -77,6 +92,11 @@ class _Sync:
     def __init__(
         self, scheduler: BaseScheduler, registry: ScheduleRegistry, prune: bool, dispatch: Dispatcher | None, alias: str
     ) -> None:
+        if not isinstance(registry, ScheduleRegistry):
+            raise TypeError(f"registry must be a ScheduleRegistry, got {shown(registry)}")
+        dispatch = registry.dispatch if dispatch is None else dispatch
+        if dispatch is not None:
+            check_dispatcher(dispatch)
         self._scheduler = scheduler
         self._registry = registry
         self._prune = prune
@@ -91,6 +111,13 @@ class _Sync:
         """The name of the task that hands firings over; one for each registry, which may have its own dispatcher."""
         return f"{DISPATCH}{self._registry.name}"
 
+    def tell_of_doubts(self) -> None:
+        """Warn of tasks that the queue may not know: it takes a misspelt one, and the firing counts as a success."""
+        for schedule in self._registry.list():
+            if self._dispatch is not None and (doubt := doubt_about(self._dispatch, schedule.job)):
+                text = 'Schedule "%s" is handed over all the same: %s'
+                self._scheduler.engine.logger.warning(text, schedule.id, doubt)
+
     def register_tasks(self) -> None:
         """Make known here what the firings call."""
         tasks, logger = self._scheduler.task_registry, self._scheduler.engine.logger
@@ -101,15 +128,20 @@ class _Sync:
             if ":" not in name:
                 register(tasks, (name,), func, logger)
 
-    def compare(self) -> SyncPlan:
-        """Return what is to be done."""
+    def compare(self) -> ScheduleDiff:
+        """Return what is to be done.
+
+        :raises SchedulerNotRunningError: while the store cannot be asked
+        """
+        if not self._scheduler.engine.jobs.started:
+            raise SchedulerNotRunningError
         return self._compare(self.desired())
 
     def carry_out(self) -> SyncPlan:
         """Do what is to be done, and return what was."""
         for _ in range(TRIES):
             desired = self.desired()
-            plan = self._compare(desired)
+            plan = plan_of(self._compare(desired))
             try:
                 self._apply(plan, desired)
             except ScheduleConflict:
@@ -127,9 +159,16 @@ class _Sync:
             value=self._registry.name,
         )
 
-    def _compare(self, desired: dict[str, DesiredJob]) -> SyncPlan:
+    def _compare(self, desired: dict[str, DesiredJob]) -> ScheduleDiff:
         store = self._scheduler.engine.jobs.store(self._alias)
-        return compare(desired, store.get_all_jobs(), self._registry.name, self._prune)
+        found = owned_jobs(store, self._registry.name)
+        new = desired.keys() - {job.id for job in found}
+        # Somebody else's jobs have ids, too.
+        if len(new) > MOST_LOOKUPS:
+            found += [job for job in store.get_all_jobs() if job.id in new]
+        else:
+            found += [job for job in map(store.lookup_job, new) if job is not None]
+        return compare(desired, found, self._registry.name, self._prune)
 
     def _apply(self, plan: SyncPlan, desired: dict[str, DesiredJob]) -> None:
         self._note(plan)

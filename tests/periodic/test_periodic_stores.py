@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from goscheduler import BackgroundScheduler, Retry
 from goscheduler.jobstores.redis import RedisJobStore
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
-from goscheduler.periodic import Schedule, ScheduleRegistry, SyncPlan
+from goscheduler.periodic import Schedule, ScheduleRegistry, SyncPlan, diff_schedules, list_schedules
 from goscheduler.testing import ManualScheduler
 
 STORES = ["sqlite", "postgresql", "mariadb", "redis", "mongodb", "etcd", "zookeeper"]
@@ -51,6 +51,12 @@ def test_a_schedule_comes_back_from_the_store_as_it_was_declared(kind, url_of):
         state = scheduler.schedule_state("s0")
         assert state.enabled
         assert state.paused_by is None
+        assert diff_schedules(scheduler, registry_of(**rich)).is_empty
+        assert list_schedules(scheduler, registry_of(**rich))[0].state == state
+        assert [each.id for each in list_schedules(scheduler, registry_of(1, **rich))] == ["s0", "s1", "s2"]
+        other = registry_of(1, **{**rich, "description": "b"})
+        (change,) = diff_schedules(scheduler, other, prune=False).changed
+        assert [(each.field, each.before, each.after) for each in change.fields] == [("description", "ä\n", "b")]
         again = scheduler.sync(registry_of(2, **rich))
         assert (set(again.unchanged), again.removed, again.changed) == (ids(2), ("s2",), ())
         assert scheduler.schedule_state("s0") == state

@@ -18,7 +18,17 @@ from goscheduler.errors import (
 )
 from goscheduler.events import EVENT_JOB_ADDED, EVENT_JOB_MODIFIED, EVENT_JOB_REMOVED
 from goscheduler.jobstores.memory import MemoryJobStore
-from goscheduler.periodic import Schedule, ScheduleRegistry, SyncPlan
+from goscheduler.periodic import (
+    FieldChange,
+    ListedSchedule,
+    Schedule,
+    ScheduleChange,
+    ScheduleDiff,
+    ScheduleRegistry,
+    SyncPlan,
+    diff_schedules,
+    list_schedules,
+)
 from goscheduler.runs.model import JobState
 from goscheduler.testing import EventRecorder, ManualScheduler
 
@@ -127,6 +137,77 @@ def test_a_plan_is_printed_line_by_line_without_payloads(scheduler):
         "removed   gone\n"
         "1 added, 1 changed, 1 unchanged, 1 removed"
     )
+
+
+def test_a_difference_names_every_field_with_what_is_there_and_what_is_declared(scheduler):
+    scheduler.sync(registry_of(hourly(payload={"password": "hunter2"}), hourly("gone"), hourly("same"), name="r"))
+    options = {"timeout": 5, "tags": ["a"], "executor": "other"}
+    scheduler.add_executor("threadpool", "other")
+    changed = hourly(
+        cron="@daily", payload={"password": "hunter3"}, priority=1, description="d", options=options, enabled=False
+    )
+    wanted = registry_of(changed, hourly("same"), hourly("new", enabled=False), name="r")
+    events = EventRecorder(scheduler)
+    diff = diff_schedules(scheduler, wanted)
+    whole, hours = ("cron", "job", "enabled"), "every hour (UTC)"
+    assert diff == ScheduleDiff(
+        "r",
+        added=(ScheduleChange("new", tuple(map(FieldChange, whole, [None] * 3, (hours, "work", "False")))),),
+        changed=(diff.changed[0],),
+        unchanged=("same",),
+        removed=(ScheduleChange("gone", tuple(map(FieldChange, whole, (hours, "work")))),),
+    )
+    assert diff.changed[0].id == "hourly"
+    assert {each.field: (each.before, each.after) for each in diff.changed[0].fields} == {
+        "cron": ("every hour (UTC)", "at 00:00 every day (UTC)"), "payload": (None, None), "priority": ("5", "1"),
+        "description": ("", "d"), "timeout": (None, "5"), "tags": ("", "a"), "executor": ("default", "other"),
+        "enabled": ("True", "False"),
+    }  # fmt: skip
+    assert "hunter" not in repr(diff)
+    assert not diff.is_empty
+    assert diff_schedules(scheduler, wanted, prune=False).orphaned == diff.removed
+    assert events.events == []
+    assert set(scheduler.sync(wanted).changed) == {"hourly"}
+    assert diff_schedules(scheduler, wanted) == ScheduleDiff("r", unchanged=("hourly", "same", "new"))
+    assert diff_schedules(scheduler, wanted).is_empty
+
+
+def test_a_difference_is_refused_where_a_sync_would_be(scheduler):
+    with pytest.raises(SchedulerNotRunningError):
+        diff_schedules(ManualScheduler(), registry_of(hourly()))
+    scheduler.add_job("work", "interval", hours=1, id="hourly")
+    with pytest.raises(ScheduleConflict):
+        diff_schedules(scheduler, registry_of(hourly()))
+    with pytest.raises(ScheduleConflict):
+        diff_schedules(scheduler, registry_of(*(hourly(f"s{number}") for number in range(20)), hourly()))
+    with pytest.raises(TypeError, match="dispatch"):
+        diff_schedules(scheduler, registry_of(), dispatch=3)
+
+
+def test_all_schedules_are_listed_with_what_has_become_of_them(scheduler):
+    registry = registry_of(hourly(), hourly("gone"), hourly("off", enabled=False))
+    scheduler.sync(registry)
+    scheduler.add_job("work", "interval", hours=1, id="by-hand")
+    scheduler.sync(registry_of(hourly("of-another"), name="another"))
+    scheduler.advance(2 * HOUR)
+    registry.unregister("gone")
+    late = registry.register(hourly("late"))
+    assert list_schedules(scheduler, registry) == [
+        ListedSchedule("hourly", registry.get("hourly"), scheduler.schedule_state("hourly")),
+        ListedSchedule("off", registry.get("off"), scheduler.schedule_state("off")),
+        ListedSchedule("late", late, None),
+        ListedSchedule("gone", None, scheduler.schedule_state("gone")),
+    ]
+    assert list_schedules(scheduler, registry)[0].state.run_count == 2
+    assert list_schedules(scheduler, registry)[1].state.enabled is False
+    assert list_schedules(scheduler, registry, jobstore="elsewhere") == [
+        ListedSchedule(one.id, one, None) for one in registry.list()
+    ]
+
+
+def test_before_the_start_there_are_declared_schedules_without_jobs():
+    registry = registry_of(hourly())
+    assert list_schedules(ManualScheduler(), registry) == [ListedSchedule("hourly", registry.get("hourly"), None)]
 
 
 def test_jobs_made_by_hand_are_never_touched(scheduler):
