@@ -7,8 +7,8 @@ A document says with one of its fields when it is to be processed next. Where do
 
 from __future__ import annotations
 
-from goscheduler.documents.base import DocumentStore
+from goscheduler.documents.base import DocumentStore, Malformed, Upcoming
 from goscheduler.documents.model import Document, Fields
 from goscheduler.documents.scheduler import DocumentScheduler
 
-__all__ = ["Document", "DocumentScheduler", "DocumentStore", "Fields"]
+__all__ = ["Document", "DocumentScheduler", "DocumentStore", "Fields", "Malformed", "Upcoming"]

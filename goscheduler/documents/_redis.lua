@@ -1,7 +1,7 @@
 -- The steps of the Redis document store. Each is atomic.
 --
 -- KEYS[1]  index   sorted set: id of a document -> its sleepUntil; what is in it is looked at, the hash decides
--- KEYS[2]  bad     set: ids of documents whose sleepUntil is no number; taken out by whoever tells of them
+-- KEYS[2]  bad     set: ids of documents whose sleepUntil is no number; taken out by whoever sees that it is one
 -- <prefix><id>     hash: a document of the user's; sleepUntil is seconds since 1970 as decimal text, '' for null
 --
 -- ARGV: step, prefix, field, then what the step needs: an id or two times, and so on; for the steps that look for
@@ -9,7 +9,7 @@
 
 local index, bad = KEYS[1], KEYS[2]
 local step, prefix, field = ARGV[1], ARGV[2], ARGV[3]
-local LOOKED_AT_ONCE = 200
+local LOOKED_AT_ONCE, COUNTED_AT_ONCE = 200, 1000
 local FIRST, LAST = -62135510400, 253402214400
 
 local function held_by(id)
@@ -71,14 +71,38 @@ local function lock_next(now, lock, passed)
   return {passed}
 end
 
--- Take a few ids of documents without a time out of the set, at random: others may have to stay there.
+-- The documents behind a number of places of the index, with what is in their other three fields; the first entry is
+-- how many places were looked at. Nothing is mended, so that no place changes between two calls.
+local function upcoming(passed)
+  local ids = redis.call('ZRANGE', index, passed, passed + LOOKED_AT_ONCE - 1)
+  local found = {#ids}
+  for _, id in ipairs(ids) do
+    local value = held_by(id)
+    if number_in(value) and is_wanted(id, 8) then
+      local others = redis.call('HMGET', prefix .. id, ARGV[5], ARGV[6], ARGV[7])
+      found[#found + 1] = {id, value, others[1] or '', others[2] or '', others[3] or ''}
+    end
+  end
+  return found
+end
+
+-- How many of the places behind a number of them were looked at that the index says are due, and how many of them are.
+local function count_due(now, passed)
+  local ids = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', passed, COUNTED_AT_ONCE)
+  local due = 0
+  for _, id in ipairs(ids) do
+    local at = number_in(held_by(id))
+    if at and at <= tonumber(now) and is_wanted(id, 6) then due = due + 1 end
+  end
+  return {#ids, due}
+end
+
+-- A few documents without a time, at random if there are many.
 local function malformed(limit)
   local found = {}
-  for _, id in ipairs(redis.call('SRANDMEMBER', bad, LOOKED_AT_ONCE)) do
-    local value = held_by(id)
-    if #found < limit and (not value or is_wanted(id, 5)) then
-      redis.call('SREM', bad, id)
-      if value then found[#found + 1] = {id, value} end
+  for _, id in ipairs(redis.call('SRANDMEMBER', bad, math.max(LOOKED_AT_ONCE, limit))) do
+    if not indexed(id) and #found < limit and held_by(id) and is_wanted(id, 5) then
+      found[#found + 1] = {id, held_by(id)}
     end
   end
   return found
@@ -88,6 +112,10 @@ if step == 'lock_next' then
   return lock_next(tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]))
 elseif step == 'malformed' then
   return malformed(tonumber(ARGV[4]))
+elseif step == 'upcoming' then
+  return upcoming(tonumber(ARGV[4]))
+elseif step == 'count_due' then
+  return count_due(ARGV[4], tonumber(ARGV[5]))
 elseif step == 'index' then
   return indexed(ARGV[4]) and 1 or 0
 elseif held_by(ARGV[4]) ~= ARGV[5] then

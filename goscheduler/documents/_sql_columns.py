@@ -28,6 +28,8 @@ from goscheduler.errors import InvalidArgument, shown
 from goscheduler.times import UTC, convert_to_datetime
 
 DEFAULTS = Fields("sleep_until", "interval", "repeat_until", "auto_remove")
+#: The fields that a table may lack.
+OTHERS = ("interval", "repeat_until", "auto_remove")
 
 #: How a time looks like in a text column of SQLite. Others do not compare as times do.
 TIME_IN_TEXT = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9]*"
@@ -70,6 +72,16 @@ class Columns(NamedTuple):
     def is_row(self, key: tuple[Any, ...]) -> ColumnElement[bool]:
         """Return the condition that a row has this primary key."""
         return and_(*(column == value for column, value in zip(self.key, key, strict=True)))
+
+    def others(self) -> list[ColumnElement[Any]]:
+        """Return the other three columns as they are read for a list: NULL for one that the table does not have.
+
+        On SQLite a time is read as text, because one that is none would keep all rows from being read.
+        """
+        found: dict[str, ColumnElement[Any]] = {name: self.table.c[column] for name, column in self.names.items()}
+        if "repeat_until" in found and isinstance(self.times.type, String):
+            found["repeat_until"] = type_coerce(found["repeat_until"], self.times.type)
+        return [found.get(name, null()).label(f"goscheduler_{name}") for name in OTHERS]
 
     def holds_time(self) -> ColumnElement[bool] | None:
         """Return the condition that there is a time, where a column may hold something else."""
@@ -139,7 +151,7 @@ def _column(real: Table, used: Table, field: str, name: str) -> Column[Any]:
 def _other_names(real: Table, used: Table, fields: Fields) -> dict[str, str]:
     """Return the other columns. One under its default name may be missing: the table has no use for it."""
     names = {}
-    for field in ("interval", "repeat_until", "auto_remove"):
+    for field in OTHERS:
         name = getattr(fields, field)
         if name in real.columns or name != getattr(DEFAULTS, field):
             names[field] = _column(real, used, field, name).name

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from goscheduler.documents.model import Document
+from goscheduler.documents.model import Document, in_utc
+from goscheduler.runs.queries import Count
 
 
 class Malformed(NamedTuple):
@@ -25,6 +26,23 @@ class Malformed(NamedTuple):
     id: Any
     value: Any
     expected: str = "a date and time"
+
+
+class Upcoming(NamedTuple):
+    """A document that has a time: it is due, or will be, or is locked until then."""
+
+    id: Any
+    sleep_until: datetime
+    """Aware, in UTC."""
+    interval: Any = None
+    repeat_until: Any = None
+    auto_remove: Any = None
+
+    @classmethod
+    def of(cls, id: Any, sleep_until: datetime, interval: Any, repeat_until: Any, auto_remove: Any) -> Upcoming:
+        """Return a document with all times in UTC; a ``repeatUntil`` that makes no sense as it is."""
+        last = in_utc(repeat_until) if isinstance(repeat_until, datetime) else repeat_until
+        return cls(id, in_utc(sleep_until), interval, last, auto_remove)
 
 
 class DocumentStore(ABC):
@@ -57,6 +75,14 @@ class DocumentStore(ABC):
     @abstractmethod
     def remove(self, document: Document) -> bool:
         """Remove a document; False if its ``sleepUntil`` is not ``document.locked_until`` any more."""
+
+    @abstractmethod
+    def upcoming(self, limit: int) -> list[Upcoming]:
+        """Return documents that have a time, ascending by it; those that are due, or locked, are among them."""
+
+    @abstractmethod
+    def count_due(self, now: datetime, cap: int) -> Count:
+        """Count the documents that are due at ``now``; at most ``cap`` of them."""
 
     def malformed(self, limit: int) -> Sequence[Malformed]:
         """Return some documents whose ``sleepUntil`` is neither empty nor a date."""

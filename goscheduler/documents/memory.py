@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import heapq
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from goscheduler.documents.base import DocumentStore, Malformed
+from goscheduler.documents.base import DocumentStore, Malformed, Upcoming
 from goscheduler.documents.model import Document, Fields, in_utc, look_up, put
 from goscheduler.errors import shown
+from goscheduler.runs.queries import Count
 
 __all__ = ["MemoryDocumentStore"]
 
@@ -71,11 +73,31 @@ class MemoryDocumentStore(DocumentStore):
             self.documents[:] = [other for other in self.documents if other is not document.id]
             return True
 
+    def upcoming(self, limit: int) -> list[Upcoming]:
+        fields = self._fields
+        with self._lock:
+            found = [(at, self.documents[place]) for at, place in heapq.nsmallest(limit, self._dates())]
+        return [
+            Upcoming.of(
+                _id_of(content),
+                at,
+                look_up(content, fields.interval),
+                look_up(content, fields.repeat_until),
+                look_up(content, fields.auto_remove),
+            )
+            for at, content in found
+        ]
+
+    def count_due(self, now: datetime, cap: int) -> Count:
+        with self._lock:
+            number = sum(at <= now for at, _ in self._dates())
+        return Count(min(number, cap), number <= cap)
+
     def malformed(self, limit: int) -> list[Malformed]:
         with self._lock:
             values = [(content, look_up(content, self._fields.sleep_until)) for content in self._wanted()]
         bad = [(content, value) for content, value in values if value is not None and not isinstance(value, datetime)]
-        return [Malformed(content.get("_id", content.get("id")), value) for content, value in bad[:limit]]
+        return [Malformed(_id_of(content), value) for content, value in bad[:limit]]
 
     def _dates(self) -> Iterator[tuple[datetime, int]]:
         for place, content in enumerate(self.documents):
@@ -105,3 +127,7 @@ class MemoryDocumentStore(DocumentStore):
         """Tell whether the very dict is still here, and locked by us."""
         present = any(content is document.id for content in self.documents)
         return present and look_up(document.id, self._fields.sleep_until) == document.locked_until
+
+
+def _id_of(content: dict[str, Any]) -> Any:
+    return content.get("_id", content.get("id"))

@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
-from goscheduler.documents.base import DocumentStore, Malformed
+from goscheduler.documents.base import DocumentStore, Malformed, Upcoming
 from goscheduler.documents.model import Document, Fields, in_utc, look_up
 from goscheduler.errors import shown
+from goscheduler.runs.queries import Count
 from goscheduler.times import EPOCH
 
 try:
@@ -98,6 +99,29 @@ class MongoDocumentStore(DocumentStore):
     def remove(self, document: Document) -> bool:
         with self._asking():
             return bool(self._collection.delete_one(self._ours(document)).deleted_count)
+
+    def upcoming(self, limit: int) -> list[Upcoming]:
+        fields = self._fields
+        shown_fields = dict.fromkeys((fields.sleep_until, fields.interval, fields.repeat_until, fields.auto_remove), 1)
+        dated = {"$and": [*self._dates(), self._condition]}
+        with self._asking():
+            found = list(self._collection.find(dated, shown_fields, sort=[(fields.sleep_until, 1)], limit=limit))
+        return [
+            Upcoming.of(
+                content["_id"],
+                _moment(look_up(content, fields.sleep_until)),
+                look_up(content, fields.interval),
+                look_up(content, fields.repeat_until),
+                look_up(content, fields.auto_remove),
+            )
+            for content in found
+        ]
+
+    def count_due(self, now: datetime, cap: int) -> Count:
+        due = {"$and": [*self._dates(), {self._fields.sleep_until: {"$lte": now}}, self._condition]}
+        with self._asking():
+            number = self._collection.count_documents(due, limit=cap + 1)
+        return Count(min(number, cap), number <= cap)
 
     def malformed(self, limit: int) -> list[Malformed]:
         field = self._fields.sleep_until

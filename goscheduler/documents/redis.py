@@ -12,12 +12,14 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from importlib.resources import files
+from operator import attrgetter
 from types import NoneType
 from typing import Any
 
-from goscheduler.documents.base import DocumentStore, Malformed
+from goscheduler.documents.base import DocumentStore, Malformed, Upcoming
 from goscheduler.documents.model import Document, Fields, in_utc
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.runs.queries import Count
 from goscheduler.times import SECOND, UTC, from_micros, to_micros
 
 try:
@@ -126,9 +128,31 @@ class RedisDocumentStore(DocumentStore):
     def remove(self, document: Document) -> bool:
         return bool(self._step("remove", document.id, _to_redis(document.locked_until)))
 
+    def upcoming(self, limit: int) -> list[Upcoming]:
+        fields = self._fields
+        others = fields.interval, fields.repeat_until, fields.auto_remove
+        found: list[Upcoming] = []
+        passed = 0
+        while len(found) < limit:
+            looked_at, *rows = self._step("upcoming", passed, *others, *self._condition)
+            if not looked_at:
+                break
+            passed += looked_at
+            found += [_upcoming([_text(part) for part in row]) for row in rows]
+        return sorted(found, key=attrgetter("sleep_until"))[:limit]
+
+    def count_due(self, now: datetime, cap: int) -> Count:
+        number = passed = 0
+        while number <= cap:
+            looked_at, due = self._step("count_due", _to_redis(now), passed, *self._condition)
+            if not looked_at:
+                break
+            passed, number = passed + looked_at, number + due
+        return Count(min(number, cap), number <= cap)
+
     def malformed(self, limit: int) -> list[Malformed]:
         found = self._step("malformed", limit, *self._condition)
-        return [Malformed(_text(id), _text(value), EXPECTED) for id, value in found]
+        return [Malformed(_text(id), _text(value), EXPECTED) for id, value in sorted(found)]
 
     def _step(self, name: str, *arguments: object) -> Any:
         keys = [f"{self._prefix}{OWN}due", f"{self._prefix}{OWN}bad"]
@@ -158,6 +182,14 @@ class RedisDocumentStore(DocumentStore):
             repeat_until and (_moment(repeat_until) or repeat_until),
             content.get(fields.auto_remove) or None,
         )
+
+
+def _upcoming(row: list[Any]) -> Upcoming:
+    id, value, interval, repeat_until, auto_remove = row
+    due = _moment(value)
+    assert due is not None, "the script returns what has a time"
+    last = repeat_until and (_moment(repeat_until) or repeat_until)
+    return Upcoming.of(id, due, interval or None, last or None, auto_remove or None)
 
 
 def _connected(client: Any) -> Any:

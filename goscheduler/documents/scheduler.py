@@ -11,11 +11,15 @@ from typing import Any
 from goscheduler.clock import SYSTEM_CLOCK, Clock
 from goscheduler.documents._settings import Duration, Hooks, Settings, read_concurrency, read_duration
 from goscheduler.documents._worker import DocumentWorker
-from goscheduler.documents.base import DocumentStore
-from goscheduler.errors import SchedulerAlreadyRunningError, shown
+from goscheduler.documents.base import DocumentStore, Malformed, Upcoming
+from goscheduler.errors import InvalidArgument, SchedulerAlreadyRunningError, shown
+from goscheduler.runs.queries import Count
 from goscheduler.times import astimezone, local_timezone
 
 __all__ = ["DocumentScheduler"]
+
+#: So many documents are listed or counted at most.
+MOST_LISTED = 100_000
 
 
 class DocumentScheduler:
@@ -118,6 +122,21 @@ class DocumentScheduler:
         """Tell whether it runs, and has found nothing to do."""
         return self._worker is not None and self.is_running() and self._worker.idle
 
+    def upcoming(self, limit: int = 100) -> list[Upcoming]:
+        """Return at most ``limit`` documents that have a time, ascending by it; those that are due are among them.
+
+        One that is being processed has the end of its lock as its time.
+        """
+        return self._store.upcoming(_positive("limit", limit))
+
+    def count_due(self, cap: int = 10_000) -> Count:
+        """Count the documents that are due now, at most ``cap`` of them."""
+        return self._store.count_due(self._clock.now(), _positive("cap", cap))
+
+    def malformed(self, limit: int = 100) -> list[Malformed]:
+        """Return at most ``limit`` of the documents whose ``sleepUntil`` is no date: they are never processed."""
+        return list(self._store.malformed(_positive("limit", limit)))
+
     def __enter__(self) -> DocumentScheduler:
         self.start()
         return self
@@ -143,3 +162,11 @@ def _has_ended(worker: DocumentWorker, limit: float | None) -> bool:
 
 def _seconds(field: str, value: Duration) -> float:
     return read_duration(field, value).total_seconds()
+
+
+def _positive(field: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_LISTED:
+        raise InvalidArgument(
+            f"{field} must be a whole number from 1 to {MOST_LISTED}, got {shown(value)}", field=field, value=value
+        )
+    return value

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from goscheduler.documents.base import DocumentStore, Malformed
+from goscheduler.documents.base import DocumentStore, Malformed, Upcoming
 from goscheduler.documents.model import Document, Fields
 from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
+from goscheduler.runs.queries import Count
 from goscheduler.times import EPOCH
 
 try:
-    from sqlalchemy import ColumnElement, Select, Table, create_engine, delete, not_, select, update
+    from sqlalchemy import ColumnElement, Select, Table, create_engine, delete, func, not_, select, update
     from sqlalchemy.engine import URL, Connection, Engine, make_url
     from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
@@ -119,6 +120,26 @@ class SQLAlchemyDocumentStore(DocumentStore):
         statement = delete(columns.table).where(columns.is_row(document.id), held)
         return self._in_transaction(lambda connection: connection.execute(statement).rowcount == 1)
 
+    def upcoming(self, limit: int) -> list[Upcoming]:
+        columns = self._columns
+        dated = [*self._holding_time(), columns.sleep_until.is_not(None)]
+        statement = select(*columns.key, columns.held(), *columns.others()).where(*dated)
+        with self._engine.connect() as connection:
+            rows = connection.execute(statement.order_by(columns.sleep_until).limit(limit)).all()
+        size = len(columns.key)
+        found = []
+        for row in rows:
+            interval, last, auto_remove = row[size + 1 :]
+            last = moment_of(last) or last if isinstance(last, str) else last
+            found.append(Upcoming.of(tuple(row[:size]), moment_of(row[size]) or EPOCH, interval, last, auto_remove))
+        return found
+
+    def count_due(self, now: datetime, cap: int) -> Count:
+        due = self._due(now).order_by(None).limit(cap + 1).subquery()
+        with self._engine.connect() as connection:
+            number = connection.execute(select(func.count()).select_from(due)).scalar_one()
+        return Count(min(number, cap), number <= cap)
+
     def malformed(self, limit: int) -> list[Malformed]:
         columns = self._columns
         holds_time = columns.holds_time()
@@ -161,11 +182,13 @@ class SQLAlchemyDocumentStore(DocumentStore):
 
     def _due(self, now: datetime) -> Select[Any]:
         columns = self._columns
-        holds_time = columns.holds_time()
-        conditions = [*self._wanted(columns.table), columns.held() <= columns.times.stored(now)]
-        if holds_time is not None:
-            conditions.append(holds_time)
+        conditions = [*self._holding_time(), columns.held() <= columns.times.stored(now)]
         return select(*columns.key, columns.held()).where(*conditions).order_by(columns.sleep_until)
+
+    def _holding_time(self) -> list[ColumnElement[bool]]:
+        """Return the conditions that a row is wanted and holds a time, where it may hold something else."""
+        holds_time = self._columns.holds_time()
+        return [*self._wanted(self._columns.table), *([] if holds_time is None else [holds_time])]
 
     def _wanted(self, table: Table) -> list[ColumnElement[bool]]:
         if not isinstance(self._condition, Mapping):

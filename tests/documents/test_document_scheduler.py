@@ -63,6 +63,33 @@ def sleep_untils(store):
     return [document.get("sleepUntil") for document in store.documents]
 
 
+# What is told of documents
+
+
+def test_people_are_told_what_comes_what_is_due_and_what_is_malformed(clock):
+    store = MemoryDocumentStore([
+        {"_id": "due", "sleepUntil": NOW}, {"_id": "later", "sleepUntil": NOW + MINUTE, "interval": "0 8 * * *"},
+        {"_id": "bad", "sleepUntil": "tomorrow"}, {"_id": "asleep"},
+    ])  # fmt: skip
+    cron = DocumentScheduler(store, print, clock=clock)
+    assert [(each.id, each.sleep_until, each.interval) for each in cron.upcoming()] == [
+        ("due", NOW, None), ("later", NOW + MINUTE, "0 8 * * *"),
+    ]  # fmt: skip
+    assert [each.id for each in cron.upcoming(1)] == ["due"]
+    assert cron.count_due() == (1, True)
+    clock.advance(60)
+    assert cron.count_due(1) == (1, False)
+    assert [(bad.id, bad.value) for bad in cron.malformed()] == [("bad", "tomorrow")]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "5", None, 100_001])
+def test_a_number_of_documents_that_makes_no_sense_is_refused(wrong):
+    cron = DocumentScheduler(MemoryDocumentStore(), print)
+    for method, field in ((cron.upcoming, "limit"), (cron.count_due, "cap"), (cron.malformed, "limit")):
+        with pytest.raises(InvalidArgument, match=field):
+            method(wrong)
+
+
 # What is done with documents
 
 

@@ -42,6 +42,8 @@ def test_a_condition_leaves_other_documents_alone_and_is_part_of_the_index(mongo
     )
     for number, (tenant, size, on) in enumerate([("a", 6, True), ("b", 6, True), ("a", 4, True), ("a", 9, False)]):
         mongo.collection.insert_one({"_id": number, "tenant": tenant, "size": size, "on": on, "sleepUntil": NOW})
+    assert [each.id for each in store.upcoming(10)] == [0]
+    assert store.count_due(NOW, 10).number == 1
     assert store.lock_next(NOW, UNTIL).id == 0
     assert store.lock_next(NOW, UNTIL) is None
     name = store.create_index()
@@ -178,6 +180,7 @@ def test_a_table_object_its_types_and_names_of_columns_are_respected(engine):
         engine, table, sleep_until="next run", interval="line", condition=table.c.id.in_([1, 3])
     )
     store.open()
+    assert store.upcoming(10) == [((1,), NOW, "* * * * *", None, None)]
     document = store.lock_next(NOW, UNTIL)
     assert document.content == {"id": 1, "next run": NOW, "tags": {"a": [1]}, "line": "* * * * *"}
     assert (document.id, document.interval, document.repeat_until) == ((1,), "* * * * *", None)
@@ -194,6 +197,8 @@ def test_a_table_without_the_optional_columns_will_do_and_a_dict_is_a_condition(
     for number, tenant in enumerate("ab", start=1):
         run(engine, table.insert().values(id=number, sleep_until=NOW.replace(tzinfo=None), tenant=tenant))
     store = SQLAlchemyDocumentStore(engine, "own", condition={"tenant": "b"})
+    assert [each[2:] for each in store.upcoming(10)] == [(None, None, None)]
+    assert store.count_due(NOW, 10) == (1, True)
     assert store.lock_next(NOW, UNTIL).id == (2,), "it opens itself when it is first used"
     assert store.lock_next(NOW, UNTIL) is None
 
@@ -284,6 +289,8 @@ def test_sqlite_takes_anything_for_a_time_and_only_times_are_due(tmp_path, text,
         world.bad = text
         world.add_bad("odd")
         world.add("good", NOW)
+        assert [each.id[1] for each in world.store.upcoming(10)] == (["odd", "good"] if is_time else ["good"])
+        assert world.store.count_due(NOW, 10).number == 1 + is_time
         found = []
         while (document := world.store.lock_next(NOW, UNTIL)) is not None:
             found.append(world.name_of(document))
@@ -296,6 +303,7 @@ def test_a_row_that_cannot_be_read_is_told_of_and_keeps_nobody_waiting(tmp_path)
         world.add("odd", NOW - MINUTE)
         run(world.engine, sa.text(f"UPDATE {world.table.name} SET repeat_until = 'never' WHERE name = 'odd'"))
         world.add("good", NOW)
+        assert [each.repeat_until for each in world.store.upcoming(10)] == ["never", None]
         errors, seen, done = [], [], threading.Event()
 
         def handle(document):
@@ -422,6 +430,34 @@ def test_a_condition_leaves_other_hashes_alone(hashes):
     assert hashes.store.lock_next(NOW, UNTIL).id.startswith("b-")
 
 
+def test_lists_and_counts_pass_over_other_hashes_and_those_that_are_gone(hashes):
+    for number in range(450):
+        hashes.client.hset(f"user[*]:b-{number}", mapping={"sleepUntil": int(NOW.timestamp()) - 500, "tenant": "b"})
+        hashes.store.index(f"b-{number}")
+    for number in range(1100):
+        hashes.client.zadd("user[*]:goscheduler:due", {f"gone-{number}": number})
+    for number in range(3):
+        hashes.add(f"a-{number}", NOW - number * MINUTE, tenant="a")
+    store = RedisDocumentStore(hashes.client, "user[*]:", condition={"tenant": "a"})
+    assert [each.id for each in store.upcoming(2)] == ["a-2", "a-1"]
+    assert [each.id for each in store.upcoming(10)] == ["a-2", "a-1", "a-0"]
+    assert [store.count_due(NOW - MINUTE, cap) for cap in (1, 2)] == [(1, False), (2, True)]
+    assert hashes.store.count_due(NOW, 1000) == (453, True)
+    assert hashes.client.zcard("user[*]:goscheduler:due") == 1553, "nothing was changed"
+
+
+def test_a_list_shows_what_the_hash_says(hashes):
+    for name in ("moved", "cleared", "odd", "same"):
+        hashes.add(name, NOW)
+    hashes.client.hset("user[*]:moved", "sleepUntil", (NOW - MINUTE).timestamp())
+    hashes.client.hset("user[*]:cleared", "sleepUntil", "")
+    hashes.client.hset("user[*]:odd", "sleepUntil", "tomorrow")
+    assert [(each.id, each.sleep_until) for each in hashes.store.upcoming(10)] == [
+        ("moved", NOW - MINUTE), ("same", NOW),
+    ]  # fmt: skip
+    assert hashes.store.count_due(NOW, 10) == (2, True)
+
+
 def test_an_index_that_is_behind_does_not_hide_a_wanted_document(hashes):
     for name in ("moved", "wanted"):
         hashes.add(name, NOW - MINUTE, tenant=name)
@@ -437,8 +473,7 @@ def test_only_wanted_hashes_without_a_time_are_told_of(hashes):
         hashes.store.index(name)
     store = RedisDocumentStore(hashes.client, "user[*]:", condition={"tenant": "a"})
     assert [bad.id for bad in store.malformed(10)] == ["a"]
-    assert store.malformed(10) == []
-    assert [bad.id for bad in hashes.store.malformed(10)] == ["b"]
+    assert [bad.id for bad in hashes.store.malformed(10)] == ["a", "b"]
 
 
 @pytest.mark.parametrize("gone", ["the document", "its time"])

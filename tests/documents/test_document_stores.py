@@ -173,6 +173,53 @@ class DocumentStoreContract(TimesContract):
         assert "bad" in str(told.id)
         assert world.ids() == {"bad", "good"}
 
+    def test_upcoming_documents_are_listed_by_their_time_with_what_they_are(self, world, store):
+        world.add("asleep", None)
+        world.add("later", NOW + MINUTE, interval="*/5 * * * *", repeatUntil=NOW + LOCK, autoRemove=True, note="mine")
+        world.add("due", NOW - MINUTE)
+        world.add("soon", NOW)
+        found = store.upcoming(10)
+        assert [(self.name_in(each.id), each.sleep_until) for each in found] == [
+            ("due", NOW - MINUTE), ("soon", NOW), ("later", NOW + MINUTE),
+        ]  # fmt: skip
+        assert (found[2].interval, found[2].repeat_until) == ("*/5 * * * *", NOW + LOCK)
+        assert found[2].auto_remove in (True, "1")
+        assert found[0][2:] == (None, None, None)
+        assert [self.name_in(each.id) for each in store.upcoming(2)] == ["due", "soon"]
+        store.lock_next(NOW, UNTIL)
+        assert [self.name_in(each.id) for each in store.upcoming(10)] == ["soon", "later", "due"]
+        assert store.upcoming(10)[2].sleep_until == UNTIL
+
+    def test_due_documents_are_counted_up_to_a_number(self, world, store):
+        assert store.count_due(NOW, 5) == (0, True)
+        world.add("asleep", None)
+        world.add("later", NOW + SECOND)
+        for number in range(3):
+            world.add(f"due-{number}", NOW - number * MINUTE)
+        assert [store.count_due(NOW, cap) for cap in (2, 3, 4)] == [(2, False), (3, True), (3, True)]
+        world.delete("due-1")
+        store.lock_next(NOW, UNTIL)
+        assert store.count_due(NOW, 5) == (1, True)
+        assert store.count_due(UNTIL, 5) == (3, True)
+
+    def test_what_is_malformed_is_neither_upcoming_nor_due_and_stays_in_its_list(self, world, store):
+        if not self.tells_of_bad_ones:
+            assert store.malformed(10) == []
+            return
+        for name in ("bad-1", "bad-2"):
+            world.add_bad(name)
+        assert store.upcoming(10) == []
+        assert store.count_due(NOW, 10) == (0, True)
+        assert len(store.malformed(1)) == 1
+        assert {self.name_in(bad.id) for bad in store.malformed(10)} == {"bad-1", "bad-2"}
+        world.set_sleep_until("bad-1", NOW)
+        assert [self.name_in(bad.id) for bad in store.malformed(10)] == ["bad-2"]
+        assert [self.name_in(each.id) for each in store.upcoming(10)] == ["bad-1"]
+
+    def name_in(self, id):
+        """Return the name of a document by the id that its store gave it."""
+        return id[1] if isinstance(id, tuple) else id
+
     def test_a_store_can_be_closed_and_opened_again(self, world, store):
         store.open()
         store.close()
