@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from datetime import timedelta
 
@@ -22,8 +24,9 @@ from goscheduler.jobstores.mongodb import MongoDBJobStore
 from goscheduler.jobstores.redis import RedisJobStore
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
-from goscheduler.locks import acquire, lock, zookeeper
+from goscheduler.locks import acquire, break_lock, held_locks, lock, zookeeper
 from goscheduler.locks._find import backend_for, close_connections
+from goscheduler.locks.base import LONGEST_TOKEN, holder_of, new_token
 from goscheduler.locks.etcd import EtcdLocks
 from goscheduler.locks.memory import MemoryLocks
 from goscheduler.locks.sql import SQLLocks
@@ -300,3 +303,58 @@ def test_a_table_that_may_not_be_made_is_an_error_that_says_so(tmp_path):
     with pytest.raises(GoSchedulerError, match=r"readonly|unable to open"):
         acquire(engine, "a")
     engine.dispose()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
+def test_a_list_makes_no_table_and_needs_none(url_of, kind):
+    engine = sqlalchemy.create_engine(url_of(kind))
+    assert held_locks(engine) == []
+    assert break_lock(engine, "report", 1) is False
+    assert not sqlalchemy.inspect(engine).has_table("goscheduler_locks")
+    engine.dispose()
+
+
+def test_a_client_of_redis_that_gives_text_lists_locks_too(url_of):
+    client = redis.Redis.from_url(url_of("redis"), decode_responses=True)
+    held = acquire(client, "report", 30)
+    assert [(each.name, each.fence) for each in held_locks(client)] == [("report", held.fence)]
+    client.close()
+
+
+def test_redis_forgets_which_locks_were_held_when_the_last_of_them_is_over(url_of):
+    client = redis.Redis.from_url(url_of("redis"))
+    assert acquire(client, "long", 7200)
+    acquire(client, "short", 1)
+    assert 7_000_000 < client.pttl("{goscheduler}:locks") <= 7_201_000
+    witness = acquire(client, "witness", 1)
+    assert acquire(client, "witness", 30, wait=60).fence > witness.fence
+    assert client.zrange("{goscheduler}:locks", 0, -1) == [b"witness", b"long"]
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"prefix": None}, TypeError), ({"prefix": "x" * 256}, InvalidArgument), ({"limit": 0}, InvalidArgument),
+        ({"limit": True}, InvalidArgument), ({"limit": 10_001}, InvalidArgument),
+    ],
+)  # fmt: skip
+def test_a_list_that_makes_no_sense_is_refused(arguments, error):
+    with pytest.raises(error):
+        held_locks(MemoryLocks(), **arguments)
+
+
+@pytest.mark.parametrize("fence", [None, True, "1", -1, 1 << 63])
+def test_a_fence_that_is_none_is_refused(fence):
+    with pytest.raises(InvalidArgument, match="fence"):
+        break_lock(MemoryLocks(), "report", fence)
+
+
+def test_a_token_tells_who_asked_for_it_and_fits_whatever_the_machine_is_called(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "ä" + "x" * 300)
+    token = new_token()
+    assert len(token) == LONGEST_TOKEN
+    assert token.isascii()
+    assert holder_of(token).startswith("?xxx")
+    assert holder_of(token).endswith(f":{os.getpid()}")
+    assert holder_of("0123456789abcdef0123456789abcdef") == "", "one of an older version"
