@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 from goscheduler.errors import MessageRejected, described
 from goscheduler.executors._failures import RemoteError
 from goscheduler.messages._recurrence import occurrence_of
-from goscheduler.messages.views import MessageFilter, MessageList, MessageState, ScheduledMessage
+from goscheduler.messages.views import MessageState, ScheduledMessage
+from goscheduler.runs.queries import MOST_LETTERS, Count, JobPage, JobQuery
+from goscheduler.runs.records import HistoryQuery
+from goscheduler.schedulers._job_lists import JobLists
 from goscheduler.times import to_micros
 from goscheduler.transports.base import Delivery
 from goscheduler.triggers.date import DateTrigger
@@ -74,39 +77,39 @@ class MessageRepository:
     def __init__(self, scheduler: BaseScheduler, jobstore: str, task: str, tag: str) -> None:
         self._scheduler = scheduler
         self._jobstore = jobstore
-        self._task = task
-        self._tag = tag
+        self.task = task
+        self.tag = tag
 
     @property
     def store(self) -> BaseJobStore:
         """The store itself, for what schedulers do not ask of theirs."""
         return self._scheduler.engine.stores[self._jobstore]
 
+    def find_jobs(self, query: JobQuery) -> JobPage:
+        """Return a page of jobs, also of a scheduler that was not started."""
+        return JobLists(self._scheduler.engine).find(query, self._jobstore)
+
+    def count_jobs(self, query: JobQuery, cap: int) -> Count:
+        """Count jobs, at most ``cap`` of them."""
+        return JobLists(self._scheduler.engine).count(query, cap, self._jobstore)
+
+    def count_letters(self, tag: str) -> Count:
+        """Count the newest dead letters of one event name, or of this front."""
+        if not self._scheduler.running:
+            return Count(0)
+        groups = self.store.letter_groups(HistoryQuery(tag=tag, limit=MOST_LETTERS))
+        ours = sum(group.size for group in groups if group.task == self.task)
+        return Count(ours, sum(group.size for group in groups) < MOST_LETTERS)
+
     def find(self, message_id: str) -> ScheduledMessage | None:
         """Return a message, or None. Asked in the order in which a message moves, so that none is overlooked."""
         job = self._scheduler.get_job(message_id, self._jobstore)
-        if job is not None and self._is_ours(job):
-            return _waiting(job)
-        runs = [*self._runs(message_id)]
+        if job is not None and self.is_ours(job):
+            return as_waiting(job)
+        runs = [*self.runs(message_id)]
         if runs:
-            return self._under_way(runs[0], last_error=self._last_error(runs[0]))
+            return self.under_way(runs[0], last_error=self._last_error(runs[0]))
         return next((as_dead(letter) for letter in self.letters(message_id)), None)
-
-    def select(self, wanted: MessageFilter) -> MessageList:
-        """Return the messages that fit, the earliest first."""
-        found = [message for message in self._candidates(wanted) if wanted.matches(message)]
-        found.sort(key=_order)
-        return MessageList(found, wanted.limit)
-
-    def _candidates(self, wanted: MessageFilter) -> Iterator[ScheduledMessage]:
-        if MessageState.PENDING in wanted.states:
-            for job in self._scheduler.get_jobs(self._jobstore):
-                if self._is_ours(job):
-                    yield _waiting(job)
-        if wanted.states & {MessageState.DELIVERING, MessageState.RETRYING}:
-            yield from map(self._under_way, self._runs())
-        if MessageState.DEAD in wanted.states:
-            yield from map(as_dead, self.letters(tag=wanted.event_name))
 
     def live(self, message_id: str) -> list[Run]:
         """Return the runs of a message that a process has."""
@@ -120,56 +123,55 @@ class MessageRepository:
         """Return what the history tells of the last attempts."""
         return self._scheduler.runs(message_id, self._jobstore, limit=PAGE)
 
-    def letters(self, message_id: str | None = None, tag: str | None = None) -> Iterator[DeadLetter]:
-        """Yield dead letters, newest first: of one message, of one event name, or all."""
-        before: DeadLetter | None = None
+    def letters(
+        self, message_id: str | None = None, tag: str | None = None, before: DeadLetter | str | None = None
+    ) -> Iterator[DeadLetter]:
+        """Yield dead letters, newest first: of one message, of one event name, or all; those older than ``before``."""
         while self._scheduler.running:
             page = self._scheduler.dead_letters(
-                message_id, self._jobstore, PAGE, tag=tag or self._tag, before=before
+                message_id, self._jobstore, PAGE, tag=tag or self.tag, before=before
             )
-            yield from (letter for letter in page if self._is_ours(letter.run.job))
+            yield from (letter for letter in page if self.is_ours(letter.run.job))
             if len(page) < PAGE:
                 return
             before = page[-1]
 
     def count(self) -> int:
         """Return how many messages wait for their time."""
-        return self.store.count_waiting(self._task)
+        return self.store.count_waiting(self.task)
 
     def count_stuck(self, limit: int) -> int:
         """Return how many messages processes have that were due before a moment."""
         return sum(to_micros(run.due_at) < limit for run in self._ours(self.store.live_runs()))
 
-    def _runs(self, message_id: str | None = None) -> Iterator[Run]:
+    def runs(self, message_id: str | None = None) -> Iterator[Run]:
+        """Yield the runs of one message, or of all."""
         if self._scheduler.running:
             yield from self._ours(self.store.live_runs(message_id))
             yield from self._ours(self.store.pending_runs(message_id))
 
     def _ours(self, runs: Sequence[Run]) -> list[Run]:
-        return [run for run in runs if self._is_ours(run.job)]
+        return [run for run in runs if self.is_ours(run.job)]
 
-    def _is_ours(self, job: Job) -> bool:
+    def is_ours(self, job: Job) -> bool:
         """Tell whether a job is a message; somebody may have made another one of the same task by hand."""
-        return job.task == self._task and len(job.args) == len(MessageBody.__slots__)
+        return job.task == self.task and len(job.args) == len(MessageBody.__slots__)
 
     def _last_error(self, run: Run) -> str | None:
         if run.attempt == 1:
             return None
         return next((str(_error_of(record)) for record in self.records(run.job.id) if record.run_id == run.id), None)
 
-    def _under_way(self, run: Run, last_error: str | None = None) -> ScheduledMessage:
+    def under_way(self, run: Run, last_error: str | None = None) -> ScheduledMessage:
+        """Return a run as its message."""
         delivering = run.owner is not None or run.attempt == 1
         attempts = run.attempt if run.owner is not None else run.attempt - 1
         state = MessageState.DELIVERING if delivering else MessageState.RETRYING
         return _view(run.job, run.scheduled_at, state, attempts, last_error)
 
 
-def _order(message: ScheduledMessage) -> tuple[bool, int, str]:
-    due = message.scheduled_at
-    return due is None, 0 if due is None else to_micros(due), message.id
-
-
-def _waiting(job: Job) -> ScheduledMessage:
+def as_waiting(job: Job) -> ScheduledMessage:
+    """Return a job as its message."""
     return _view(job, job.next_run_time, MessageState.PENDING, 0, job.stats.last_error)
 
 

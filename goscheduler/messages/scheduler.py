@@ -31,6 +31,7 @@ from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.messages._cancel import CANCEL_TIMEOUT_SECONDS, cancel_message
 from goscheduler.messages._executor import DeliveryExecutor
 from goscheduler.messages._health import check_health
+from goscheduler.messages._listing import MessageSearch
 from goscheduler.messages._publishing import Deliveries, Errors, ask, can_batch, publish_all
 from goscheduler.messages._recurrence import trigger_of
 from goscheduler.messages._settings import (
@@ -46,7 +47,7 @@ from goscheduler.messages._settings import (
 from goscheduler.messages._shelf import TASK_PREFIX, MessageRepository, delivery_of
 from goscheduler.messages.dead import DeadLetterForwarder, DeadLetterQueue, DeadLetterStore
 from goscheduler.messages.message import Message, Recurrence, check_size
-from goscheduler.messages.views import Health, MessageFilter, MessageList, ScheduledMessage
+from goscheduler.messages.views import Health, MessageFilter, MessageList, MessageState, ScheduledMessage
 from goscheduler.options import check_name_of
 from goscheduler.plugins import create_plugin
 from goscheduler.runs.model import Run
@@ -244,10 +245,16 @@ class MessageScheduler:
             raise MessageNotFound(message_id)
         return found
 
-    def list(self, wanted: MessageFilter | None = None) -> MessageList:
-        """Return the messages that fit a filter, the earliest first, up to its limit. Reads all that the store has."""
+    def list(
+        self, wanted: MessageFilter | None = None, *, after: str | None = None, count: bool = True
+    ) -> MessageList:
+        """Return a page of the messages that fit a filter, up to its limit: the earliest first, dead ones last.
+
+        ``after`` is the ``next`` of the page before. Without ``count`` it is not counted how many there are altogether.
+        """
         self._open()
-        return self._shelf.select(MessageFilter() if wanted is None else wanted)
+        search = MessageSearch(self._shelf, MessageFilter() if wanted is None else wanted, self._scheduler.clock)
+        return search.page(after, count)
 
     def postpone(self, message_id: str, to: datetime | date | str) -> ScheduledMessage:
         """Give a message that waits another time, and return it. One that recurs goes on from there by its schedule.
@@ -278,9 +285,11 @@ class MessageScheduler:
         self._open()
         return cancel_message(self._scheduler, self._shelf, self._jobstore, _checked_id(message_id), timeout)
 
-    def dead_letters(self, event_name: str | None = None, limit: int = 100) -> MessageList:
-        """Return messages whose last attempt failed, the earliest first, up to ``limit``."""
-        return self.list(MessageFilter(event_name, states=frozenset({"dead"}), limit=limit))  # type: ignore[arg-type]
+    def dead_letters(
+        self, event_name: str | None = None, limit: int = 100, *, after: str | None = None
+    ) -> MessageList:
+        """Return messages whose last attempt failed, up to ``limit``: those that died last come first."""
+        return self.list(MessageFilter(event_name, states=frozenset({MessageState.DEAD}), limit=limit), after=after)
 
     def redrive(self, message_id: str) -> int:
         """Give the dead letters of a message another attempt, and return how many there were.

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.runs.queries import Count
 from goscheduler.times import to_micros
 
 
@@ -48,22 +49,31 @@ class ScheduledMessage:
 
 
 class MessageList(list[ScheduledMessage]):
-    """Messages that fit a filter, up to its limit: a list that knows how many there are altogether."""
+    """A page of the messages that fit a filter: a list that knows what follows, and how many there are altogether."""
 
-    def __init__(self, found: Sequence[ScheduledMessage], limit: int) -> None:
-        super().__init__(found[:limit])
-        self.total = len(found)
-        """How many messages fit, those beyond the limit included."""
+    def __init__(
+        self, found: Sequence[ScheduledMessage], next: str | None = None, total: Count | None = None,
+        complete: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(found)
+        self.next = next
+        """The cursor of the page that follows: give it as ``after``. None if there is none."""
+        self.total = None if total is None else total.number
+        """How many messages fit, those on other pages included, counted up to 10,000; None if they were not counted."""
+        self.exact = total is not None and total.exact
+        """Whether there are no more than ``total``."""
+        self.complete = complete
+        """False if a search gave up before the page was full; it goes on at ``next``."""
 
     @property
     def more(self) -> bool:
-        """Whether the limit has left some out."""
-        return self.total > len(self)
+        """Whether the limit has left some out, or may have."""
+        return self.next is not None
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Which messages are wanted: those that fit all of it, the earliest first."""
+    """Which messages are wanted: those that fit all of it."""
 
     event_name: str | None = None
     after: datetime | None = None
@@ -75,7 +85,7 @@ class MessageFilter:
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Those whose metadata has all of these."""
     limit: int = 100
-    """How many are returned at most; the list that is returned tells how many there are."""
+    """How many are returned at most; the list that is returned tells how many there are, and what follows."""
 
     def __post_init__(self) -> None:
         if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
