@@ -77,6 +77,9 @@ class BaseJobStore(StoreReads, ABC):
     keeps_objects = False
     """Whether jobs are kept as they are, so that a lambda or an open file may be part of one."""
 
+    keeps_minutes = True
+    """Whether figures of each minute are kept; else of ten at a time, where each write is dear."""
+
     lock_backend: str | None = None
     """The module of ``goscheduler.locks`` that keeps locks where the store keeps its jobs, if one does."""
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 class KeyValueJobStore(SharedJobStore):
     """Keeps jobs, runs and history under one prefix of a server."""
 
+    keeps_minutes = False
     _path = ""
     """The prefix of every key."""
 
