@@ -40,8 +40,8 @@ def history_query(filters: Filters, now: datetime, zone: tzinfo) -> HistoryQuery
     return HistoryQuery(
         _text("job_id", filters.job_id),
         _outcomes(filters.outcome),
-        _moment("since", filters.since, now, zone),
-        _moment("until", filters.until, now, zone),
+        moment_of("since", filters.since, now, zone),
+        moment_of("until", filters.until, now, zone),
         _text("tag", filters.tag),
         _error_type(filters.error_type),
         _position(filters.before),
@@ -70,7 +70,8 @@ def _outcome(value: Any) -> OutcomeKind:
         raise _refused("outcome", f"one or several of {known}", value) from None
 
 
-def _moment(field: str, value: Any, now: datetime, zone: tzinfo) -> datetime | None:
+def moment_of(field: str, value: Any, now: datetime, zone: tzinfo) -> datetime | None:
+    """Return the moment that is meant by a date or by how long ago; None for None."""
     is_moment = value is None or isinstance(value, date) or (isinstance(value, str) and _A_DATE.match(value))
     if not is_moment and not isinstance(value, (str, timedelta)):
         raise _refused(field, "a datetime, or how long ago as a timedelta or as text such as '2h'", value)

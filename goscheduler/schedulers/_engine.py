@@ -31,6 +31,7 @@ from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._loop_state import LoopState
 from goscheduler.schedulers._outages import Outages
 from goscheduler.schedulers._reconciliation import Reconciler
+from goscheduler.schedulers._statistics import Statistics
 from goscheduler.tasks import PROCESS_TASKS, TaskRegistry, unknown_task
 
 #: A wall clock that moves more than this against the monotonic one has been set.
@@ -101,6 +102,7 @@ class Engine:
         self.loop = LoopState()
         self.running = RunningRuns(self)
         self.reconciler = Reconciler(self)
+        self.statistics = Statistics(self)
         self.leases.begin()
         self.chores_due_at: float | None = None
         """When the loop looks after the stores again (monotonic), None if it never did; see ``_housekeeping``."""

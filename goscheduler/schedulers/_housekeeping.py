@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from goscheduler.errors import shown, survivable
 from goscheduler.events import EventCode, JobEvent
 from goscheduler.runs.bulk import BULK
+from goscheduler.runs.stats import STATS_KINDS
 from goscheduler.runs.transitions import crashed
 from goscheduler.schedulers._announce import announce_settlements, log_ends
 from goscheduler.schedulers._bulk import take_up_abandoned
 from goscheduler.schedulers._lease import RENEW_AFTER
+from goscheduler.schedulers._statistics import STATS_KEPT, write_statistics
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
@@ -39,9 +41,8 @@ STRAYS_AT_ONCE = 500
 STRAYS_AGAIN = 1.0
 #: At most so many are named in the log.
 NAMED = 10
-#: Kinds of notes whose keys begin with the moment at which they were written, and for how long they are kept.
-TIMED_NOTES = (BULK,)
-NOTES_KEPT = timedelta(days=90)
+#: Kinds of notes whose keys begin with the moment that they are about → for how long they are kept.
+TIMED_NOTES = {BULK: timedelta(days=90), **{STATS_KINDS[seconds]: kept for seconds, kept in STATS_KEPT.items()}}
 #: While there is work, all this is put off for so many seconds.
 PUT_OFF = 2.0
 
@@ -56,6 +57,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
         return wait
     recover(engine)
     take_up_abandoned(engine)
+    write_statistics(engine)
     if engine.prune_due_at <= now:
         more = prune(engine)
         if not more:
@@ -91,6 +93,7 @@ def recover(engine: Engine) -> None:
             engine.logger.warning('Job store "%s" could not search for lost runs: %s', alias, error, exc_info=error)
             continue
         log_ends(engine, settlements)
+        engine.statistics.count_ends(alias, settlements)
         announce_settlements(engine, alias, settlements)
         if settlements:
             engine.wake()
@@ -125,9 +128,9 @@ def _prune_jobs(engine: Engine, alias: str, store: BaseJobStore) -> None:
 
 
 def _prune_notes(engine: Engine, store: BaseJobStore) -> None:
-    before = to_micros(engine.clock.now() - NOTES_KEPT)
-    for kind in TIMED_NOTES:
-        store.prune_notes(kind, f"{before:016x}", BATCH)
+    now = engine.clock.now()
+    for kind, kept in TIMED_NOTES.items():
+        store.prune_notes(kind, f"{to_micros(now - kept):016x}", BATCH)
 
 
 def _prune_store(engine: Engine, store: BaseJobStore) -> bool:

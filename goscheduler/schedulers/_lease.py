@@ -32,6 +32,7 @@ from goscheduler.errors import described, survivable
 from goscheduler.events import EventCode
 from goscheduler.runs.model import OutcomeKind, Owner, Run
 from goscheduler.schedulers._report import carry_out_request, report_of
+from goscheduler.schedulers._statistics import write_statistics
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
@@ -101,6 +102,7 @@ class Leases:
         ``untold`` names the stores that have not learnt how some of our runs ended. What becomes of these runs is left
         to the end of the lease: they are not to be run again as if they had never begun.
         """
+        write_statistics(self._engine, everything=True, without=untold)
         for alias, store in self._engine.stores.items():
             self.leave(alias, store, retire=alias not in untold)
 
@@ -207,7 +209,8 @@ class Leases:
         lease = self._leases.setdefault(alias, Lease(uuid4().hex, now))
         lease.tried = now
         try:
-            alive = store.renew_owner(self._account_of(lease), self._engine.clock.now(), timedelta(seconds=self.length))
+            account, length = self._account_of(alias, lease), timedelta(seconds=self.length)
+            alive = store.renew_owner(account, self._engine.clock.now(), length)
         except BaseException as error:
             if not survivable(error):
                 raise
@@ -268,11 +271,11 @@ class Leases:
                 'Job store "%s" does not answer; other processes take over our runs when the lease ends', alias
             )
 
-    def _account_of(self, lease: Lease) -> Owner:
+    def _account_of(self, alias: str, lease: Lease) -> Owner:
         engine = self._engine
         return Owner(
             lease.owner, engine.host, os.getpid(), self._started_at, tuple(engine.executors), engine.tasks.names(),
-            report_of(engine, lease.owner),
+            report_of(engine, alias, lease.owner),
         )  # fmt: skip
 
     def _age(self, lease: Lease) -> float:

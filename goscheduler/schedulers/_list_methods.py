@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.job import Job
 from goscheduler.options import check_name_of
 from goscheduler.runs.bulk import PAUSE, REMOVE, RESUME, RUN, Bulk, BulkResult
+from goscheduler.runs.filters import moment_of
 from goscheduler.runs.job_filters import MOST_JOBS, job_query
 from goscheduler.runs.model import JobState
 from goscheduler.runs.processes import ACTIONS, ASK, Process, process_of
 from goscheduler.runs.queries import Count, LimitUse, Note
+from goscheduler.runs.stats import Stats
 from goscheduler.schedulers._job_lists import JobLists
 from goscheduler.schedulers._lifecycle import STATE_RUNNING
 from goscheduler.schedulers._run_methods import RunMethods
+from goscheduler.schedulers._statistics import stats_of
 
 #: Jobs are counted up to here.
 COUNT_CAP = 10_000
+#: Figures are asked for of so many minutes: three days.
+MOST_MINUTES = 72 * 60
 
 
 class JobList(NamedTuple):
@@ -182,6 +188,34 @@ class ListMethods(RunMethods):
             if jobstore in (None, alias)
             for use in store.limit_usage(now)
         ]
+
+    def stats(
+        self,
+        since: datetime | timedelta | str | None = None,
+        until: datetime | timedelta | str | None = None,
+        *,
+        minutes: int = 60,
+        jobstore: str | None = None,
+    ) -> list[Stats]:
+        """Return what all processes have fired and how it ended, minute by minute, the oldest first.
+
+        They are the last ``minutes``, or those from ``since`` to ``until``; a length of time ("2h") means that long
+        ago. What is longer ago than eight hours, or stands in etcd or ZooKeeper, is told in spans of ten minutes;
+        after three days it is forgotten.
+
+        :raises InvalidArgument: for times that make no sense
+        """
+        if isinstance(minutes, bool) or not isinstance(minutes, int) or not 1 <= minutes <= MOST_MINUTES:
+            raise InvalidArgument(
+                f"minutes must be a whole number from 1 to {MOST_MINUTES}, got {shown(minutes)}", field="minutes"
+            )
+        now = self.clock.now()
+        begin = moment_of("since", since, now, self.timezone) or now - timedelta(minutes=minutes - 1)
+        end = moment_of("until", until, now, self.timezone) or now
+        if begin > end:
+            raise InvalidArgument("since must be before until", field="since", value=since)
+        stores = {alias: store for alias, store in self.engine.stores.items() if jobstore in (None, alias)}
+        return stats_of(self.engine, stores if self.running else {}, begin, end)
 
     @property
     def _lists(self) -> JobLists:

@@ -15,17 +15,20 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._engine import Engine
 
 
-def report_of(engine: Engine, owner: str) -> str:
-    """Return what this process tells of itself to the store that knows it as ``owner``."""
+def report_of(engine: Engine, alias: str, owner: str) -> str:
+    """Return what this process tells of itself to the store ``alias``, which knows it as ``owner``."""
     begun = engine.running.begun()
     used = Counter(run.job.executor for run, _ in begun)
-    executors = {alias: ExecutorUse(used[alias], max(0, room)) for alias, room in engine.last_room.items()}
+    executors = {name: ExecutorUse(used[name], max(0, room)) for name, room in engine.last_room.items()}
     ours = [(started_at, run) for run, started_at in begun if run.owner == owner]
     oldest = heapq.nsmallest(MOST_RUNS, ours, key=lambda each: each[0])
     runs = [RunningRun(run.id, run.job.id, started_at, *shortened(progress_of(run.id))) for started_at, run in oldest]
     return report_text(
-        Report(engine.state(), __version__, engine.clock.now(), executors, runs, len(ours) <= MOST_RUNS)
-    )
+        Report(
+            engine.state(), __version__, engine.clock.now(), executors, runs, len(ours) <= MOST_RUNS,
+            engine.statistics.current_figures(alias),
+        )
+    )  # fmt: skip
 
 
 def carry_out_request(engine: Engine, alias: str, store: BaseJobStore, owner: str) -> bool:

@@ -97,6 +97,7 @@ class Runs:
                 continue
             if run.owner is None:
                 log_ends(self._engine, ends)
+                self._engine.statistics.count_ends(alias, ends)
                 announce_settlements(self._engine, alias, ends)
                 self._wake()  # others may have waited behind it
             elif self._engine.leases.is_ours(run.owner):

@@ -220,6 +220,7 @@ class Settler:
         log_ends(engine, untold)
         if self._in_doubt:
             self._in_doubt.difference_update(map(id, settlements))
+        engine.statistics.count_ends(alias, settlements)
         announce_settlements(engine, alias, settlements)
         return True
 

@@ -101,6 +101,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> RoundResul
         if claimed.runs:
             engine.loop.claim_first.discard(alias)
     fired = store.fire_due(request)
+    engine.statistics.count_fired(alias, fired)
     announce_firing(engine, alias, fired)
     take_over(engine, alias, store, fired.runs)
     hand_over(engine, alias, fired.runs, planned=True)
@@ -140,6 +141,7 @@ def note_outage(engine: Engine, alias: str, error: BaseException, retry_interval
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:
     """Claim pending runs, announce them, hand them over; pass on cancel requests."""
     claimed = store.claim_runs(request)
+    engine.statistics.count_claimed(alias, claimed.runs)
     called_off = apply_cancel_requests(engine, claimed.to_cancel)
     announce_submissions(engine, alias, claimed.runs)
     take_over(engine, alias, store, claimed.runs)
