@@ -8,7 +8,7 @@ leaves is a run whose owner is lost, which another process publishes again when 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta, tzinfo
@@ -34,6 +34,7 @@ from goscheduler.messages._health import check_health
 from goscheduler.messages._listing import MessageSearch
 from goscheduler.messages._publishing import Deliveries, Errors, ask, can_batch, publish_all
 from goscheduler.messages._recurrence import trigger_of
+from goscheduler.messages._request import front_of_request, message_of_request
 from goscheduler.messages._settings import (
     BACKOFF,
     MAX_CRASHES,
@@ -55,6 +56,7 @@ from goscheduler.runs.records import Retention
 from goscheduler.runs.retry import Backoff
 from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.schedulers.base import STATE_RUNNING, BaseScheduler
+from goscheduler.tasks import UnknownTask
 from goscheduler.times import convert_to_datetime, parse_duration
 from goscheduler.transports.base import Transport
 from goscheduler.transports.registry import create_transport
@@ -122,6 +124,7 @@ class MessageScheduler:
         if self._owns_scheduler:
             scheduler.add_executor(self._executor, self._name)
         scheduler.register(self._task, self._deliver_current)
+        scheduler.engine.inbox.readers["message"] = self._requested
         self._shelf = MessageRepository(scheduler, jobstore, self._task, self._name)
         self._undertaker = None if dead_letters is None else DeadLetterForwarder(scheduler, self._shelf, dead_letters)
         self._delivering = False
@@ -362,6 +365,15 @@ class MessageScheduler:
             "tags": (self._name, message.event_name), "executor": self._name,
             **(_OPTIONS if recurrence is None else _RECURRING), "coalesce": not _catches_up(recurrence),
         }  # fmt: skip
+
+    def _requested(self, fields: Any, announced: Collection[str]) -> Mapping[str, Any]:
+        """Return the arguments of the job of a message that a program without Python asks for."""
+        message = message_of_request(fields)
+        via = front_of_request(fields, self._name, announced)
+        definition = self._definition(message)
+        del definition["jobstore"]  # it is that of the inbox
+        task = UnknownTask(f"{TASK_PREFIX}{via}")
+        return {**definition, "func": task, "executor": via, "tags": (via, message.event_name)}
 
     def _publish(self, runs: Sequence[Run]) -> Sequence[Exception | None]:
         """Publish the messages of runs, and return for each None or why it failed."""

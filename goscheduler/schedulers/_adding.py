@@ -91,14 +91,14 @@ class JobAdder:
         if self._let_wait(addition):
             return
         store = self.store(addition.jobstore)  # an unknown alias is an error before anything is written
-        self._complete(addition)
+        self.complete(addition)
         if addition.connection is not None:
             self._refuse_transient(addition.job, store)
             store.add_job_with(addition.connection, addition.job)
             addition.job._jobstore_alias = addition.jobstore  # not told: it may be rolled back
             return
         self._write(addition)
-        self._announce(addition)
+        self.announce(addition.job, addition.jobstore)
 
     def add_many(self, additions: Sequence[AddRequest]) -> None:
         """Put jobs where they belong, as :meth:`add` does; if one is refused, none is added."""
@@ -108,14 +108,14 @@ class JobAdder:
             to_write = [addition for addition in additions if addition not in waiting] if waiting else additions
             for addition in to_write:
                 self.store(addition.jobstore)  # an unknown alias is an error before anything is written
-                self._complete(addition)
+                self.complete(addition)
             self._write_many(to_write, undo)
         except BaseException:
             for action in reversed(undo):
                 action()
             raise
         for addition in to_write:
-            self._announce(addition)
+            self.announce(addition.job, addition.jobstore)
 
     def _let_one_of_many_wait(self, addition: AddRequest, undo: list[Callable[[], object]]) -> bool:
         if addition.connection is not None:
@@ -184,7 +184,7 @@ class JobAdder:
             )
         return first
 
-    def _complete(self, addition: AddRequest) -> None:
+    def complete(self, addition: AddRequest) -> None:
         """Fill in what the definition leaves open: options by their defaults, the first fire time by the trigger."""
         job = addition.job
         job.options = filled_in(job.options, self.defaults)
@@ -242,8 +242,8 @@ class JobAdder:
         except JobLookupError:
             self._engine.logger.debug('Job "%s" was gone already', job.id)
 
-    def _announce(self, addition: AddRequest) -> None:
-        job, alias = addition.job, addition.jobstore
+    def announce(self, job: Job, alias: str) -> None:
+        """Tell that a job was added to a store, and wake the loop if it is due before that wakes."""
         job._jobstore_alias = alias
         self._tell(EventCode.JOB_ADDED, job.id, alias)
         store = self.store(alias)
@@ -262,7 +262,7 @@ class JobAdder:
 
     def _warn_of_unknown_task(self, job: Job) -> None:
         """Say what becomes of a job whose task another process may know, or may not."""
-        if isinstance(job.func, UnknownTask):
+        if isinstance(job.func, UnknownTask) and not self._engine.observing:
             self._engine.logger.warning(
                 'Job "%s" (%s) is of the task "%s", which is not registered here; it waits until it is', job.name,
                 job.id, job.task,

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from goscheduler.job import Job
     from goscheduler.schedulers._bulk import BulkActs
+    from goscheduler.schedulers._inbox import Inbox
     from goscheduler.schedulers._jobs import Jobs
     from goscheduler.schedulers._settle import Settler
 
@@ -64,8 +65,9 @@ class Engine:
         self.running = RunningRuns(self)
         self.leases = Leases(self)
         self.jobs: Jobs
-        """What can be done to the jobs of this scheduler; set by the scheduler, as ``settler`` and ``bulk`` are."""
+        """What can be done to the jobs of this scheduler; set by the scheduler, as what follows is."""
         self.bulk: BulkActs
+        self.inbox: Inbox
         self.settler: Settler
         self.stopped = threading.Event()
         """Set while the scheduler is stopped, from the end of a shutdown to the next start."""

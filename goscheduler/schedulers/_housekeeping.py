@@ -16,6 +16,7 @@ from goscheduler.runs.stats import STATS_KINDS
 from goscheduler.runs.transitions import crashed
 from goscheduler.schedulers._announce import announce_settlements, log_ends
 from goscheduler.schedulers._bulk import take_up_abandoned
+from goscheduler.schedulers._inbox import drain_inboxes
 from goscheduler.schedulers._lease import RENEW_AFTER
 from goscheduler.schedulers._statistics import STATS_KEPT, write_statistics
 from goscheduler.times import to_micros
@@ -58,6 +59,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     recover(engine)
     take_up_abandoned(engine)
     write_statistics(engine)
+    more_requests = drain_inboxes(engine)
     if engine.prune_due_at <= now:
         more = prune(engine)
         if not more:
@@ -71,6 +73,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     shared = any(store.shared for store in engine.stores.values())
     interval = engine.leases.length * RENEW_AFTER if shared else PRUNE_INTERVAL
     interval = min(interval, engine.prune_due_at - now, engine.orphans_due_at - now)
+    interval = 0.0 if more_requests else interval
     engine.chores_due_at = now + interval
     return interval
 

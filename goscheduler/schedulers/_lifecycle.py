@@ -37,6 +37,7 @@ from goscheduler.schedulers import _process
 from goscheduler.schedulers._bulk import BulkActs
 from goscheduler.schedulers._components import Components
 from goscheduler.schedulers._engine import Engine
+from goscheduler.schedulers._inbox import Inbox
 from goscheduler.schedulers._jobs import Jobs
 from goscheduler.schedulers._patience import GivenUp, Patience
 from goscheduler.schedulers._runs import Runs
@@ -74,16 +75,15 @@ class SchedulerLifecycle(ABC):
         self.engine.jobs = Jobs(self.engine, self._wake_unless_paused)
         self._runs = Runs(self.engine, self._wake_unless_paused)
         self.engine.bulk = BulkActs(self.engine, lambda: self.timezone)
+        self.engine.inbox = Inbox(self.engine, self)
         self.engine.settler = Settler(self.engine, self._wake_unless_paused)
-        self.engine.report = self.engine.settler.report
-        self.engine.wake = self._wake_if_started
+        self.engine.report, self.engine.wake = self.engine.settler.report, self._wake_if_started
         self.engine.state, self.engine.change_state = self._told_state, self._obey
         self.task_registry = self.engine.tasks
         """Where jobs of this scheduler find their functions."""
         self.task_registry.when_changed = self.task_registry.resolver.when_loaded = self._wake_unless_paused
         PROGRAM.made_scheduler(inspect.currentframe())
-        self._starting: Patience | None = None
-        """The start that is going on."""
+        self._starting: Patience | None = None  # the start that goes on
         self._additions: list[Patience] = []
         """Stores that are being added while the scheduler runs."""
         self.configure({} if gconfig is None else gconfig, **options)

@@ -111,7 +111,7 @@ def add_waiting(jobs: JobAdder, patience: Patience) -> None:
         raise
     jobs.waiting = {}
     for addition in added:
-        jobs._announce(addition)
+        jobs.announce(addition.job, addition.jobstore)
 
 
 def _check(jobs: JobAdder, addition: AddRequest) -> None:
@@ -125,7 +125,7 @@ def _check(jobs: JobAdder, addition: AddRequest) -> None:
 def _is_worth_adding(jobs: JobAdder, addition: AddRequest) -> bool:
     """Complete a waiting job; false if it has no fire time left by now, and is dropped with an event."""
     try:
-        jobs._complete(addition)
+        jobs.complete(addition)
     except NeverFires as error:
         jobs._engine.logger.error('Job "%s" is not added: %s', addition.job.name, error)
         jobs._tell(EventCode.JOB_REMOVED, addition.job.id, addition.jobstore)

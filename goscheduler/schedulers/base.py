@@ -26,7 +26,7 @@ from goscheduler.events import EVENT_ANY
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore
-from goscheduler.options import CHECKS
+from goscheduler.options import CHECKS, check_name_of
 from goscheduler.plugins import create_trigger
 from goscheduler.runs.model import JobState
 from goscheduler.schedulers import _export, _lifecycle
@@ -193,6 +193,17 @@ class BaseScheduler(ListMethods):
             additions.append(self._addition(definition, trigger_args))
         self.engine.jobs.add_many(additions)
         return [addition.job for addition in additions]
+
+    def add_request(self, fields: Mapping[str, Any], *, jobstore: str = "default", by: str | None = None) -> Job:
+        """Add the job or the message that a request asks for, in the form of one in the inbox of a store; return its
+        job. ``by`` goes before what the request says of it.
+
+        :raises InvalidArgument: naming the field that is unknown or makes no sense; nothing is added then
+        :raises ConflictingIdError: if the id is taken
+        """
+        addition = self.engine.inbox.addition(fields, jobstore, None if by is None else check_name_of("by", by))
+        self.engine.jobs.add(addition)
+        return addition.job
 
     def _addition(self, given: Mapping[str, Any], trigger_args: Mapping[str, Any]) -> AddRequest:
         """Return what the arguments of ``add_job`` ask for, checked."""
