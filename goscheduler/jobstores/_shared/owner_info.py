@@ -10,14 +10,16 @@ from goscheduler.times import UTC, from_micros, to_micros
 
 
 def owner_info(owner: Owner, now: datetime) -> str:
-    """Return host, process id, start, executors and tasks of an owner as text."""
-    return json.dumps([owner.host, owner.pid, to_micros(owner.started_at or now), owner.executors, owner.tasks])
+    """Return host, process id, start, executors, tasks and report of an owner as text."""
+    started_at = to_micros(owner.started_at or now)
+    return json.dumps([owner.host, owner.pid, started_at, owner.executors, owner.tasks, owner.report])
 
 
-def read_owner(owner_id: str, text: str) -> Owner:
-    """Return the owner that :func:`owner_info` wrote."""
-    host, pid, started_at, executors, tasks = json.loads(text)
-    return Owner(owner_id, host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks))
+def read_owner(owner_id: str, text: str, expires_at: datetime | None = None) -> Owner:
+    """Return the owner that :func:`owner_info`, or an older version of it, wrote."""
+    host, pid, started_at, executors, tasks, *report = json.loads(text)
+    started = from_micros(started_at, UTC)
+    return Owner(owner_id, host, pid, started, tuple(executors), tuple(tasks), *(report or [""]), expires_at)
 
 
 def host_of(text: str) -> str:

@@ -303,9 +303,9 @@ class SQLAlchemyJobStore(StoredJobs):
     def owners(self, now: datetime) -> list[Owner]:
         owners = self._tables.owners
         with self._database.reading() as connection:
-            micros_or_none = to_micros(self._now(connection, now))
-            rows = connection.execute(select(owners).where(owners.c.expires > micros_or_none)).all()
-        return [read_owner(row.id, row.account) for row in rows]
+            moment = to_micros(self._now(connection, now))
+            rows = connection.execute(select(owners).where(owners.c.expires > moment)).all()
+        return [read_owner(row.id, row.account, from_micros(row.expires, UTC)) for row in rows]
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
         def give_up(context: StoreContext) -> Sequence[Settlement]:
