@@ -182,7 +182,7 @@ def type_name(cls: type) -> str:
     name = type.__dict__["__qualname__"].__get__(cls) or "(unnamed)"
     module = type.__dict__["__module__"].__get__(cls)
     full = name if module == "builtins" or not isinstance(module, str) else f"{module}.{name}"
-    return _storable(full[:MAX_TYPE])
+    return storable(full[:MAX_TYPE])
 
 
 def _result_text(result: object) -> str:
@@ -206,10 +206,10 @@ def _told(tell: Callable[[object], str], value: object) -> str:
 def _bounded(text: str, limit: int) -> str:
     if len(text) > limit:
         text = f"{text[:limit]}... ({len(text)} characters)"
-    return text if text.isascii() and "\0" not in text else _storable(text)
+    return text if text.isascii() and "\0" not in text else storable(text)
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """Return text that every database takes: half characters and NUL are written out."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 

@@ -17,9 +17,9 @@ def owner_info(owner: Owner, now: datetime) -> str:
 
 def read_owner(owner_id: str, text: str, expires_at: datetime | None = None) -> Owner:
     """Return the owner that :func:`owner_info`, or an older version of it, wrote."""
-    host, pid, started_at, executors, tasks, *report = json.loads(text)
-    started = from_micros(started_at, UTC)
-    return Owner(owner_id, host, pid, started, tuple(executors), tuple(tasks), *(report or [""]), expires_at)
+    host, pid, started_at, executors, tasks, *others = json.loads(text)
+    started, report = from_micros(started_at, UTC), others[0] if others else ""
+    return Owner(owner_id, host, pid, started, tuple(executors), tuple(tasks), report, expires_at)
 
 
 def host_of(text: str) -> str:

@@ -73,7 +73,7 @@ class Records:
         :raises TransientJobError: if its function cannot be found again
         :raises UnreadableJob: if it was never read
         """
-        if isinstance(job.func, MissingFunction) and job.func.unreadable:
+        if isinstance(job.func, MissingFunction) and not is_readable(job):
             raise UnreadableJob(f"Job {job.id!r} cannot be changed, because it cannot be read: {job.func.reason}")
         if job.func_ref is None:
             raise TransientJobError(job.id, f"its callable ({job.func!r}) cannot be found again by name")
@@ -113,7 +113,7 @@ class Records:
 
     def agreed(self, job: Job, written: object, meant: object) -> Job:
         """Return a job beside whose signed text stands what follows from it; it is suspended if that was changed."""
-        if written != meant and not (isinstance(job.func, MissingFunction) and job.func.unreadable):
+        if written != meant and is_readable(job):
             _define_unreadable(job, "its executor, priority or limits are not those that were signed")
         return job
 
@@ -161,6 +161,11 @@ class Records:
             raise
         except Exception as error:
             raise CodecError(f"Run {run_id} cannot be read: {described(error)}") from error
+
+
+def is_readable(job: Job) -> bool:
+    """Tell whether the record of a job could be read."""
+    return not (isinstance(job.func, MissingFunction) and job.func.unreadable)
 
 
 def run_head(run: Run, due: int | None = None) -> str:

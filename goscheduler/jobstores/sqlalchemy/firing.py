@@ -168,7 +168,8 @@ class Firing:
         history = rows.history_columns(decided.records)
         dialect.insert_rows(connection, tables.history, history, once=True)
         dialect.update_rows(connection, tables.jobs, [
-            {"id": job.id, "suspended": json_text(reason), "due": None} for job, reason in decided.suspended
+            {"id": job.id, "suspended": json_text(reason), "is_suspended": 1, "due": None}
+            for job, reason in decided.suspended
         ])  # fmt: skip
         save_ledger(self._context, ledger)
 

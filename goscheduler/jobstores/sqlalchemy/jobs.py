@@ -8,9 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
+from goscheduler.jobstores._shared.records import Records, is_readable
 from goscheduler.jobstores.base import SharedJobStore
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, Dialect
@@ -18,13 +20,15 @@ from goscheduler.jobstores.sqlalchemy.external_connection import adopt_connectio
 from goscheduler.jobstores.sqlalchemy.locking import StoreContext
 from goscheduler.jobstores.sqlalchemy.migrations import SchemaStatus, bring_up_to_date, statements, status
 from goscheduler.jobstores.sqlalchemy.rows import RowCodec, read_json_text
-from goscheduler.jobstores.sqlalchemy.tables import Tables
+from goscheduler.jobstores.sqlalchemy.search_terms import terms_of, words_of
+from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, Tables
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
 from goscheduler.runs.records import Retention
 from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
+    from goscheduler.serializers import Serializer
 
 #: How many rows are written by one statement, so that each has time enough.
 MAX_ROWS_PER_STATEMENT = 5000
@@ -37,6 +41,26 @@ class StoredJobs(SharedJobStore):
     _database: Transactions
     _dialect: Dialect
     _rows: RowCodec
+    _serializer: Serializer | None
+
+    def _codec(self, scheduler: Any, alias: str) -> RowCodec:
+        return RowCodec(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
+
+    def _describing(self, rows: RowCodec) -> Callable[[Connection], None]:
+        """Return what writes into the rows of older jobs what they are found by. One that cannot be read is left."""
+        jobs = self._tables.jobs
+
+        def describe(connection: Connection) -> None:
+            portion = select(jobs).where(jobs.c.terms == ANY_TERM).order_by(jobs.c.id).limit(MAX_ROWS_PER_STATEMENT)
+            last = ""
+            while found := connection.execute(portion.where(jobs.c.id > last)).all():
+                last = found[-1].id
+                read = [job for job in map(rows.job, found) if is_readable(job)]
+                self._dialect.update_rows(connection, jobs, [
+                    {"id": job.id, "name": job.name, "terms": terms_of(job), "words": words_of(job)} for job in read
+                ])  # fmt: skip
+
+        return describe
 
     def schema_status(self) -> SchemaStatus:
         """Return which version of the tables is there; the store need not be started.
@@ -51,7 +75,8 @@ class StoredJobs(SharedJobStore):
         with self._database.reaching():
             with self._database.reading() as connection:
                 self._dialect.check_version(connection)
-            return bring_up_to_date(self._tables, self._database.engine)
+            describe = self._describing(self._codec(None, "default"))
+            return bring_up_to_date(self._tables, self._database.engine, describe)
 
     def schema_sql(self) -> list[str]:
         """Return the statements that make the tables."""
@@ -197,7 +222,7 @@ class StoredJobs(SharedJobStore):
         with self._database.reading() as connection:
             if connection.execute(select(jobs.c.id).where(*suspended)).first() is None:
                 return False
-        change = update(jobs).where(*suspended).values(suspended=None, due=jobs.c.next_run)
+        change = update(jobs).where(*suspended).values(suspended=None, is_suspended=None, due=jobs.c.next_run)
         return self._database.write(lambda context: context.connection.execute(change).rowcount > 0)
 
     def _locking(self, query: Any) -> Any:

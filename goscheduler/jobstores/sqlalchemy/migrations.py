@@ -10,11 +10,14 @@ from typing import NamedTuple
 from sqlalchemy import Table, create_mock_engine, insert, inspect, literal_column, select, update
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.schema import CreateColumn
 
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
 from goscheduler.jobstores.sqlalchemy.tables import MYSQL, TURN, VERSION, Tables, exact_collation
+from goscheduler.jobstores.sqlalchemy.views import views
 
 SCHEMA = "schema"
+Describe = Callable[[Connection], None]
 
 
 class SchemaError(GoSchedulerError):
@@ -61,8 +64,10 @@ def status(tables: Tables, connection: Connection) -> SchemaStatus:
     return SchemaStatus(version)
 
 
-def bring_up_to_date(tables: Tables, engine: Engine) -> bool:
+def bring_up_to_date(tables: Tables, engine: Engine, describe: Describe | None = None) -> bool:
     """Make the tables, or bring older ones to this version; false if nothing was to be done.
+
+    ``describe`` writes into the rows of older jobs what they are found by.
 
     :raises SchemaError: if that cannot be
     :raises StoreUnavailable: if another process is about it, and takes long
@@ -76,6 +81,8 @@ def bring_up_to_date(tables: Tables, engine: Engine) -> bool:
         for number in range(version or VERSION, VERSION):
             STEPS[number](tables, connection)
             connection.execute(update(tables.meta).where(tables.meta.c.name == SCHEMA).values(value=number + 1))
+        if version in range(VERSION) and describe is not None:
+            describe(connection)
     return version != VERSION
 
 
@@ -97,6 +104,7 @@ def statements(tables: Tables, engine: Engine) -> Iterator[str]:
         table.create(printer, checkfirst=False)
         yield made[0]
         yield from sorted(made[1:])
+    yield from views(tables, engine.dialect)
     for name, value in _FIRST_ROWS.items():
         meta = engine.dialect.identifier_preparer.format_table(tables.meta)
         yield f"INSERT INTO {meta} (name, value) VALUES ('{name}', {value})"
@@ -105,6 +113,7 @@ def statements(tables: Tables, engine: Engine) -> Iterator[str]:
 def _create(tables: Tables, connection: Connection) -> None:
     tables.meta.create(connection, checkfirst=True)  # first, because it marks the tables as ours
     tables.metadata.create_all(connection, checkfirst=True)
+    _make_views(tables, connection)
     known = set(connection.execute(select(tables.meta.c.name)).scalars())
     for name, value in _FIRST_ROWS.items():
         if name not in known:
@@ -124,12 +133,17 @@ def _change_indexes(tables: Tables, connection: Connection) -> None:
     for index in tables.complete:
         index.create(connection, checkfirst=True)
     for index in tables.partial:
-        table = index.table
-        assert table is not None
-        names = {there["name"] for there in inspect(connection).get_indexes(table.name, table.schema)}
-        if index.name in names:
-            place = connection.dialect.identifier_preparer.format_table(table)
-            connection.exec_driver_sql(f"DROP INDEX {index.name} ON {place}")
+        assert index.table is not None
+        _drop_index(str(index.name), index.table, connection)
+
+
+def _drop_index(name: str, table: Table, connection: Connection) -> None:
+    if name in {there["name"] for there in inspect(connection).get_indexes(table.name, table.schema)}:
+        prepared = connection.dialect.identifier_preparer
+        schema = "" if table.schema is None else f"{prepared.quote_schema(table.schema)}."
+        of_mysql = f"{name} ON {prepared.format_table(table)}"
+        on_mysql = connection.dialect.name in MYSQL
+        connection.exec_driver_sql(f"DROP INDEX {of_mysql if on_mysql else schema + prepared.quote(name)}")
 
 
 def _compare_exactly(tables: Tables, connection: Connection) -> None:
@@ -137,7 +151,8 @@ def _compare_exactly(tables: Tables, connection: Connection) -> None:
     if connection.dialect.name not in MYSQL:
         return
     exact = exact_collation(connection.dialect)
-    for table in tables.metadata.tables.values():
+    there = set(inspect(connection).get_table_names(tables.metadata.schema))
+    for table in [table for table in tables.metadata.tables.values() if table.name in there]:
         place = connection.dialect.identifier_preparer.format_table(table)
         columns = connection.exec_driver_sql(f"SHOW FULL COLUMNS FROM {place}").mappings()
         # A large table takes longer than a call may; the server goes on with it, and the next try finds it done.
@@ -145,8 +160,36 @@ def _compare_exactly(tables: Tables, connection: Connection) -> None:
             connection.exec_driver_sql(f"ALTER TABLE {place} CONVERT TO CHARACTER SET utf8mb4 COLLATE {exact}")
 
 
+def _add_search(tables: Tables, connection: Connection) -> None:
+    """Give jobs what they are found by, and make the tables and views that other programs use."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # to make an index of a large table takes longer
+    for table in (tables.jobs, tables.runs):
+        _add_columns(table, connection)
+    suspended = tables.jobs.c.suspended.is_not(None), tables.jobs.c.is_suspended.is_(None)
+    connection.execute(update(tables.jobs).where(*suspended).values(is_suspended=1))
+    tables.jobs_queue.create(connection, checkfirst=True)
+    _drop_index(f"{tables.prefix}_jobs_due", tables.jobs, connection)
+    tables.metadata.create_all(connection, checkfirst=True)
+    _make_views(tables, connection)
+
+
+def _add_columns(table: Table, connection: Connection) -> None:
+    there = _columns(table, connection)
+    place = connection.dialect.identifier_preparer.format_table(table)
+    for column in table.columns:
+        if column.name not in there:
+            declared = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {place} ADD COLUMN {declared}")
+
+
+def _make_views(tables: Tables, connection: Connection) -> None:
+    for statement in views(tables, connection.dialect):
+        connection.exec_driver_sql(statement)
+
+
 #: Version → what leads from there to the next one.
-STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {1: _change_indexes, 2: _compare_exactly}
+STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {1: _change_indexes, 2: _compare_exactly, 3: _add_search}
 
 
 def _check_columns(tables: Tables, there: Collection[str], connection: Connection) -> None:

@@ -15,6 +15,7 @@ from goscheduler.jobstores._shared.records import (
     zone_text,
 )
 from goscheduler.jobstores.sqlalchemy.bulk import Columns
+from goscheduler.jobstores.sqlalchemy.search_terms import terms_of, words_of
 from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, OutcomeKind, Source
 from goscheduler.runs.records import DEFAULT_EXECUTOR, record_of
 from goscheduler.times import EPOCH, UTC, from_micros, to_micros
@@ -44,6 +45,14 @@ class JobRow(NamedTuple):
     last_outcome: str | None
     paused_by: str | None
     finished: int | None
+    pause_reason: str | None
+    pause_id: str | None
+    created_at: int | None
+    created_by: str | None
+    name: str
+    is_suspended: int | None
+    terms: str
+    words: str | None
 
 
 class RunRow(NamedTuple):
@@ -60,6 +69,7 @@ class RunRow(NamedTuple):
     revoked: int
     limits: str
     run: str
+    attempt: int
 
 
 class DeadRow(NamedTuple):
@@ -119,6 +129,7 @@ class DueRun(NamedTuple):
     run: str
 
 
+_STATS = len(JobStats._fields)
 _OF_HISTORY = ("finished", "run_id", "fence", "job_id", "outcome", "error_type", "tags", "record")
 
 
@@ -134,21 +145,27 @@ class RowCodec:
         """Return a job as a row."""
         next_run = micros_or_none(job.next_run_time)
         options = job.options
-        count, last_run, last_success, error, outcome, paused_by, finished_at, *_ = job.stats
+        (
+            count, last_run, last_success, error, outcome, paused_by, finished_at, pause_reason, pause_id, created_at,
+            created_by,
+        ) = job.stats  # fmt: skip
         return JobRow(
             job.id, options.executor or DEFAULT_EXECUTOR, job.task, job.priority,
             None if job.suspended is not None else next_run, next_run,
             "Z" if job.next_run_time is None else zone_text(job.next_run_time), 0, json_text(job.suspended),
             self.records.job_text(job), limits_text(job), count, micros_or_none(last_run), micros_or_none(last_success),
             json_text(error), None if outcome is None else outcome.value, paused_by, micros_or_none(finished_at),
+            json_text(pause_reason), pause_id, micros_or_none(created_at), created_by,
+            job.name, None if job.suspended is None else 1, terms_of(job), words_of(job),
         )  # fmt: skip
 
     def job(self, row: Any) -> Job:
         """Return the job of a row."""
         # In the order of the columns: names would cost more than the rest.
-        job_id, executor, _, priority, _, next_run, zone, _, suspended, definition, limits, *life = row
+        job_id, executor, _, priority, _, next_run, zone, _, suspended, definition, limits, *others = row
         next_run_time = None if next_run is None else from_micros(next_run, UTC if zone == "Z" else read_zone(zone))
-        job = self.records.job(job_id, definition, next_run_time, _stats(*life), read_json_text(suspended))
+        stats = _stats(*others[:_STATS])
+        job = self.records.job(job_id, definition, next_run_time, stats, read_json_text(suspended))
         return self._agreed(job, executor, priority, limits) if self.records.signs else job
 
     def due_job(self, row: DueJob) -> Job:
@@ -173,7 +190,7 @@ class RowCodec:
         return RunRow(
             run.id, job.id, options.executor or DEFAULT_EXECUTOR, job.task, options.priority, due,
             due if run.owner is None else None, run.owner, run.fence, 1 if run.source is Source.SCHEDULE else 0, 0,
-            limits_text(job), self.records.run_text(run, job_text),
+            limits_text(job), self.records.run_text(run, job_text), run.attempt,
         )  # fmt: skip
 
     def run(self, row: Any) -> Run:
@@ -261,12 +278,17 @@ def _stats(
     last_outcome: str | None,
     paused_by: str | None,
     finished: int | None,
+    pause_reason: str | None,
+    pause_id: str | None,
+    created_at: int | None,
+    created_by: str | None,
 ) -> JobStats:
-    if not run_count and last_outcome is None and paused_by is None and finished is None:
+    if not (run_count or last_outcome or paused_by or finished or pause_reason or pause_id or created_at or created_by):
         return NO_STATS
     return JobStats(
         run_count, _time(last_run), _time(last_success), read_json_text(last_error),
         None if last_outcome is None else OutcomeKind(last_outcome), paused_by, _time(finished),
+        read_json_text(pause_reason), pause_id, _time(created_at), created_by,
     )  # fmt: skip
 
 

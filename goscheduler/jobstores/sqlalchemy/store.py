@@ -21,7 +21,6 @@ from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable
 from goscheduler.jobstores._shared.decisions import log_unreadable_run
 from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
 from goscheduler.jobstores._shared.polling import Poll
-from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.claiming import RETRY_LOCKED_AFTER, Claiming
@@ -29,10 +28,12 @@ from goscheduler.jobstores.sqlalchemy.dialects.postgresql.settling import fits_b
 from goscheduler.jobstores.sqlalchemy.due_work import DueWork, DueWorkReader, QueueKey, earliest, to_cancel
 from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel
 from goscheduler.jobstores.sqlalchemy.history import page, prune
-from goscheduler.jobstores.sqlalchemy.jobs import StoredJobs
+from goscheduler.jobstores.sqlalchemy.inbox import StoredInbox
 from goscheduler.jobstores.sqlalchemy.locking import StoreContext
 from goscheduler.jobstores.sqlalchemy.migrations import bring_up_to_date
-from goscheduler.jobstores.sqlalchemy.rows import RowCodec, read_json_text
+from goscheduler.jobstores.sqlalchemy.notes import StoredNotes
+from goscheduler.jobstores.sqlalchemy.reading import StoredReads
+from goscheduler.jobstores.sqlalchemy.rows import read_json_text
 from goscheduler.jobstores.sqlalchemy.settling import Settled, drop_pending, is_anything_lost, recover, retire, settle
 from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
@@ -50,7 +51,7 @@ __all__ = ["SQLAlchemyJobStore"]
 _DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 
 
-class SQLAlchemyJobStore(StoredJobs):
+class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
     """Keeps jobs, runs and history in tables whose names begin with ``tablename``.
 
     Give ``url``, or ``engine``, which is then not closed. ``serializer`` says how arguments are written. The times of
@@ -100,10 +101,10 @@ class SQLAlchemyJobStore(StoredJobs):
         self._database.after_fork()
         if scheduler is not None:
             self._database.set_lease(scheduler.lease)
-        rows = RowCodec(Records(scheduler, alias, self._serializer, self._tables.jobs.fullname))
+        rows = self._codec(scheduler, alias)
         self._database.open(rows)
         try:
-            bring_up_to_date(self._tables, self._database.engine)
+            bring_up_to_date(self._tables, self._database.engine, self._describing(rows))
             with self._database.reading() as connection:
                 for warning in self._dialect.warnings(connection):
                     self._logger.warning('Job store "%s": %s', alias, warning)

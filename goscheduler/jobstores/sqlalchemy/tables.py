@@ -12,8 +12,14 @@ errors are JSON, because not every database takes every character.
 ``dead``     one row a dead letter
 ``owners``   one row for each start of a scheduler that is alive
 ``limits``   what was started under limits that have a rate
+``notes``    small texts beside the jobs, by kind and name
+``inbox``    one row a request of another program; ``inbox_refused`` has those that could not be read, with the reason
 ``meta``     the version of the tables, and a row that serialises writers where rows cannot be skipped
 ===========  =====================================================================================================
+
+The index ``jobs_queue`` has everything by which jobs are looked for, behind the columns by which they fire: a search
+reads the index and no rows, and a firing writes to no further index for it. ``terms`` and ``words`` of a job are made
+by ``sqlalchemy.search_terms``.
 """
 
 from __future__ import annotations
@@ -24,10 +30,12 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, SmallInteger, String, Table, Text
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql import expression
+from sqlalchemy.types import UserDefinedType
 
 from goscheduler.errors import InvalidArgument, shown
 
-VERSION = 3
+VERSION = 4
 #: Databases that have every row of a table in every index of it.
 MYSQL = ("mysql", "mariadb")
 #: The row of ``meta`` that a writer locks where rows cannot be skipped.
@@ -67,6 +75,46 @@ def _declaration(text: Any, compiler: Any, **_: Any) -> str:
     return f"{kind} CHARACTER SET utf8mb4 COLLATE {exact_collation(compiler.dialect)}"
 
 
+class _Moment(UserDefinedType[Any]):
+    """A moment as people read it: with a time zone on PostgreSQL, in UTC elsewhere, as ISO text on SQLite."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: Any) -> str:
+        return "TIMESTAMP WITH TIME ZONE"
+
+
+@compiles(_Moment, "sqlite")
+def _iso_text(moment: Any, compiler: Any, **_: Any) -> str:
+    return "TEXT"
+
+
+@compiles(_Moment, *MYSQL)
+def _datetime(moment: Any, compiler: Any, **_: Any) -> str:
+    return "DATETIME(6)"
+
+
+class _Now(expression.FunctionElement[Any]):
+    """The present moment, as the default of a column of that type."""
+
+    inherit_cache = True
+
+
+@compiles(_Now)
+def _now(element: Any, compiler: Any, **_: Any) -> str:
+    return "CURRENT_TIMESTAMP"
+
+
+@compiles(_Now, "sqlite")
+def _now_as_text(element: Any, compiler: Any, **_: Any) -> str:
+    return "(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"
+
+
+@compiles(_Now, *MYSQL)
+def _now_in_utc(element: Any, compiler: Any, **_: Any) -> str:
+    return "(UTC_TIMESTAMP(6))"
+
+
 def _text(length: int) -> Any:
     """Return a type for names that are compared and ordered byte by byte, on every database."""
     ordered = postgresql.VARCHAR(length, collation="C")
@@ -78,7 +126,10 @@ def _long_text() -> Any:
 
 
 ID = 255
-REASON = 2000
+#: Characters of what jobs are looked for by, and how many bytes they are at most.
+TERMS, WORDS, WORDS_BYTES = 72, 150, 240
+#: Begins the terms of a job that has more of them than there is room for, or of which they are not known.
+ANY_TERM = "*"
 
 
 class Tables:
@@ -86,28 +137,35 @@ class Tables:
 
     def __init__(self, prefix: str, schema: str | None) -> None:
         self.metadata = MetaData(schema=schema)
-        self._prefix = prefix
+        self.prefix = prefix
         self.jobs = self._table("jobs", *_jobs_columns(), sqlite_with_rowid=True)
         self.runs = self._table("runs", *_runs_columns())
         self.history = self._table("history", *_history_columns())
         self.dead = self._table("dead", *_dead_columns())
         self.owners = self._table("owners", *_owners_columns())
         self.limits = self._table("limits", *_limits_columns())
+        self.notes = self._table("notes", *_notes_columns())
+        self.inbox = self._table("inbox", *_inbox_columns(), sqlite_with_rowid=True, sqlite_autoincrement=True)
+        self.inbox_refused = self._table("inbox_refused", *_refused_columns())
         self.meta = self._table("meta", Column("name", _text(64), primary_key=True), Column("value", Integer))
         self._add_indexes(prefix)
 
-    def _table(self, name: str, *columns: Any, sqlite_with_rowid: bool = False) -> Table:
+    def _table(self, name: str, *columns: Any, sqlite_with_rowid: bool = False, **options: Any) -> Table:
         """Define a table.
 
         On SQLite its rows stand in the order of their key, as on MySQL: one tree less to write to. But that tree has
         whole rows in its inner pages too, about seven jobs in a page, and a million of them make it deep: jobs have an
         index for their key.
         """
-        return Table(f"{self._prefix}_{name}", self.metadata, *columns, sqlite_with_rowid=sqlite_with_rowid)
+        return Table(f"{self.prefix}_{name}", self.metadata, *columns, sqlite_with_rowid=sqlite_with_rowid, **options)
 
     def _add_indexes(self, prefix: str) -> None:
         jobs, runs, history, dead = self.jobs.c, self.runs.c, self.history.c, self.dead.c
-        Index(f"{prefix}_jobs_due", jobs.executor, jobs.priority, jobs.due)
+        self.jobs_queue = Index(
+            f"{prefix}_jobs_queue", jobs.executor, jobs.priority, jobs.due, jobs.id, jobs.finished, jobs.last_outcome,
+            jobs.is_suspended, jobs.terms, jobs.words,
+        )  # fmt: skip
+        """Its order is that of the jobs that fire together. Servers take no longer keys than these may be."""
         Index(f"{prefix}_runs_job", runs.job_id)
         Index(f"{prefix}_history_job", history.job_id, history.finished)
         Index(f"{prefix}_dead_finished", dead.finished)
@@ -168,6 +226,14 @@ def _jobs_columns() -> list[Column[Any]]:
         Column("last_outcome", _text(16)),
         Column("paused_by", _text(ID)),
         Column("finished", BigInteger),
+        Column("pause_reason", _long_text()),
+        Column("pause_id", _text(ID)),
+        Column("created_at", BigInteger),
+        Column("created_by", _text(ID)),
+        Column("name", _text(ID)),
+        Column("is_suspended", SmallInteger),
+        Column("terms", _text(TERMS), nullable=False, server_default=ANY_TERM),
+        Column("words", _text(WORDS)),
     ]
 
 
@@ -189,6 +255,7 @@ def _runs_columns() -> list[Column[Any]]:
         Column("revoked", SmallInteger, nullable=False),
         Column("limits", _long_text(), nullable=False),
         Column("run", _long_text(), nullable=False),
+        Column("attempt", SmallInteger, nullable=False, server_default="1"),
     ]
 
 
@@ -232,4 +299,30 @@ def _limits_columns() -> list[Column[Any]]:
     return [
         Column("name", _text(ID), primary_key=True),
         Column("state", _long_text(), nullable=False),
+    ]
+
+
+def _notes_columns() -> list[Column[Any]]:
+    return [
+        Column("kind", _text(64), primary_key=True),
+        Column("name", _text(ID), primary_key=True),
+        Column("note", _long_text(), nullable=False),
+    ]
+
+
+def _inbox_columns() -> list[Column[Any]]:
+    return [
+        Column("id", BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=True),
+        Column("request", _long_text(), nullable=False),
+        Column("created", _Moment(), server_default=_Now()),
+    ]
+
+
+def _refused_columns() -> list[Column[Any]]:
+    return [
+        Column("id", BigInteger, primary_key=True, autoincrement=False),
+        Column("request", _long_text(), nullable=False),
+        Column("created", _Moment()),
+        Column("reason", _long_text(), nullable=False),
+        Column("refused", _Moment(), server_default=_Now()),
     ]

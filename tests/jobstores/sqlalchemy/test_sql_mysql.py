@@ -6,7 +6,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from sqlalchemy import String, create_engine, event, inspect, select, text
+from sqlalchemy import String, create_engine, event, insert, inspect, select, text
 
 from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
@@ -21,10 +21,13 @@ from goscheduler.jobstores.sqlalchemy.dialects.mysql import (
 )
 from goscheduler.jobstores.sqlalchemy.rows import JobRow
 from goscheduler.jobstores.sqlalchemy.tables import VERSION, Tables
+from goscheduler.jobstores.sqlalchemy.views import VIEWS
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import Owner
+from goscheduler.runs.queries import JobQuery, Note
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing.contract import NOW, Requests, failed, succeeded
+from goscheduler.testing.contract_reads import ids
 from goscheduler.triggers.date import DateTrigger
 
 TABLES = Tables("goscheduler", None)
@@ -59,6 +62,7 @@ def test_older_tables_are_brought_up_to_date_with_all_that_is_in_them(started, m
     assert store.schema_status().version == VERSION
     assert shape(place) == wanted
     assert rows(place) == content
+    assert ids(store.find_jobs(JobQuery(tag="t", text="TESTING.", sort="id")).jobs) == ["a", "b", "\U0001f600" * 255]
     assert not store.upgrade_schema()
     assert [run.job.id for run in Requests().fire(started(place)).runs] == ["due"]
 
@@ -66,11 +70,11 @@ def test_older_tables_are_brought_up_to_date_with_all_that_is_in_them(started, m
 def test_a_step_that_was_broken_off_does_not_change_again_what_is_changed_already(started, mariadb, fresh):
     place = fresh(mariadb).url
     store = started(place)
-    make_older(place, VERSION - 1, broken_off=True)
+    make_older(place, 2, broken_off=True)
     altered = []
     event.listen(store._database.engine, "before_cursor_execute", lambda *call: altered.append(call[2]))
     assert store.upgrade_schema()
-    tables = [statement.split()[2] for statement in altered if statement.startswith("ALTER TABLE")]
+    tables = [statement.split()[2] for statement in altered if "CONVERT TO" in statement]
     assert sorted(tables) == sorted(table.name for table in ALL[1:])
 
 
@@ -110,7 +114,11 @@ def test_behind_a_url_of_mariadb_there_are_the_same_tables(started, mariadb, fre
 def fill(store, make_job):
     """Put something into every table."""
     store.renew_owner(Owner("owner-1", "host", 1), NOW, timedelta(seconds=30))
-    large = {"limits": [Limit("rated", rate="5/1m")], "retry": 1, "args": ("x" * 100_000,)}
+    store.put_note(Note("audit", "k", "v"))
+    with store._database.engine.begin() as connection:
+        connection.execute(insert(TABLES.inbox), [{"request": "bad"}])
+        connection.execute(insert(TABLES.inbox_refused), {"id": 17, "request": "bad", "reason": "bad"})
+    large = {"limits": [Limit("rated", rate="5/1m")], "retry": 1, "args": ("x" * 100_000,), "tags": ["t"]}
     store.add_jobs([make_job(job_id, **large) for job_id in ("a", "b", "\U0001f600" * 255)])
     first, second, _ = Requests().fire(store).runs
     assert not store.settle([succeeded(first), failed(second)])
@@ -148,7 +156,8 @@ def make_older(url, version, broken_off):
     """Make tables as they were in a version; or some of them, as if a step from it had broken off."""
     engine = create_engine(url)
     with engine.begin() as connection:
-        if engine.dialect.name == "mysql":
+        remove_search(connection, broken_off)
+        if engine.dialect.name == "mysql" and version < 3:
             for table in ALL[broken_off:]:
                 padding = "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
                 connection.execute(text(f"ALTER TABLE {table.name} {padding}"))
@@ -160,6 +169,29 @@ def make_older(url, version, broken_off):
                 connection.execute(text(f"CREATE INDEX {index.name} ON {index.table.name} ({columns})"))
         connection.execute(text(f"UPDATE goscheduler_meta SET value = {version} WHERE name = 'schema'"))
     engine.dispose()
+
+
+#: What version 4 has added to tables that were there.
+ADDED = {
+    "goscheduler_jobs": (
+        "words", "terms", "is_suspended", "name", "created_by", "created_at", "pause_id", "pause_reason",
+    ),
+    "goscheduler_runs": ("attempt",),
+}  # fmt: skip
+
+
+def remove_search(connection, broken_off):
+    """Make tables of version 3; or leave some columns, as if the step from it had broken off."""
+    for view in VIEWS:
+        connection.execute(text(f"DROP VIEW goscheduler_{view}"))
+    on_table = " ON goscheduler_jobs" if connection.dialect.name == "mysql" else ""
+    connection.execute(text(f"DROP INDEX goscheduler_jobs_queue{on_table}"))
+    connection.execute(text("CREATE INDEX goscheduler_jobs_due ON goscheduler_jobs (executor, priority, due)"))
+    for table, columns in ADDED.items():
+        if broken_off and table == "goscheduler_jobs":
+            connection.execute(text("UPDATE goscheduler_jobs SET words = NULL, terms = '*'"))
+        for column in columns[2 * broken_off :]:
+            connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
 
 
 # Who makes the tables

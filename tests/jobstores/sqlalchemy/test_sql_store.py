@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 from sql_servers import PgBouncer
-from sqlalchemy import create_engine, delete, inspect
+from sqlalchemy import create_engine, delete, insert, inspect, select
 
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy import migrations as sql_migrations
@@ -22,6 +22,8 @@ from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing.contract import NOW, JobMaker, StoreContract, in_threads, succeeded
+from goscheduler.testing.contract_inbox import InboxContract
+from goscheduler.testing.contract_reads import ReadContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
@@ -34,11 +36,20 @@ TABLES = Tables("goscheduler", None)
 EMPTYING = [delete(table) for table in TABLES.metadata.tables.values() if table is not TABLES.meta]
 
 
-class SharedContract(StoreContract):
+class SharedContract(ReadContract, InboxContract, StoreContract):
     """The contract, and what holds among several processes: here several stores on the same tables."""
 
     def make_store(self):
         return SQLAlchemyJobStore(self.url, server_time=False)
+
+    def put_in_inbox(self, store, request):
+        with store._database.engine.begin() as connection:
+            connection.execute(insert(TABLES.inbox), {"request": request})
+
+    def refused_in_inbox(self, store):
+        refused = TABLES.inbox_refused.c
+        with store._database.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(select(refused.request, refused.reason))]
 
     @pytest.fixture
     def peers(self, store, scheduler):

@@ -1,0 +1,236 @@
+"""Which jobs of the SQL store fit a query, read from the index ``jobs_queue`` alone.
+
+Within a queue, which is one executor and one priority, the index has the order in which people see jobs: those that
+wait for a time come first, then the others by id. So a page is what comes first in any queue. A search through text
+reads a portion of each queue at a time, and gives up when its time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Select, and_, func, literal, or_, select
+from sqlalchemy.engine import Connection
+
+from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.jobstores.sqlalchemy.due_work import QueueKey
+from goscheduler.jobstores.sqlalchemy.search_terms import PAUSE, TAG, TASK, is_findable, term
+from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, Tables
+from goscheduler.runs.model import JobState, OutcomeKind
+from goscheduler.runs.queries import NEVER, JobPosition, JobQuery
+from goscheduler.times import to_micros
+
+#: With more executors than these their jobs are read and sorted together.
+MAX_EXECUTORS = 16
+#: So many entries of the index are searched for a text by one statement.
+PORTION = 20_000
+
+_AT_REST = (JobState.PAUSED, JobState.SUSPENDED, JobState.COMPLETED, JobState.FAILED)
+
+
+class Keys(NamedTuple):
+    """Where the jobs of a page stand."""
+
+    positions: Sequence[JobPosition]
+    next: JobPosition | None = None
+    """The position behind which more may be found; None if there is nothing more."""
+    complete: bool = True
+    """False if the time was over."""
+
+
+class _Range(NamedTuple):
+    """A part of the order of jobs: all that wait for a time in a queue, or all others of it; or all jobs by id."""
+
+    queue: QueueKey | None
+    waiting: bool | None
+    """None in the order of ids."""
+
+
+class JobSearch:
+    """Finds the jobs of one query over one connection."""
+
+    def __init__(self, tables: Tables, connection: Connection, query: JobQuery, until: float) -> None:
+        self._jobs = tables.jobs.c
+        self._runs = tables.runs.c
+        self._connection = connection
+        self._query = query
+        self._until = until
+        self._conditions = self._fitting()
+
+    @property
+    def impossible(self) -> bool:
+        """Whether no job can fit."""
+        text = self._query.text
+        return text is not None and not is_findable(text)
+
+    def keys(self, after: JobPosition | None, limit: int) -> Keys:
+        """Return the positions of the first jobs behind a position, at most ``limit``."""
+        found: list[JobPosition] = []
+        for ranges in self._ranges(after):
+            left, wanted = len(ranges), limit + 1 - len(found)
+            end: JobPosition | None = None
+            for part in ranges:
+                now = SYSTEM_CLOCK.monotonic()
+                positions, given_up = self._walk(part, after, wanted, now + (self._until - now) / left)
+                found += positions
+                end = given_up if end is None or given_up is None else min(end, given_up)
+                left -= 1
+            found.sort()
+            if end is not None:
+                found = [position for position in found if position <= end]
+            if len(found) > limit:
+                return Keys(found[:limit], found[limit - 1])
+            if end is not None:
+                return Keys(found, end, complete=False)
+        return Keys(found)
+
+    def count(self, cap: int) -> tuple[int, Select[Any]]:
+        """Return how many jobs fit by what is known, and the query for those that have to be looked at."""
+        jobs = self._jobs
+        vague = or_(jobs.terms.startswith(ANY_TERM, autoescape=True), jobs.words.is_(None))
+        all_of_it = [*self._conditions, *self._of_executor()]
+        looks = self._query.text is not None or any((self._query.tag, self._query.task, self._query.pause_id))
+        known = [and_(jobs.words.is_not(None), ~jobs.terms.startswith(ANY_TERM, autoescape=True))] if looks else []
+        fitting = select(literal(1).label("one")).select_from(jobs.id.table).where(*all_of_it, *known).limit(cap + 1)
+        number = self._connection.execute(select(func.count()).select_from(fitting.subquery())).scalar_one()
+        return int(number), select(jobs.id.table).where(*all_of_it, vague if looks else literal(1) == 0).limit(cap + 1)
+
+    def _ranges(self, after: JobPosition | None) -> Iterator[Sequence[_Range]]:
+        """Yield what is to be read one after the other, each in parts that are read side by side."""
+        query = self._query
+        if query.sort == "id":
+            yield [_Range(None, None)]
+            return
+        queues = self._queues()
+        if query.state not in _AT_REST and (after is None or after.due < NEVER):
+            yield [_Range(queue, True) for queue in queues]
+        if query.state is not JobState.SCHEDULED and query.due_before is None:
+            yield [_Range(queue, False) for queue in queues]
+
+    def _queues(self) -> Sequence[QueueKey | None]:
+        """Return the queues that have jobs, and maybe some that have none; a single None for all together."""
+        jobs, wanted, executor = self._jobs, self._query.executor, ""
+        queues: list[QueueKey] = []
+        for _ in range(MAX_EXECUTORS + 1):
+            following = jobs.executor > executor if wanted is None else jobs.executor == wanted
+            first = select(jobs.executor).where(following).order_by(jobs.executor).limit(1).scalar_subquery()
+            ends = [
+                select(jobs.priority).where(jobs.executor == first).order_by(order).limit(1).scalar_subquery()
+                for order in (jobs.priority, jobs.priority.desc())
+            ]
+            found = self._connection.execute(select(first, *ends)).one()
+            if found[0] is None:
+                return queues
+            executor, lowest, highest = found
+            queues += [(executor, priority) for priority in range(lowest, highest + 1)]
+            if wanted is not None:
+                return queues
+        return [None]
+
+    def _walk(
+        self, part: _Range, after: JobPosition | None, limit: int, until: float
+    ) -> tuple[list[JobPosition], JobPosition | None]:
+        """Return the first positions of a part that fit, and where the time was over, if it was."""
+        found: list[JobPosition] = []
+        in_portions = self._query.text is not None and (part.queue is not None or part.waiting is None)
+        while True:
+            end = self._end_of_portion(part, after) if in_portions else None
+            found += self._read(part, after, end, limit - len(found))
+            if end is None or len(found) >= limit:
+                return found, None
+            after = end
+            if SYSTEM_CLOCK.monotonic() >= until:
+                return found, after
+
+    def _read(
+        self, part: _Range, after: JobPosition | None, end: JobPosition | None, limit: int
+    ) -> list[JobPosition]:
+        query = self._part(part, after).where(*self._conditions)
+        if end is not None:
+            query = query.where(_up_to(self._jobs, part, end))
+        order: Sequence[Any] = _order(self._jobs, part)
+        if part.waiting is None and self._conditions and end is None:
+            order = [self._jobs.id.concat("")]  # the index has less to read than the table, which is in this order
+        return self._positions(part, query.order_by(*order).limit(limit))
+
+    def _end_of_portion(self, part: _Range, after: JobPosition | None) -> JobPosition | None:
+        """Return the last position of the next portion of a part, None if less than a portion is left."""
+        query = self._part(part, after).order_by(*_order(self._jobs, part)).limit(1).offset(PORTION - 1)
+        return next(iter(self._positions(part, query)), None)
+
+    def _part(self, part: _Range, after: JobPosition | None) -> Select[Any]:
+        """Return the query for what comes behind a position in a part."""
+        jobs = self._jobs
+        query = select(jobs.due, jobs.id)
+        if part.queue is not None:
+            query = query.where(jobs.executor == part.queue[0], jobs.priority == part.queue[1])
+        elif part.waiting is not None:
+            query = query.where(*self._of_executor())
+        if part.waiting:
+            query = query.where(jobs.due.is_not(None))
+            if after is not None:
+                behind = or_(jobs.due > after.due, jobs.id > after.id)
+                query = query.where(jobs.due >= after.due, behind)
+            return query
+        if part.waiting is False:
+            query = query.where(jobs.due.is_(None))
+            return query if after is None or after.due < NEVER else query.where(jobs.id > after.id)
+        query = query.where(*self._of_executor())
+        return query if after is None else query.where(jobs.id > after.id)
+
+    def _positions(self, part: _Range, query: Select[Any]) -> list[JobPosition]:
+        rows = self._connection.execute(query).all()
+        if part.waiting:
+            return [JobPosition(due, job_id) for due, job_id in rows]
+        due = 0 if part.waiting is None else NEVER
+        return [JobPosition(due, job_id) for _, job_id in rows]
+
+    def _of_executor(self) -> Collection[Any]:
+        return () if self._query.executor is None else (self._jobs.executor == self._query.executor,)
+
+    def _fitting(self) -> list[Any]:
+        """Return the conditions of the query, the executor aside."""
+        jobs, query = self._jobs, self._query
+        conditions = self._in_state()
+        if query.last_outcome is not None:
+            conditions.append(jobs.last_outcome == query.last_outcome.value)
+        if query.due_before is not None:
+            conditions.append(jobs.due < to_micros(query.due_before))
+        for kind, value in ((TAG, query.tag), (TASK, query.task), (PAUSE, query.pause_id)):
+            if value is not None:
+                found = jobs.terms.contains(term(kind, value), autoescape=True)
+                conditions.append(or_(found, jobs.terms.startswith(ANY_TERM, autoescape=True)))
+        if query.text is not None:
+            text = query.text.lower()
+            within = [column.contains(text, autoescape=True) for column in (jobs.id, jobs.words)]
+            conditions.append(or_(*within, jobs.words.is_(None)))
+        return conditions
+
+    def _in_state(self) -> list[Any]:
+        jobs, state = self._jobs, self._query.state
+        if state is None:
+            return []
+        if state is JobState.RUNNING:
+            live = select(self._runs.job_id).where(self._runs.owner.is_not(None))
+            return [jobs.id.in_(live)]
+        if state is JobState.SCHEDULED:
+            return [jobs.due.is_not(None)]
+        if state is JobState.SUSPENDED:
+            return [jobs.due.is_(None), jobs.is_suspended.is_not(None)]
+        at_rest = [jobs.due.is_(None), jobs.is_suspended.is_(None)]
+        if state is JobState.PAUSED:
+            return [*at_rest, jobs.finished.is_(None)]
+        succeeded = jobs.last_outcome == OutcomeKind.SUCCEEDED.value
+        ended_well = succeeded if state is JobState.COMPLETED else or_(jobs.last_outcome.is_(None), ~succeeded)
+        return [*at_rest, jobs.finished.is_not(None), ended_well]
+
+
+def _order(jobs: Any, part: _Range) -> Sequence[Any]:
+    return (jobs.id,) if part.waiting is None else (jobs.due, jobs.id)
+
+
+def _up_to(jobs: Any, part: _Range, end: JobPosition) -> Any:
+    if part.waiting:
+        return and_(jobs.due <= end.due, or_(jobs.due < end.due, jobs.id <= end.id))
+    return jobs.id <= end.id
