@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 
+from goscheduler.jobstores.redis.facts import facts_of, outcome_label
 from goscheduler.jobstores.redis.rows import JobState, RunState, as_text
 
 
@@ -49,6 +51,29 @@ def is_listed(scripts, kind, lane, name):
         scripts.client.zscore(scripts.key(f"{kind}:{lane}"), name) is not None
         and scripts.client.zscore(scripts.key(kind), lane) == first[0][1]
     )
+
+
+def lists_for_people(store):
+    """Return the sorted sets that people find jobs by, as they are and as they should be."""
+    scripts = store._scripts
+    client, key = scripts.client, scripts.key
+    names = [as_text(name) for kind in ("kinds", "labels", "idle") for name in client.smembers(key(kind))]
+    kinds = ("kind", "tag", "pause", "outcome", "idle")
+    keys = [as_text(found) for kind in kinds for found in client.keys(key(f"{kind}:*"))]
+    assert sorted(map(key, names)) == sorted(keys), "every list is known, and no other"
+    actual = {name: {as_text(job_id) for job_id in client.zrange(key(name), 0, -1)} for name in names}
+    expected = defaultdict(set)
+    for job_id, text in everything(scripts, "heads").items():
+        state, job = JobState._make(json.loads(text)), store.lookup_job(job_id)
+        labels = list(facts_of(job)[1])
+        if not state.due:
+            labels.append(state.idle_list)
+        if job.stats.last_outcome is not None:
+            labels.append(outcome_label(job.stats.last_outcome))
+        for label in labels:
+            expected[label].add(job_id)
+    assert everything(scripts, "facts").keys() == everything(scripts, "heads").keys()
+    return actual, dict(expected)
 
 
 def everything(scripts, name):

@@ -8,13 +8,14 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.records import history_record
 from goscheduler.jobstores.redis.rows import Rows, as_text, digits, dumps, read_json_text
 from goscheduler.jobstores.redis.scripts import ScriptClient
 from goscheduler.runs.model import DeadLetter, OutcomeKind
+from goscheduler.runs.queries import MOST_LETTERS, LetterGroup, letter_groups
 from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import micros_of, to_micros
 
@@ -149,7 +150,50 @@ class History:
                 return
             oldest, sign = as_text(found[-1]), "("
 
+    # Of one run
+
+    def attempts(self, run_id: str, job_id: str | None) -> list[Record]:
+        """Return the records of a run, newest first. Without the id of its job all of the history is looked through."""
+        job_id = self._job_of(run_id) if job_id is None else job_id
+        places: list[str] = []
+        newest: Any = job_id is not None
+        while newest:
+            found, newest = self._scripts.call_json("attempts", None, run_id, job_id, "" if newest is True else newest)
+            places += found
+        texts = self._scripts.client.hmget(self._scripts.key("records"), places) if places else []
+        records = [self._read(place, as_text(text)) for place, text in zip(places, texts, strict=True) if text]
+        return sorted(filter(None, records), key=lambda record: record.position, reverse=True)
+
+    def _job_of(self, run_id: str) -> str | None:
+        """Return the id of the job of a run that has records."""
+        for name in ("history:other", "history:good"):
+            first: Any = 0
+            while first is not None:
+                place, first = self._scripts.call_json("find_record", None, run_id, name, first)
+                text = self._scripts.client.hget(self._scripts.key("records"), place) if place else None
+                record = None if text is None else self._read(place, as_text(text))
+                if record is not None:
+                    return record.job_id
+        return None
+
+    def dead_letter(self, run_id: str) -> DeadLetter | None:
+        """Return the dead letter of a run, or None."""
+        text = self._scripts.client.hget(self._scripts.key("dead"), run_id)
+        return None if text is None else self._letter(run_id, as_text(text))
+
     # Dead letters
+
+    def letter_groups(self, query: HistoryQuery) -> list[LetterGroup]:
+        """Return dead letters in groups, by the records of their last attempts."""
+        records = (record for record in self._records_of_letters(query) if query.matches(record))
+        return letter_groups(islice(records, min(query.limit, MOST_LETTERS)))
+
+    def _records_of_letters(self, query: HistoryQuery) -> Iterator[Record]:
+        for run_id, text in self._texts_of_letters(query):
+            try:
+                yield history_record(json.loads(text)[3])
+            except (CodecError, LookupError, TypeError, ValueError) as error:
+                self._log_unreadable_letter(run_id, error)
 
     def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
         """Return the dead letters that the query asks for, newest first."""
@@ -157,13 +201,14 @@ class History:
         return list(islice(letters, query.limit))
 
     def _letters(self, query: HistoryQuery) -> Iterator[DeadLetter]:
+        letters = (self._letter(run_id, text) for run_id, text in self._texts_of_letters(query))
+        return (letter for letter in letters if letter is not None)
+
+    def _texts_of_letters(self, query: HistoryQuery) -> Iterator[tuple[str, str]]:
         for chunk in _chunks(place for _, place in self._walk("dead:times", query)):
             ids = [place.partition("\0")[0] for place in chunk]
             texts = self._scripts.client.hmget(self._scripts.key("dead"), ids)
-            for run_id, text in zip(ids, texts, strict=True):
-                letter = None if text is None else self._letter(run_id, as_text(text))
-                if letter is not None:
-                    yield letter
+            yield from ((run_id, as_text(text)) for run_id, text in zip(ids, texts, strict=True) if text is not None)
 
     def _letter(self, run_id: str, text: str) -> DeadLetter | None:
         try:
@@ -172,8 +217,11 @@ class History:
             run = self._rows.records.run(run_id, run_text, record.owner, record.fence)
             return DeadLetter(run, record, read_json_text(reason) or "")
         except (CodecError, TypeError, ValueError) as error:
-            self._logger.error("Dead letter %s cannot be read and is left out; its text is kept: %s", run_id, error)
+            self._log_unreadable_letter(run_id, error)
             return None
+
+    def _log_unreadable_letter(self, run_id: str, error: Exception) -> None:
+        self._logger.error("Dead letter %s cannot be read and is left out; its text is kept: %s", run_id, error)
 
     def take(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None) -> bool:
         """Remove a dead letter, and write what follows it."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
 from goscheduler.jobstores._shared.records import Records, history_text, read_zone, zone_text
+from goscheduler.jobstores.redis.facts import facts_of, origin_of
 from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source
 from goscheduler.runs.records import DEFAULT_EXECUTOR, Record, record_of
 from goscheduler.runs.transitions import with_attempt
@@ -66,6 +67,11 @@ class JobState(NamedTuple):
     def text(self) -> str:
         return _dumps(self)
 
+    @property
+    def idle_list(self) -> str:
+        """The list that has the job while it waits for no time."""
+        return idle_list("suspended" if self.suspended else "ended" if self.finished else "paused", self.lane)
+
 
 class RunState(NamedTuple):
     """What changes about a run."""
@@ -113,12 +119,12 @@ class Rows:
             limits_text(job), json_text(job.stats.paused_by), moment(job.stats.finished_at),
         )  # fmt: skip
 
-    def job(self, job_id: str, state: JobState | None, definition: str, stats_row: str) -> Job:
+    def job(self, job_id: str, state: JobState | None, definition: str, stats_row: str, facts: str = "") -> Job:
         """Return a job; one that cannot be read is suspended."""
         try:
             if state is None:
                 raise CodecError(_BROKEN)
-            stats = _stats(stats_row, state)
+            stats = _stats(stats_row, state, facts)
             next_run_time = None if state.next_run == "" else self._next_time(state)
             suspended = read_json_text(state.suspended)
         except Exception as error:  # another program may have written anything there
@@ -185,22 +191,31 @@ def new_jobs_text(jobs: Iterable[tuple[Job, JobState, str]]) -> str:
     stats: list[str] = []
     suspended: list[str] = []
     finished: list[str] = []
+    facts: list[str] = []
     due: dict[str, list[str]] = {}
+    idle: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
     for job, state, definition in jobs:
+        fact, labels_of_job = facts_of(job)
+        facts += job.id, fact
+        for label in labels_of_job:
+            labels.setdefault(label, []).extend(("0", job.id))
         ids.append(job.id)
         states += job.id, state.text
         definitions += job.id, definition
-        if job.stats is not NO_STATS:
+        if has_stats(job):
             stats += job.id, stats_text(job.stats)
         if state.due:
             due.setdefault(state.lane, []).extend((state.due, job.id))
+        else:
+            idle.setdefault(state.idle_list, []).extend(("0", job.id))
         if state.suspended:
             suspended.append(job.id)
         if state.finished:
             finished += state.finished, job.id
     return dumps({
-        "ids": ids, "states": states, "definitions": definitions, "stats": stats, "due": due, "suspended": suspended,
-        "finished": finished,
+        "ids": ids, "states": states, "definitions": definitions, "stats": stats, "facts": facts, "due": due,
+        "suspended": suspended, "finished": finished, "idle": idle, "labels": labels,
     })  # fmt: skip
 
 
@@ -246,6 +261,11 @@ def _lane(executor: str, priority: int, task: str | None) -> str:
     return _dumps([executor, priority, task or ""])
 
 
+def idle_list(why: str, lane: str) -> str:
+    """Return the list of the jobs of a lane that wait for no time because they are paused, suspended or ended."""
+    return f"idle:{why}:{lane}"
+
+
 def limits_text(job: Job) -> str:
     """Return the names of a job's limits."""
     return _dumps([limit.name for limit in job.limits]) if job.limits else ""
@@ -261,20 +281,27 @@ def firing_flag(run: Run) -> str:
     return "1" if run.source is Source.SCHEDULE else "0"
 
 
+def has_stats(job: Job) -> bool:
+    """Tell whether a job has any of the statistics that :func:`stats_text` writes."""
+    return job.stats is not NO_STATS and job.stats[:5] != NO_STATS[:5]
+
+
 def stats_text(stats: JobStats) -> str:
-    """Return the statistics of a job, but for the two that its state holds."""
+    """Return the statistics of a job, but for those that its state and its facts hold."""
     count, last_run, last_success, last_error, last_outcome, *_ = stats
     outcome = "" if last_outcome is None else last_outcome.value
     return _dumps([str(count), moment(last_run), moment(last_success), json_text(last_error), outcome])
 
 
-def _stats(text: str, state: JobState) -> JobStats:
-    if not text and not state.paused_by and not state.finished:
+def _stats(text: str, state: JobState, facts: str) -> JobStats:
+    origin = origin_of(facts)
+    if not text and not state.paused_by and not state.finished and not any(origin):
         return NO_STATS
     count, last_run, last_success, last_error, outcome = json.loads(text or '["0","","","",""]')
     return JobStats(
         int(count), _time(last_run), _time(last_success), read_json_text(last_error),
         OutcomeKind(outcome) if outcome else None, read_json_text(state.paused_by), _time(state.finished),
+        *origin,
     )  # fmt: skip
 
 

@@ -21,8 +21,9 @@ from goscheduler.jobstores.redis.rows import as_text
 from goscheduler.times import to_micros
 
 OLDEST_SERVER = (6, 2)
-#: Versions 1 and 2 kept the runs of a job in other keys, which the first start of this version rewrites.
-SCHEMA = 3
+#: Versions 1 and 2 kept the runs of a job in other keys, which the first start of this version rewrites. Jobs of
+#: version 3 have no facts, which :mod:`.indexing` gives them.
+SCHEMA = 4
 
 
 class Script(NamedTuple):
@@ -35,10 +36,10 @@ class Script(NamedTuple):
 def _scripts() -> Iterator[tuple[str, Script]]:
     """Yield each step with its script: ``common.lua``, then the file that has the step.
 
-    There are four scripts because a server builds all functions of a script again at each call.
+    There are six scripts because a server builds all functions of a script again at each call.
     """
     shared, end = _lua("common.lua"), "local answer = steps[ARGV[1]]()\nfinish()\nreturn answer\n"
-    for name in ("jobs.lua", "firing.lua", "orphans.lua", "settling.lua"):
+    for name in ("jobs.lua", "firing.lua", "notes.lua", "orphans.lua", "reading.lua", "settling.lua"):
         text = "\n".join([shared, _lua(name), end])
         script = Script(text, hashlib.sha1(text.encode("utf-8"), usedforsecurity=False).hexdigest())
         for step in re.findall(r"^function steps\.(\w+)", text, re.MULTILINE):

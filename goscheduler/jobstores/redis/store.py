@@ -25,16 +25,19 @@ from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
 from goscheduler.jobstores.redis.claiming import Claiming
 from goscheduler.jobstores.redis.due_work import DueWorkReader
+from goscheduler.jobstores.redis.facts import facts_of
 from goscheduler.jobstores.redis.firing import Firing
 from goscheduler.jobstores.redis.history import History
 from goscheduler.jobstores.redis.listener import Listener
 from goscheduler.jobstores.redis.orphans import Orphans
+from goscheduler.jobstores.redis.reads import JOB_HASHES, MAX_EDIT_ATTEMPTS, RedisReads
 from goscheduler.jobstores.redis.rows import (
     JobState,
     Rows,
     RunState,
     as_text,
     dumps,
+    has_stats,
     json_text,
     new_jobs_text,
     read_json_text,
@@ -44,7 +47,7 @@ from goscheduler.jobstores.redis.rows import (
 from goscheduler.jobstores.redis.scripts import ScriptClient, is_outage
 from goscheduler.jobstores.redis.settling import Settling
 from goscheduler.references import maybe_ref
-from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, Owner, Run, Settlement
+from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.times import UTC, from_micros, micros_of, to_micros
 
@@ -56,11 +59,9 @@ __all__ = ["RedisJobStore"]
 
 #: How many jobs or runs one command reads.
 PAGE_SIZE = 1000
-#: How often an edit is tried that other processes keep changing.
-MAX_EDIT_ATTEMPTS = 1000
 
 
-class RedisJobStore(SharedJobStore):
+class RedisJobStore(RedisReads, SharedJobStore):
     """Keeps jobs, runs and history under keys that begin with ``{prefix}:``.
 
     Give ``url``, or what :class:`redis.Redis` takes (``host``, ``port``, ``db``, ``password``, ...), or ``client``,
@@ -121,6 +122,7 @@ class RedisJobStore(SharedJobStore):
         self._history = History(self._scripts, self._rows, self._logger)
         self._orphans = Orphans(self._scripts)
         self._scripts.begin(self._logger)
+        self._begin_reading()
 
     def shutdown(self) -> None:
         listener, self._listener = self._listener, None
@@ -182,13 +184,14 @@ class RedisJobStore(SharedJobStore):
     def _jobs_and_states(self, ids: Sequence[str]) -> Iterator[tuple[Job, Any]]:
         for first in range(0, len(ids), PAGE_SIZE):
             page = ids[first : first + PAGE_SIZE]
-            texts = self._texts(page, "heads", "jobs", "lives")
-            for job_id, state_text, definition, stats in zip(page, *texts, strict=True):
+            texts = self._texts(page, *JOB_HASHES)
+            for job_id, state_text, *rest in zip(page, *texts, strict=True):
                 if state_text is not None:
-                    yield self._read_job(job_id, state_text, definition, stats), state_text
+                    yield self._read_job(job_id, state_text, *rest), state_text
 
-    def _read_job(self, job_id: str, state_text: Any, definition: Any, stats: Any) -> Job:
-        return self._rows.job(job_id, JobState.read(as_text(state_text)), as_text(definition), as_text(stats))
+    def _read_job(self, job_id: str, state_text: Any, definition: Any, stats: Any, facts: Any) -> Job:
+        state = JobState.read(as_text(state_text))
+        return self._rows.job(job_id, state, as_text(definition), as_text(stats), as_text(facts))
 
     def _texts(self, ids: Sequence[str], *names: str) -> list[Any]:
         """Return the values of these ids in several hashes, read in one transaction."""
@@ -226,10 +229,10 @@ class RedisJobStore(SharedJobStore):
 
     def edit_job(self, job_id: str, edit: Callable[[Job], Job]) -> Job:
         for _ in range(MAX_EDIT_ATTEMPTS):
-            state_text, definition, stats = (values[0] for values in self._texts([job_id], "heads", "jobs", "lives"))
+            state_text, *rest = (values[0] for values in self._texts([job_id], *JOB_HASHES))
             if state_text is None:
                 raise JobLookupError(job_id)
-            edited = edit(self._read_job(job_id, state_text, definition, stats))
+            edited = edit(self._read_job(job_id, state_text, *rest))
             answer = self._put_job("edit", edited, state_text)
             if answer == "done":
                 edited._scheduler, edited._jobstore_alias = self._scheduler, self._alias
@@ -237,13 +240,13 @@ class RedisJobStore(SharedJobStore):
         raise RuntimeError(f"Job {job_id!r} was not edited: other processes changed it {MAX_EDIT_ATTEMPTS} times")
 
     def _put_job(self, how: str, job: Job, expected: Any = "") -> str:
-        stats = stats_text(job.stats) if job.stats is not NO_STATS else ""
+        stats = stats_text(job.stats) if has_stats(job) else ""
         state_text = self._rows.job_state(job, uuid4().hex).text
         definition = self._rows.records.job_text(job)
-        return self._write("put_job", how, job.id, state_text, definition, stats, expected)
+        return self._write("put_job", how, job.id, state_text, definition, stats, facts_of(job)[0], expected)
 
     def remove_job(self, job_id: str) -> None:
-        if not int(self._scripts.call("remove_jobs", None, job_id)):
+        if not self.remove_jobs([job_id]):
             raise JobLookupError(job_id)
 
     def remove_all_jobs(self) -> None:
@@ -330,7 +333,7 @@ class RedisJobStore(SharedJobStore):
     # Owners
 
     def renew_owner(self, owner: Owner, now: datetime, lease: timedelta) -> bool:
-        alive = bool(self._scripts.call("renew", now, owner.id, micros_of(lease), owner_info(owner, now)))
+        alive = bool(self._scripts.call("renew", now, owner.id, micros_of(lease), owner_info(owner, now), owner.report))
         self._scripts.look_who_answers()
         return alive
 
@@ -344,8 +347,8 @@ class RedisJobStore(SharedJobStore):
         answer = self._scripts.call_json("owners", now)
         names, values = answer["owners"][::2], map(json.loads, answer["owners"][1::2])
         return [
-            read_owner(name, info)
-            for name, (expires, info) in zip(names, values, strict=True)
+            read_owner(name, info)._replace(report="".join(report), expires_at=from_micros(int(expires), UTC))
+            for name, (expires, info, *report) in zip(names, values, strict=True)
             if int(expires) > int(answer["now"])
         ]  # fmt: skip
 
@@ -414,8 +417,11 @@ class RedisJobStore(SharedJobStore):
 
     def _write(self, step: str, *arguments: object) -> str:
         answer = self._scripts.call_text(step, None, *arguments)
-        self._reader.forget()
+        self._changed()
         return answer
+
+    def _changed(self) -> None:
+        self._reader.forget()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} ({self._scripts.keys} at {self._scripts.address})>"

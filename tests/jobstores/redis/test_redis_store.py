@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import signal
+import subprocess
 import threading
 from collections import Counter
 from datetime import timedelta
@@ -18,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant
 from redis_jobs import NOTES
-from redis_lists import astray
+from redis_lists import astray, lists_for_people
 from server_process import free_port
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
@@ -37,7 +38,9 @@ from goscheduler.runs.transitions import asked_for
 from goscheduler.schedulers._reconciliation import ends_found
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract import NOW, SECOND, JobMaker, Requests, StoreContract, in_threads, succeeded
+from goscheduler.testing.contract_inbox import InboxContract
 from goscheduler.testing.contract_owners import LEASE, lost
+from goscheduler.testing.contract_reads import ReadContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
@@ -45,10 +48,18 @@ from goscheduler.times import to_micros
 from goscheduler.triggers.date import DateTrigger
 
 
-class TestRedis(StoreContract):
+class TestRedis(ReadContract, InboxContract, StoreContract):
     @pytest.fixture(autouse=True)
     def _place(self, redis_server, fresh):
         self.url = fresh(redis_server).url
+
+    def put_in_inbox(self, store, request):
+        redis_cli(self.url, "XADD", store._scripts.key("inbox"), "*", "request", request)
+
+    def refused_in_inbox(self, store):
+        refused = json.loads(redis_cli(self.url, "--json", "XRANGE", store._scripts.key("inbox:refused"), "-", "+"))
+        entries = [dict(zip(fields[::2], fields[1::2], strict=True)) for _, fields in refused]
+        return [(entry["request"], entry["reason"]) for entry in entries]
 
     def make_store(self):
         return RedisJobStore(url=self.url, server_time=False)
@@ -86,6 +97,11 @@ class RedisMachine(StoreMachine):
     @invariant()
     def every_job_and_run_is_where_somebody_finds_it(self):
         assert not astray(self.store)
+
+    @invariant()
+    def people_find_every_job_by_what_it_is(self):
+        actual, expected = lists_for_people(self.store)
+        assert actual == expected
 
 
 class TestRedisAgainstTheModel(against_the_model(RedisMachine, examples=8, steps=40)):
@@ -528,6 +544,12 @@ class TestConnecting:
             assert [record.run_id for record in store.history(HistoryQuery("a"))] == [run.id]
             assert [job.id for job in store.get_all_jobs()] == ["a"]
             store.shutdown()
+
+
+def redis_cli(url, *arguments):
+    """Return what the command line of Redis prints: a program that is not Python."""
+    done = subprocess.run(["redis-cli", "-u", url, *arguments], capture_output=True, check=True, timeout=60)
+    return done.stdout.decode()
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
--- What all scripts of the Redis store share. scripts.py puts this file before jobs.lua, firing.lua, orphans.lua and
--- settling.lua; each of the four results is one script. One call of a script runs one step, and is atomic.
+-- What all scripts of the Redis store share. scripts.py puts this file before each of the others; each result is one script.
+-- One call of a script runs one step, and is atomic.
 --
 -- ARGV[1] is the name of the step, ARGV[2] the channel on which other processes are woken, ARGV[3] the id of the sender,
 -- ARGV[4] the time of the client (empty: the time of the server counts). The arguments of the step begin with ARGV[5].
@@ -26,7 +26,7 @@
 --   holds:<lane><key> zset   id of a blocked run → when it was due
 --   under:<limit>     set    ids of the live runs that count under a limit
 --   rates             hash   limit → its latest starts
---   owners            hash   owner → [end of its lease, information about it]
+--   owners            hash   owner → [end of its lease, information about it, its report]
 --   owned:<owner>     set    ids of its live runs
 --   ending:<owner>    set    ids of those that have a cancel request
 --   holders           set    owners that have or had live runs
@@ -38,7 +38,23 @@
 --   successes         zset   job id → how many records of its successes are kept
 --   dead              hash   run id → [fence, end, run, record, reason]
 --   dead:times        zset   place → when it ended
---   meta              hash   schema: the version of this list
+--   facts             hash   job id → three lines: its labels, how it was made and paused, what a search looks through
+--   kind:<kind>       zset   ids of the jobs of an executor and function
+--   tag:<tag>         zset   ids of the jobs that have a tag; so have the next two
+--   pause:<id>        zset   ids of the jobs that a bulk operation has paused
+--   outcome:<outcome> zset   ids of the jobs whose last attempt ended so
+--   idle:<why>:<lane> zset   ids of the jobs that wait for no time, because they are paused, suspended or ended
+--   kinds             set    the labels that begin with kind:
+--   labels            set    all others that any job has
+--   idle              set    the lists that begin with idle:
+--   notes:<kind>      hash   key → text of a note
+--   noted:<kind>      zset   the keys of these notes
+--   inbox             stream what other programs ask for: request
+--   inbox:refused     stream what was refused of it: entry, request, reason
+--   meta              hash   schema: the version of this list; unindexed: 1 until all older jobs have facts and labels
+--
+-- A zset of ids or keys has the score 0 for all, so that it is in the order of their bytes. A label is the name of such a
+-- zset; each job has one kind.
 --
 -- A lane is [executor, priority, task] as text. Times are whole microseconds since 1970. A state is an array of strings, an
 -- empty one where there is no value; numbers are strings, because the JSON of Lua rounds them.
@@ -98,6 +114,7 @@ end
 local written_states = {}
 local live_runs, changed_live = {}, {}
 local touched = {due = {}, ready = {}}
+local touched_lists = {}
 local counted = {}
 local woken = false
 
@@ -135,6 +152,10 @@ local function finish()
     end
     touched[kind] = {}
   end
+  for list, names in pairs(touched_lists) do
+    call(call('EXISTS', P .. list) == 1 and 'SADD' or 'SREM', P .. names, list)
+  end
+  touched_lists = {}
   count_successes()
   if woken then call('PUBLISH', ARGV[2], ARGV[3]) end
   woken = false
@@ -178,10 +199,24 @@ end
 
 -- Jobs
 
+-- Return in which list of jobs that wait for no time a job with this state stands.
+local function idle_list(state)
+  local why = state[SUSPENDED] ~= '' and 'suspended' or state[FINISHED] ~= '' and 'ended' or 'paused'
+  return 'idle:' .. why .. ':' .. state[LANE]
+end
+
+local function change_idle(command, job_id, state)
+  local list = idle_list(state)
+  if command == 'ZADD' then call('ZADD', P .. list, 0, job_id) else call('ZREM', P .. list, job_id) end
+  touched_lists[list] = 'idle'
+end
+
 local function schedule(job_id, state)
   if state[DUE] ~= '' then
     call('ZADD', P .. 'due:' .. state[LANE], state[DUE], job_id)
     touched.due[state[LANE]] = true
+  else
+    change_idle('ZADD', job_id, state)
   end
   if state[SUSPENDED] ~= '' then call('SADD', P .. 'suspended', job_id) end
   if state[FINISHED] ~= '' then call('ZADD', P .. 'finished', state[FINISHED], job_id) end
@@ -190,17 +225,86 @@ end
 local function unschedule(job_id, state)
   call('ZREM', P .. 'due:' .. state[LANE], job_id)
   touched.due[state[LANE]] = true
+  if state[DUE] == '' then change_idle('ZREM', job_id, state) end
   if state[SUSPENDED] ~= '' then call('SREM', P .. 'suspended', job_id) end
   if state[FINISHED] ~= '' then call('ZREM', P .. 'finished', job_id) end
 end
 
+-- Labels
+
+local known_labels = {}
+local function labels_of(facts)
+  if not facts then return {} end
+  local line = string.match(facts, '^[^\n]*')
+  if not known_labels[line] then
+    local fine, labels = pcall(decode, line)
+    known_labels[line] = fine and type(labels) == 'table' and labels or {}
+  end
+  return known_labels[line]
+end
+
+local function names_of_labels(label)
+  return string.sub(label, 1, 5) == 'kind:' and 'kinds' or 'labels'
+end
+
+local function label_job(job_id, labels)
+  for _, label in ipairs(labels) do
+    gather('ZADD', label, 0, job_id)
+    touched_lists[label] = names_of_labels(label)
+  end
+end
+
+local function unlabel_job(job_id, labels)
+  for _, label in ipairs(labels) do
+    gather('ZREM', label, job_id)
+    touched_lists[label] = names_of_labels(label)
+  end
+end
+
+local function outcome_label(stats)
+  local outcome = stats and string.match(stats, '"([%l ]+)"%]$')
+  return outcome and 'outcome:' .. outcome
+end
+
+-- Note that the last attempt of a job ended otherwise than the one before. Either label may be nil.
+local function change_outcome(job_id, before, after)
+  if before == after then return end
+  if before then call('ZREM', P .. before, job_id) end
+  if after then call('ZADD', P .. after, 0, job_id) end
+  if before then touched_lists[before] = 'labels' end
+  if after then touched_lists[after] = 'labels' end
+end
+
+local function put_facts(job_id, facts)
+  local old = call('HGET', P .. 'facts', job_id)
+  if old == facts then return end
+  call('HSET', P .. 'facts', job_id, facts)
+  unlabel_job(job_id, labels_of(old))
+  label_job(job_id, labels_of(facts))
+end
+
+-- Take what people find jobs by away from jobs that go.
+local function forget_facts(job_ids)
+  local facts, stats = values('facts', job_ids), values('lives', job_ids)
+  for index, job_id in ipairs(job_ids) do
+    unlabel_job(job_id, labels_of(facts[index]))
+    local outcome = outcome_label(stats[index])
+    if outcome then unlabel_job(job_id, {outcome}) end
+    gather('HDEL', 'facts', job_id)
+  end
+end
+
 local function remove_job(job_id)
   local state = job_state(job_id)
+  forget_facts({job_id})
   if state then
     unschedule(job_id, state)
   else
     call('SREM', P .. 'suspended', job_id)
     call('HDEL', P .. 'broken', job_id)
+    for _, list in ipairs(call('SMEMBERS', P .. 'idle')) do
+      if call('ZREM', P .. list, job_id) == 1 then touched_lists[list] = 'idle' end
+    end
   end
   call('HDEL', P .. 'lives', job_id)
   return call('HDEL', P .. 'jobs', job_id) + call('HDEL', P .. 'heads', job_id)
@@ -212,7 +316,7 @@ local function set_aside(job_id, state)
   local reason = encode('its record cannot be read: its state is broken')
   local new = {'', '["default",5,""]', '', '', 'Z', '0', reason, '', '', ''}
   call('HSET', P .. 'heads', job_id, encode(new))
-  call('SADD', P .. 'suspended', job_id)
+  schedule(job_id, new)
 end
 
 -- Runs
@@ -398,6 +502,9 @@ local function update_stats(job_id, succeeded_at, count, last_run, last_error, o
   local fine, stats = pcall(decode, stored or '["0","","","",""]')
   if not fine then return end
   stats[1] = text(tonumber(stats[1]) + tonumber(count))
+  if outcome ~= '' and outcome ~= stats[5] then
+    change_outcome(job_id, stats[5] ~= '' and 'outcome:' .. stats[5] or nil, 'outcome:' .. outcome)
+  end
   for index, value in ipairs({last_run, succeeded_at, last_error, outcome}) do
     if value ~= '' then stats[index + 1] = value end
   end

@@ -65,6 +65,9 @@ function steps.take_due()
   return encode({taken = taken, definitions = definitions, limits = limits, work = peek(request)})
 end
 
+-- Ids of the jobs that this step removes.
+local gone = {}
+
 local function move_on(job_id, state, item)
   local fate = item[9]
   touched.due[state[LANE]] = true
@@ -74,6 +77,7 @@ local function move_on(job_id, state, item)
     gather('HDEL', 'jobs', job_id)
     gather('HDEL', 'lives', job_id)
     if state[FINISHED] ~= '' then call('ZREM', P .. 'finished', job_id) end
+    gone[#gone + 1] = job_id
     return
   end
   if fate == 'suspended' then
@@ -88,6 +92,7 @@ local function move_on(job_id, state, item)
       gather('ZADD', 'due:' .. state[LANE], state[DUE], job_id)
     end
   end
+  if fate ~= 'moved' then change_idle('ZADD', job_id, state) end
   gather('HSET', 'heads', job_id, encode(state))
 end
 
@@ -139,6 +144,7 @@ function steps.write_due()
     place = place + 3 * (item[7] + item[8])
   end
   if started then call('SADD', P .. 'holders', request.owner) end
+  if #gone > 0 then forget_facts(gone) end
   write_rates(compared, decode(ARGV[7]))
   finish()
   return encode({refused = refused, work = peek(request)})

@@ -27,6 +27,7 @@ end
 
 local function is_job_orphaned(job_id, state)
   return (state[DUE] ~= '' and not stands_in_line('due', state[LANE], job_id))
+    or (state[DUE] == '' and not call('ZSCORE', P .. idle_list(state), job_id))
     or (state[SUSPENDED] ~= '' and call('SISMEMBER', P .. 'suspended', job_id) == 0)
     or (state[FINISHED] ~= '' and not call('ZSCORE', P .. 'finished', job_id))
 end

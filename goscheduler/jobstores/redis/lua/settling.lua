@@ -9,9 +9,9 @@
 --   runs kind job                       [id, state] of runs that are live or pending
 --   to_cancel owner                     [id, state, text] of its runs that have a cancel request
 --   adopt schema                        makes this the stored version: done, newer, or in use by living owners of an older one
---   renew owner lease information       1, or 0 if its runs were recovered
+--   renew owner lease information report      1, or 0 if its runs were recovered
 --   retire owner                        its live runs become pending
---   owners                              now, and owner → [end of lease, information]
+--   owners                              now, and owner → [end of lease, information, report]
 --   lost                                [owner, information, [run id, state, text]...] of owners whose lease has lapsed
 --   prune items                         forgets records: [place, job id or nothing, end in 20 digits]
 --   take_dead id letter arguments of add_run...    removes a dead letter, and adds the run that follows
@@ -190,6 +190,17 @@ local function list_with_job(run_id, state)
   end
 end
 
+-- Versions 1 and 2 kept the runs of a job in of:<job id>; version 2 kept the only run of a job in lone instead.
+local function rewrite_runs()
+  local stored_states = call('HGETALL', P .. 'run_heads')
+  for index = 1, #stored_states, 2 do
+    local run_id, state = stored_states[index], read_state(stored_states[index + 1], RUN_STATE)
+    if state then list_with_job(run_id, state) end
+  end
+  call('DEL', P .. 'lone', P .. 'several', P .. 'edition')
+  finish()
+end
+
 function steps.adopt()
   local ours, stored = tonumber(ARGV[5]), tonumber(call('HGET', P .. 'meta', 'schema') or ARGV[5])
   if stored > ours then return 'newer' end
@@ -198,14 +209,8 @@ function steps.adopt()
       local fine, value = pcall(decode, owner_info)
       if fine and tonumber(value[1]) > now then return 'in use' end
     end
-    -- Earlier versions kept the runs of a job in of:<job id>; version 2 kept the only run of a job in lone instead.
-    local stored_states = call('HGETALL', P .. 'run_heads')
-    for index = 1, #stored_states, 2 do
-      local run_id, state = stored_states[index], read_state(stored_states[index + 1], RUN_STATE)
-      if state then list_with_job(run_id, state) end
-    end
-    call('DEL', P .. 'lone', P .. 'several', P .. 'edition')
-    finish()
+    if stored < 3 then rewrite_runs() end
+    call('HSET', P .. 'meta', 'unindexed', 1)  -- until every job of version 3 has facts and labels
   end
   call('HSET', P .. 'meta', 'schema', ours)
   return 'done'
@@ -214,7 +219,7 @@ end
 function steps.renew()
   local owner = ARGV[5]
   if call('ZSCORE', P .. 'given_up', owner) then return 0 end
-  call('HSET', P .. 'owners', owner, encode({text(now + tonumber(ARGV[6])), ARGV[7]}))
+  call('HSET', P .. 'owners', owner, encode({text(now + tonumber(ARGV[6])), ARGV[7], ARGV[8]}))
   return 1
 end
 
