@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: How often a batch is planned anew because another process has taken permits under the same limits.
 MAX_PLANS_PER_BATCH = 8
+#: How often a round passes on the turns of runs that were refused.
+MAX_TURNS_PER_ROUND = 100
 DISPLACED = "a newer run of its job takes its place"
 UNREADABLE = "unreadable"
 #: Errors that a document raises that another program has written, or that was changed by hand.
@@ -179,6 +181,18 @@ class Claiming:
 
     def claim(self) -> Claimed:
         """Claim pending runs that are due."""
+        done: list[_Attempt] = []
+        for _ in range(MAX_TURNS_PER_ROUND):
+            attempts, error = self._turn()
+            done += attempts
+            # Where a run was refused that had a turn, another one may have it now; after a claim the caller comes back.
+            if error is not None or any(each.runs for each in done) or not any(map(_passes_on, attempts)):
+                break
+        runs = [run for each in done for run in each.runs]
+        return Claimed(runs, more=any(each.blocked for each in done), error=error)
+
+    def _turn(self) -> tuple[list[_Attempt], Exception | None]:
+        """Claim from documents once, and return what was written, and what stopped it."""
         documents = self._context.reader.due("ready", self._request, self._now)
         self._room = dict(self._request.room)
         done: list[_Attempt] = []
@@ -189,8 +203,7 @@ class Claiming:
         except PyMongoError as caught:
             error = caught
         self._context.reader.took(len(done), len(documents))
-        runs = [run for each in done for run in each.runs]
-        return Claimed(runs, more=any(each.blocked for each in done), error=error)
+        return done, error
 
     def _attempts(self, documents: Sequence[Document], limited: bool) -> list[_Attempt]:
         """Claim from documents; where there are limits, take permits first."""
@@ -229,19 +242,23 @@ class Claiming:
         entries = list(document["runs"])
         live = sum("owner" in entry for entry in entries)
         fence = document.get("fence", 0)
-        for index in sorted(range(len(entries)), key=lambda index: _rank(entries[index])):
-            entry = entries[index]
-            if not self._is_due(entry, room):
-                continue
-            entries[index], fence = self._claimed_or_refused(entry, document, live, fence, ledger, attempt)
-            if "owner" in entries[index]:
-                live += 1
-                room[entry["lane"]["executor"]] -= 1
-        after = with_runs({**document, "fence": fence}, entries)
-        for key in attempt.keys:
-            if key.startswith("job:"):
-                after = with_runs(after, unblocked(after["runs"], key))
-        return attempt._replace(change=Change(document, after))
+        order = sorted(range(len(entries)), key=lambda index: _rank(entries[index]))
+        turns = 1
+        while turns:
+            turns = 0
+            for index in order:
+                entry, keys = entries[index], len(attempt.keys)
+                if not self._is_due(entry, room):
+                    continue
+                entries[index], fence = self._claimed_or_refused(entry, document, live, fence, ledger, attempt)
+                if "owner" in entries[index]:
+                    live += 1
+                    room[entry["lane"]["executor"]] -= 1
+                for key in attempt.keys[keys:]:
+                    if key.startswith("job:"):
+                        entries = unblocked(entries, key)
+                        turns += 1
+        return attempt._replace(change=Change(document, with_runs({**document, "fence": fence}, entries)))
 
     def _is_due(self, entry: Document, room: dict[str, int]) -> bool:
         lane = entry["lane"]
@@ -284,6 +301,11 @@ class _Attempt(NamedTuple):
     """Keys of runs that were unblocked and then refused for another reason: another run may try instead."""
     blocked: list[str]
     """Keys that runs are blocked on from now on."""
+
+
+def _passes_on(attempt: _Attempt) -> bool:
+    """Tell whether runs of other jobs may try, because one that had a turn under a limit was refused."""
+    return any(key.startswith("limit:") for key in attempt.keys)
 
 
 def set_aside(entry: Document, reason: str) -> Document:

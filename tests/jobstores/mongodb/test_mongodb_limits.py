@@ -232,3 +232,18 @@ def test_a_run_that_an_earlier_version_has_held_has_its_turn(stores, make_job, r
         client[space.name]["jobs"].update_one({"_id": "b"}, {"$set": {"marks": ["held:limit:api"]}})
     store.settle([succeeded(live)])
     assert [run.id for run in requests.claim(store, owner="owner-0").runs] == ["run-b"]
+
+
+@pytest.mark.parametrize("jobs", ["aaaa", "abcd"], ids=["of one job", "of several jobs"])
+def test_a_turn_that_a_run_cannot_use_is_passed_on_at_once(stores, make_job, requests, jobs):
+    store, *_ = stores
+    limits = [Limit("one", concurrency=1), Limit("rare", rate="1/1h")]
+    for number, name in enumerate(jobs):
+        job = make_job(name, limits=limits, overlap="queue")
+        store.add_run(asked_for(job, f"run-{number}", NOW - number * MINUTE))
+    (live,) = requests.claim(store, owner="owner-0").runs
+    store.settle([succeeded(live)])
+    assert requests.claim(store, owner="owner-0").runs == []
+    waiting = store.pending_runs()
+    assert len(waiting) == 3
+    assert all(run.due_at > NOW for run in waiting), "each of them knows that it has to wait for the rate"
