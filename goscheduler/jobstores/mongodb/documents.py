@@ -11,10 +11,13 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``here``        whether there is a job; false while only runs of it are left
 ``fence``       the highest fence so far
 ``definition``  the job text; also that of all its runs that have none of their own
+``search``      what people find the job by: ``traits`` and ``words``, see ``mongodb.traits``
+``state``       where the job stands: scheduled, paused, suspended, completed or failed
 ``lane``        executor, priority and task of the job, the last one empty where it has none
 ``next``        its next time, with ``zone``
 ``due``         ``lane`` with that time as ``at``, while the job can fire
 ``suspended``   why it cannot be run
+``inbox``       the entry of the inbox that asked for it
 ``limits``      names of its limits
 ``life``        its statistics
 ``finished``    when it fired for the last time, where it is kept
@@ -34,7 +37,8 @@ executor and priority. Another one ends the marks that the store searches for.
 
 ``jobs.history``: one for each record, ``jobs.dead``: one for each dead letter, ``jobs.owners``: one for each start of a
 scheduler, ``jobs.limits``: one for each limit, ``jobs.meta``: the version of
-all this, ``jobs.messages``: a ring of words that is added to when other processes are to look at once.
+all this, ``jobs.calls``: a ring of words that is added to when other processes are to look at once, ``jobs.notes``: one
+for each note, ``jobs.inbox`` and ``jobs.refused``: what other programs ask for, see ``mongodb.inbox``.
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, described
 from goscheduler.jobstores._shared.records import Records, changed_head, history_text, read_zone, run_head, zone_text
+from goscheduler.jobstores.mongodb.traits import search_of, state_of
 from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source
 from goscheduler.runs.plan import PRIORITY_STEP_US
 from goscheduler.times import EPOCH, UTC, from_micros, to_micros
@@ -66,8 +71,6 @@ MAX_RUNS_PER_JOB = 20_000
 #: The marks of runs that are blocked until others end, and not because they cannot be read.
 ANY_BLOCKED: Document = {"$in": [re.compile("^held:job:"), re.compile("^held:limit:")]}
 
-#: The name of the index of marks.
-MARKS = "goscheduler_marks"
 PRIORITIES = list(range(10))
 #: When the ends of queues are due. No time of a job comes near to it.
 NEVER = 1 << 62
@@ -75,7 +78,7 @@ NEVER = 1 << 62
 #: What ends a key in a mark, and what comes after every mark with that key. No name of a limit has either of them.
 _AFTER_KEY, _BEYOND_KEY = "\x00", "\x01"
 
-_JOB_FIELDS = ("lane", "next", "zone", "due", "suspended", "limits", "life", "finished")
+_JOB_FIELDS = ("lane", "next", "zone", "due", "suspended", "limits", "life", "finished", "inbox")
 
 
 class DocumentCodec:
@@ -90,7 +93,7 @@ class DocumentCodec:
         """Return the document with this job in it, in place of what it said about one."""
         text = self._checked_text(job)
         changed = redefined(without_job(document), text)
-        changed.update(here=True, lane=queue_of(job), zone="Z")
+        changed.update(here=True, lane=queue_of(job), zone="Z", search=search_of(job))
         if job.next_run_time is not None:
             changed.update(next=to_micros(job.next_run_time), zone=zone_text(job.next_run_time))
         if job.suspended is not None:
@@ -226,7 +229,9 @@ def indexed(document: Document) -> Document:
             blocked.append(entry)
     if blocked:
         marks += blocked_marks(blocked)
-    changed = without(document, "ready", "marks")
+    changed = without(document, "ready", "marks", "state")
+    if document["here"]:
+        changed["state"] = state_of(document)
     if marks:
         changed["marks"] = sorted(set(marks))
     if claimable := [entry for entry in runs if is_claimable(entry)]:
@@ -341,6 +346,8 @@ def stats_of(document: Document) -> JobStats:
     return JobStats(
         life.get("count", 0), _time(life.get("last")), _time(life.get("success")), from_json_text(life.get("error")),
         None if outcome is None else OutcomeKind(outcome), from_json_text(life.get("paused_by")), _time(finished),
+        from_json_text(life.get("pause_reason")), from_json_text(life.get("pause_id")), _time(life.get("created")),
+        from_json_text(life.get("created_by")),
     )  # fmt: skip
 
 
@@ -361,6 +368,10 @@ def _put_stats(document: Document, life: JobStats) -> None:
         "error": json_text(life.last_error),
         "outcome": None if life.last_outcome is None else life.last_outcome.value,
         "paused_by": json_text(life.paused_by),
+        "pause_reason": json_text(life.pause_reason),
+        "pause_id": json_text(life.pause_id),
+        "created": _moment(life.created_at),
+        "created_by": json_text(life.created_by),
     }
     kept = {name: value for name, value in told.items() if value is not None}
     if kept:

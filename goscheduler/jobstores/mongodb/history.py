@@ -14,6 +14,7 @@ from goscheduler.jobstores.mongodb.documents import Document, from_json_text
 from goscheduler.jobstores.mongodb.firing import StoreContext
 from goscheduler.jobstores.mongodb.runs import Runs
 from goscheduler.runs.model import DeadLetter, OutcomeKind, Run
+from goscheduler.runs.queries import MOST_LETTERS, LetterGroup, letter_groups
 from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import to_micros
 
@@ -36,6 +37,12 @@ class History:
     def page(self, query: HistoryQuery) -> list[Record]:
         """Return the records that are asked for, newest first."""
         return [record for row in _find(self._history, query) if (record := _read(row)) is not None]
+
+    def attempts(self, run_id: str, job_id: str | None) -> list[Record]:
+        """Return the records of a run, newest first. Their ids begin with that of the run."""
+        these = {"_id": {"$gte": f"{run_id}:", "$lt": f"{run_id};"}, "run_id": run_id}
+        rows = self._history.find(these if job_id is None else {**these, "job_id": job_id}).sort(_NEWEST_FIRST)
+        return [record for row in rows if (record := _read(row)) is not None]
 
     def prune(self, retention: Retention, now: datetime, limit: int) -> int:
         """Delete records that need not be kept, oldest first, at most ``limit``; return how many."""
@@ -76,6 +83,17 @@ class History:
         rows = _find(self._dead, query, {"taken": {"$exists": False}})
         return [letter for row in rows if (letter := self._letter(row)) is not None]
 
+    def letter(self, run_id: str) -> DeadLetter | None:
+        """Return the dead letter of a run, or None."""
+        row = self._dead.find_one({"_id": run_id, "taken": {"$exists": False}})
+        return None if row is None else self._letter(row)
+
+    def letter_groups(self, query: HistoryQuery) -> list[LetterGroup]:
+        """Return the newest dead letters that fit in groups."""
+        query = query._replace(limit=min(query.limit, MOST_LETTERS))
+        rows = _find(self._dead, query, {"taken": {"$exists": False}}, {"record": 1})
+        return letter_groups(record for row in rows if (record := _read(row)) is not None)
+
     def _letter(self, row: Document) -> DeadLetter | None:
         record = _read(row)
         try:
@@ -115,7 +133,12 @@ class History:
                 self._dead.update_one({"_id": row["_id"], "taken": row["taken"]}, {"$unset": {"taken": ""}})
 
 
-def _find(collection: Collection[Document], query: HistoryQuery, condition: Document | None = None) -> Any:
+def _find(
+    collection: Collection[Document],
+    query: HistoryQuery,
+    condition: Document | None = None,
+    fields: Document | None = None,
+) -> Any:
     """Return what is asked for, newest first."""
     conditions: list[Document] = [condition or {}]
     if query.job_id is not None:
@@ -134,7 +157,7 @@ def _find(collection: Collection[Document], query: HistoryQuery, condition: Docu
         conditions.append(_older(to_micros(query.before.finished_at), query.before.run_id, query.before.fence))
     if query.limit <= 0:
         return ()
-    return collection.find({"$and": conditions}).sort(_NEWEST_FIRST).limit(query.limit)
+    return collection.find({"$and": conditions}, fields).sort(_NEWEST_FIRST).limit(query.limit)
 
 
 def _older(finished: int, run_id: str, fence: int) -> Document:

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pymongo
 from pymongo import IndexModel, MongoClient, ReturnDocument
-from pymongo.errors import CollectionInvalid, OperationFailure
+from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 
-from goscheduler._drivers.mongodb import DURABLE, deadline, explained_errors
+from goscheduler._drivers.mongodb import CALL_SECONDS, DURABLE, deadline, explained_errors
 from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
-from goscheduler.jobstores.mongodb.documents import MARKS, Document
+from goscheduler.jobstores.mongodb.documents import Document
 from goscheduler.jobstores.mongodb.due_work import META
+from goscheduler.jobstores.mongodb.traits import MARKS, OUTCOME, QUEUE, READY, TRAITS
 from goscheduler.jobstores.mongodb.writer import Collections
 
 OLDEST_SERVER = (4, 4)
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+#: Version 1 kept no traits, words and states of jobs; ``mongodb.upgrade`` adds them.
+OLDEST_VERSION = 1
+#: How long the indexes of a store of an earlier version may take, in seconds.
+INDEX_SECONDS = 600.0
 #: Bytes of notifications that are kept: enough for all listeners to hear them, little enough to read at the start.
 NOTIFICATION_BYTES = 64 * 1024
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
-_EXISTS = 48
+_EXISTS, _NO_INDEX = 48, 27
+#: The index of version 1 for the queues of due jobs, which were not ordered by their ids.
+_OLD_QUEUE = "goscheduler_due"
 
 
 def check_name(field: str, value: Any) -> str:
@@ -63,24 +71,34 @@ def prepare(client: MongoClient[Document], collections: Collections, logger: log
         if tuple(version[:2]) < OLDEST_SERVER:
             old, needed = _dotted(version[:3]), _dotted(OLDEST_SERVER)
             raise GoSchedulerError(f"MongoDB {old} is too old; at least {needed} is needed")
-        _check_shape(collections)
+        upgrading = _check_shape(collections)
+    with explained_errors(client), pymongo.timeout(INDEX_SECONDS if upgrading else CALL_SECONDS):
         _make_indexes(collections)
-        _make_notifications(collections)
+    with explained_errors(client), deadline():
+        _make_collections(collections)
     _warn_of_unsafe_writes(collections, logger)
 
 
-def _check_shape(collections: Collections) -> None:
-    """Refuse collections that another program has made, or a newer version of this one."""
+def _check_shape(collections: Collections) -> bool:
+    """Refuse collections that another program has made, or a newer version of this one; true if one is upgraded."""
     # In one step: several processes may start at once.
     meta = collections.meta.find_one_and_update(
         META, {"$setOnInsert": {"version": SCHEMA_VERSION}}, upsert=True, return_document=ReturnDocument.AFTER
     )
     found = (meta or {}).get("version")
-    if found != SCHEMA_VERSION:
+    if found == OLDEST_VERSION:
+        change = {"$set": {"version": SCHEMA_VERSION, "upgrading": True}}
+        collections.meta.update_one({**META, "version": found}, change)
+    elif found != SCHEMA_VERSION:
         raise GoSchedulerError(
             f"The collection {collections.jobs.full_name} is of version {found!r}, and this program knows "
             f"{SCHEMA_VERSION}; use the newer goscheduler that has made it, or another collection"
         )
+    _refuse_others(collections)
+    return found == OLDEST_VERSION or "upgrading" in (meta or {})
+
+
+def _refuse_others(collections: Collections) -> None:
     foreign = collections.jobs.find_one({"v": {"$exists": False}})
     if foreign is not None:
         kind = "an APScheduler 3 job store" if "job_state" in foreign else "something else"
@@ -92,15 +110,15 @@ def _check_shape(collections: Collections) -> None:
 
 def _make_indexes(collections: Collections) -> None:
     collections.jobs.create_indexes([
-        *(
-            IndexModel(
-                [(f"{place}.{part}", 1) for part in ("executor", "priority", "at", "task")],
-                name=f"goscheduler_{place}", partialFilterExpression={f"{place}.at": {"$exists": True}},
-            )
-            for place in ("due", "ready")
-        ),
-        IndexModel([("marks", 1)], name=MARKS, partialFilterExpression={"marks": {"$exists": True}}),
+        _partial(QUEUE, *_queue("due", "_id", "due.task"), where="due.at"),
+        _partial(READY, *_queue("ready", "ready.task"), where="ready.at"),
+        _partial(MARKS, "marks", where="marks"),
+        _partial(TRAITS, "search.traits", "state", "_id", where="state"),
+        _partial(OUTCOME, "life.outcome", "state", "_id", where="life.outcome"),
     ])  # fmt: skip
+    if _OLD_QUEUE in collections.jobs.index_information():
+        with _tolerated(_NO_INDEX):  # another process has just dropped it
+            collections.jobs.drop_index(_OLD_QUEUE)
     for collection in (collections.history, collections.dead):
         collection.create_indexes([
             IndexModel([("finished", -1), ("run_id", -1), ("fence", -1)], name="goscheduler_newest"),
@@ -108,16 +126,37 @@ def _make_indexes(collections: Collections) -> None:
         ])  # fmt: skip
 
 
-def _make_notifications(collections: Collections) -> None:
-    """Make the collection of notifications: only one of a fixed size can be listened to."""
-    try:
-        collections.calls.database.create_collection(collections.calls.name, capped=True, size=NOTIFICATION_BYTES)
-    except CollectionInvalid:
-        return  # it is there
-    except OperationFailure as error:
-        if error.code != _EXISTS:  # another process has just made it
-            raise
+def _partial(name: str, *fields: str, where: str) -> IndexModel:
+    """Return an index of documents that have the field ``where``."""
+    return IndexModel(
+        [(field, 1) for field in fields], name=name, partialFilterExpression={where: {"$exists": True}}
+    )
 
+
+def _queue(place: str, *others: str) -> list[str]:
+    return [*(f"{place}.{part}" for part in ("executor", "priority", "at")), *others]
+
+
+def _make_collections(collections: Collections) -> None:
+    """Make the collection of notifications, as only one of a fixed size can be listened to; and those for others."""
+    there = set(collections.jobs.database.list_collection_names())
+    options: dict[str, dict[str, Any]] = {collections.calls.name: {"capped": True, "size": NOTIFICATION_BYTES}}
+    for collection in (collections.calls, collections.notes, collections.inbox, collections.refused):
+        if collection.name not in there:
+            with _tolerated(_EXISTS):  # another process has just made it
+                collection.database.create_collection(
+                    collection.name, check_exists=False, **options.get(collection.name, {})
+                )
+
+
+@contextmanager
+def _tolerated(code: int) -> Iterator[None]:
+    """Let the server refuse something with this error code."""
+    try:
+        yield
+    except OperationFailure as error:
+        if error.code != code:
+            raise
 
 def _warn_of_unsafe_writes(collections: Collections, logger: logging.Logger) -> None:
     concern = collections.jobs.write_concern.document

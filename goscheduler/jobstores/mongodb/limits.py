@@ -22,7 +22,8 @@ from pymongo.errors import DuplicateKeyError
 
 from goscheduler.jobstores.mongodb.documents import Document
 from goscheduler.jobstores.mongodb.writer import Collections, Writer
-from goscheduler.runs.limits import Ledger
+from goscheduler.runs.limits import Ledger, starts_within
+from goscheduler.runs.queries import LimitUse
 from goscheduler.times import to_micros
 
 #: A permit is checked when it was taken so many microseconds ago.
@@ -128,6 +129,26 @@ def reclaim_orphans(collections: Collections, writer: Writer, now: datetime) -> 
     lost = _unused(collections, lost)  # again: no process can write one of these runs any more
     release_permits(collections.limits, lost)
     return [name for place in lost for name in place.names]
+
+
+def usage(collections: Collections, now: datetime) -> list[LimitUse]:
+    """Return what is used of every limit, ascending by name."""
+    blocked = collections.jobs.aggregate([
+        {"$match": {"marks": {"$elemMatch": {"$gte": "held:limit:", "$lt": "held:limit;"}}}},
+        {"$unwind": "$runs"},
+        {"$match": {"runs.held": {"$gte": "limit:", "$lt": "limit;"}}},
+        {"$group": {"_id": "$runs.held", "count": {"$sum": 1}}},
+    ])  # fmt: skip
+    waiting = {row["_id"].removeprefix("limit:"): row["count"] for row in blocked}
+    limits = {row["_id"]: row for row in collections.limits.find({})}
+    return [
+        LimitUse(
+            name, len(limit.get("places", ())), waiting.get(name, 0),
+            starts_within(json.loads(limit.get("starts") or "[]"), now),
+        )
+        for name in sorted(limits.keys() | waiting.keys())
+        for limit in [limits.get(name, {})]
+    ]  # fmt: skip
 
 
 def _unused(collections: Collections, permits: Sequence[Permit]) -> list[Permit]:

@@ -19,7 +19,6 @@ from goscheduler.codec import CodecError
 from goscheduler.jobstores.base import Requeued
 from goscheduler.jobstores.mongodb.documents import (
     ANY_BLOCKED,
-    MARKS,
     NEVER,
     Document,
     blocked_key,
@@ -27,6 +26,7 @@ from goscheduler.jobstores.mongodb.documents import (
     with_runs,
 )
 from goscheduler.jobstores.mongodb.firing import BROKEN, StoreContext
+from goscheduler.jobstores.mongodb.traits import MARKS
 from goscheduler.jobstores.mongodb.writer import Change, as_read
 
 _LIMIT = "limit:"

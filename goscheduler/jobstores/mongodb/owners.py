@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
+from goscheduler.jobstores.mongodb.documents import from_json_text, json_text
 from goscheduler.jobstores.mongodb.due_work import SERVER_NOW, DueWorkReader
 from goscheduler.jobstores.mongodb.writer import Collections
 from goscheduler.runs.model import Owner
-from goscheduler.times import micros_of, to_micros
+from goscheduler.times import UTC, from_micros, micros_of, to_micros
 
 
 class Owners:
@@ -24,7 +25,9 @@ class Owners:
         """Keep an owner alive; false if it was given up."""
         base = SERVER_NOW if self._server_time else to_micros(now)
         info = {"$literal": owner_info(owner, now)}
-        change = [{"$set": {"expires": {"$add": [base, micros_of(lease)]}, "account": info}}]
+        report = {"$literal": json_text(owner.report)}
+        expires = {"$add": [base, micros_of(lease)]}
+        change = [{"$set": {"expires": expires, "account": info, "report": report}}]
         renewed = self._owners.update_one({"_id": owner.id, "given_up": {"$exists": False}}, change).matched_count
         if not renewed and (owner.id in self._registered or self._owners.find_one({"_id": owner.id}) is not None):
             return False
@@ -37,7 +40,12 @@ class Owners:
         """Return the owners whose lease has not lapsed."""
         moment = to_micros(self._reader.now(now))
         rows = self._owners.find({"expires": {"$gt": moment}, "given_up": {"$exists": False}})
-        return [read_owner(row["_id"], row["account"]) for row in rows]
+        return [
+            read_owner(row["_id"], row["account"])._replace(
+                report=from_json_text(row.get("report")) or "", expires_at=from_micros(int(row["expires"]), UTC)
+            )
+            for row in rows
+        ]
 
     def forget(self, owner: str) -> None:
         """Delete an owner."""

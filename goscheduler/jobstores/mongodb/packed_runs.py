@@ -22,7 +22,7 @@ from goscheduler.jobstores.mongodb.writer import Collections, Writer, duplicates
 
 _PACKED: Document = {"marks": "flight"}
 #: Error codes of servers that have no transactions.
-_NO_TRANSACTIONS = (20, 263)
+NO_TRANSACTIONS = (20, 263)
 
 
 def unpack_runs(collections: Collections, writer: Writer) -> None:
@@ -55,7 +55,7 @@ def unpack_runs(collections: Collections, writer: Writer) -> None:
         except BulkWriteError as error:
             duplicates(error)  # another process has just added one of these jobs
         except OperationFailure as error:
-            if error.code not in _NO_TRANSACTIONS:
+            if error.code not in NO_TRANSACTIONS:
                 raise
             unpack(None)
 

@@ -23,11 +23,16 @@ from goscheduler.jobstores.mongodb.documents import (
     without,
 )
 from goscheduler.jobstores.mongodb.firing import StoreContext, unblock_next
+from goscheduler.runs.queries import RunCounts
 from goscheduler.runs.records import record_of
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run, Settlement
+
+
+#: The condition for a run in a document that is pending, and can be read.
+_PENDING: Document = {"$not": [{"$ifNull": ["$$run.owner", "$$run.unreadable", False]}]}
 
 
 class Runs:
@@ -54,6 +59,19 @@ class Runs:
             if ("owner" in entry) is live
         ]
         return [run for run in found if run is not None]
+
+    def counts(self, job_ids: Sequence[str], now: int) -> dict[str, RunCounts]:
+        """Return job id → how many of its runs have not ended, for those of these jobs that have any."""
+        rows = self._jobs.aggregate([
+            {"$match": {"_id": {"$in": list(job_ids)}, "runs": {"$type": "array"}}},
+            {"$project": {
+                "live": _number_of({"$ifNull": ["$$run.owner", False]}),
+                "due": _number_of({"$and": [_PENDING, {"$lte": ["$$run.due", now]}]}),
+                "waiting": _number_of({"$and": [_PENDING, {"$gt": ["$$run.due", now]}]}),
+            }},
+        ])  # fmt: skip
+        found = {row["_id"]: RunCounts(row["live"], row["due"], row["waiting"]) for row in rows}
+        return {job_id: counts for job_id, counts in found.items() if any(counts)}
 
     def to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         """Return the runs of an owner that have a cancel request, and its reason."""
@@ -174,6 +192,10 @@ class Runs:
         self._context.writer.move_records([self._context.writer.edit(job_id, edit)])
         unblock_next(self._context, [entry["freed"] for _, entry in found if "freed" in entry and "owner" not in entry])
         return found[0][0] if found else None
+
+
+def _number_of(condition: Document) -> Document:
+    return {"$size": {"$filter": {"input": "$runs", "as": "run", "cond": condition}}}
 
 
 def _called_off(document: Document, entry: Document, end: Settlement) -> Document:

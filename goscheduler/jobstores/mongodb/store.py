@@ -46,7 +46,7 @@ from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, JobLookupError
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
-from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
+from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued
 from goscheduler.jobstores.mongodb.documents import NEVER, Document, DocumentCodec, from_json_text, without, without_job
 from goscheduler.jobstores.mongodb.due_work import DueWork, DueWorkReader
 from goscheduler.jobstores.mongodb.firing import Claiming, Firing, StoreContext
@@ -57,8 +57,10 @@ from goscheduler.jobstores.mongodb.listener import Listener
 from goscheduler.jobstores.mongodb.orphans import Orphans
 from goscheduler.jobstores.mongodb.owners import Owners
 from goscheduler.jobstores.mongodb.packed_runs import unpack_runs
+from goscheduler.jobstores.mongodb.read_side import ReadSide
 from goscheduler.jobstores.mongodb.runs import Runs
 from goscheduler.jobstores.mongodb.settling import Settling
+from goscheduler.jobstores.mongodb.upgrade import upgrade
 from goscheduler.jobstores.mongodb.writer import Change, Writer
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
 __all__ = ["MongoDBJobStore"]
 
 
-class MongoDBJobStore(SharedJobStore):
+class MongoDBJobStore(ReadSide):
     """Keeps jobs, runs and history in collections of one database whose names begin with ``collection``.
 
     Give ``client``, which is then not closed, or ``url``, or what :class:`pymongo.MongoClient` takes. ``serializer``
@@ -121,6 +123,7 @@ class MongoDBJobStore(SharedJobStore):
             prepare(self.client, self._collections, self._logger)
             with deadline():
                 unpack_runs(self._collections, self._writer)
+            upgrade(self._context, self._logger)
         except BaseException:
             self.shutdown()  # or its connections would stay open
             raise
@@ -136,6 +139,7 @@ class MongoDBJobStore(SharedJobStore):
         self._orphans = Orphans(self._context)
         self._unfinished = Runs(self._context, self._logger)
         self._history = History(self._context, self._unfinished)
+        self._open_read_side()
 
     def _leave_to_the_parent(self) -> None:
         """Use new connections in a forked process, unless the user has given the client."""

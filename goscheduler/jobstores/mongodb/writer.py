@@ -27,6 +27,8 @@ DOCUMENTS_PER_MESSAGE = 1000
 #: How often one change is tried before it fails because other processes are always quicker.
 MAX_ATTEMPTS = 200
 _DUPLICATE = 11000
+#: Fields that describe a job, which a firing leaves as they are.
+_LARGE = ("definition", "search")
 
 
 class Collections(NamedTuple):
@@ -39,6 +41,9 @@ class Collections(NamedTuple):
     limits: Collection[Document]
     meta: Collection[Document]
     calls: Collection[Document]
+    notes: Collection[Document]
+    inbox: Collection[Document]
+    refused: Collection[Document]
 
 
 class Change(NamedTuple):
@@ -206,15 +211,14 @@ def duplicates(error: BulkWriteError) -> list[int]:
 def _update(group: Sequence[Change]) -> Any:
     """Return one statement that changes many documents: a table of what each of them is to be.
 
-    A definition that stays is not sent again, because it may be large.
+    What stays and may be large is not sent again; no change removes it.
     """
     ids = [change.before["_id"] for change in group]
     values = [
-        without(after, "definition") if after.get("definition") == before.get("definition") else after
-        for before, after in group
+        without(after, *[name for name in _LARGE if after.get(name) == before.get(name)]) for before, after in group
     ]
     value: Document = {"$arrayElemAt": [{"$literal": values}, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
-    steps = [{"$replaceWith": {"$mergeObjects": [{"definition": "$definition"}, value]}}]
+    steps = [{"$replaceWith": {"$mergeObjects": [{name: f"${name}" for name in _LARGE}, value]}}]
     return UpdateMany(as_read([change.before for change in group]), steps)
 
 

@@ -33,6 +33,7 @@ from goscheduler.testing.contract import (
     in_threads,
     succeeded,
 )
+from goscheduler.testing.contract_inbox import InboxContract
 from goscheduler.testing.model import against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.times import to_micros
@@ -46,13 +47,19 @@ def lost(run, host=""):
     return crashed(run, NOW + LEASE, host=host)
 
 
-class TestMongoDB(StoreContract):
+class TestMongoDB(InboxContract, StoreContract):
     @pytest.fixture(autouse=True)
     def _permit(self, mongodb, fresh):
         self.space = fresh(mongodb)
 
     def make_store(self):
         return MongoDBJobStore.from_url(self.space.url, server_time=False)
+
+    def put_in_inbox(self, store, request):
+        self._client()[self.space.name]["jobs.inbox"].insert_one({"request": request})
+
+    def refused_in_inbox(self, store):
+        return [(row["request"], row["reason"]) for row in self._client()[self.space.name]["jobs.refused"].find()]
 
     @pytest.fixture
     def peer(self, scheduler):
