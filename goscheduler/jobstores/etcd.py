@@ -27,7 +27,18 @@ from goscheduler._drivers.etcd.clients import connect, wire_of
 from goscheduler._drivers.etcd.wire import CONNECT_SECONDS, Watch, Wire
 from goscheduler._drivers.urls import DEFAULT_PATH, addresses, check_path, read_url
 from goscheduler.errors import GoSchedulerError, InvalidArgument
-from goscheduler.jobstores._keyvalue.server import NOTIFY_KEY, Found, Key, Span, Transaction, read_all
+from goscheduler.jobstores._keyvalue.etcd_mirror import EtcdMirror
+from goscheduler.jobstores._keyvalue.owners import heartbeat, with_end
+from goscheduler.jobstores._keyvalue.server import (
+    NOTIFY_KEY,
+    Found,
+    Heartbeat,
+    Key,
+    Mirror,
+    Span,
+    Transaction,
+    read_all,
+)
 from goscheduler.jobstores._keyvalue.store import KeyValueJobStore
 from goscheduler.references import maybe_ref
 
@@ -122,12 +133,31 @@ class _Etcd(Calls):
         return [_found(kvs[0]) if kvs else None for kvs in self._ranges([{"key": self._key(key)} for key in keys])]
 
     def names(self, spans: Sequence[Span]) -> list[list[str]]:
-        found = self._ranges([self._range(span) for span in spans])
-        return [[decode(kv["key"]).rpartition("/")[2] for kv in kvs] for kvs in found]
+        found = self._ranges([self._range(span, keys_only=True) for span in spans])
+        return [[_name(kv) for kv in kvs] for kvs in found]
 
-    def _range(self, span: Span) -> Payload:
+    def mirror(self, folder: Key, values: bool) -> Mirror:
+        return EtcdMirror(self, folder, values)
+
+    def revision(self) -> int:
+        """Return the number of the last change to anything on the server."""
+        answer = self.post("kv/range", {"key": self._key(NOTIFY_KEY), "count_only": True})
+        return int(answer["header"]["revision"])
+
+    def written(self, span: Span, since: int) -> list[tuple[str, Found]]:
+        """Return names and values of a span that were written by this change or later ones."""
+        # Without the first changes to leave out, the server need not look through all that follows.
+        only = {"min_mod_revision": since} if since > 1 else {}
+        return [(_name(kv), _found(kv)) for kv in self.post("kv/range", self._range(span, **only)).get("kvs", [])]
+
+    def count(self, spans: Sequence[Span]) -> list[int]:
+        """Return how many names are in spans, at most ``max_changes`` of these."""
+        ranges = [{"request_range": self._range(span, count_only=True)} for span in spans]
+        return [int(each["response_range"].get("count", 0)) for each in self.transact([], ranges)["responses"]]
+
+    def _range(self, span: Span, **options: Any) -> Payload:
         end = (*span.folder[:-1], f"{span.folder[-1]}0") if span.last is None else (*span.folder, span.last)
-        keys = {"key": self._key((*span.folder, span.first)), "range_end": self._key(end), "keys_only": True}
+        keys = {"key": self._key((*span.folder, span.first)), "range_end": self._key(end), **options}
         return keys if span.limit is None else {**keys, "limit": span.limit}
 
     def _ranges(self, ranges: Sequence[Payload]) -> Iterator[list[Payload]]:
@@ -155,6 +185,10 @@ class _Etcd(Calls):
         """Write a value, whether or not the key exists."""
         self.post("kv/put", put(self._key(key), value, lease)["request_put"])
 
+    def put_on_lease(self, key: Key, value: str, lease: int) -> bool:
+        """Overwrite a value on its lease; false if the lease has ended, and the key with it."""
+        return succeeded(self.transact([exists(self._key(key))], [put(self._key(key), value, lease)]))
+
     def listen(self, heard: Callable[[str], None]) -> None:
         if self._watch is not None:
             self._watch.stop()
@@ -169,26 +203,29 @@ class _Etcd(Calls):
 
 
 class _Leases:
-    """Owners on leases of the server. A second key, without a lease, keeps the host of each owner."""
+    """Owners on leases of the server. A second key, without a lease, keeps the host of each owner.
+
+    The server tells of one lease at a time when it ends. So each owner writes that down, by its own clock.
+    """
 
     def __init__(self, server: _Etcd) -> None:
         self._server = server
         self._leases: dict[str, int] = {}
 
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        lease = self._leases.get(name)
+        lease, value = self._leases.get(name), with_end(text, now, seconds)
         if lease is not None:
-            return self._server.keep_alive(lease)
+            return self._server.keep_alive(lease) and self._server.put_on_lease(("owners", name), value, lease)
         if known:
             return False
         lease = self._server.grant(seconds)
-        self._server.put(("owners", name), text, lease)
+        self._server.put(("owners", name), value, lease)
         self._server.put(("hosts", name), text)
         self._leases[name] = lease
         return True
 
-    def alive(self, now: datetime) -> dict[str, str]:
-        return {name: found.value for name, found in read_all(self._server, ("owners",))}
+    def alive(self, now: datetime) -> dict[str, Heartbeat]:
+        return {name: heartbeat(found.value) for name, found in read_all(self._server, ("owners",))}
 
     def give_up(self, now: datetime) -> dict[str, str]:
         hosts = dict(read_all(self._server, ("hosts",)))
@@ -204,6 +241,10 @@ class _Leases:
         self._server.commit(Transaction().delete(("hosts", name)))
         if lease is not None:
             self._server.revoke(lease)
+
+
+def _name(kv: Payload) -> str:
+    return decode(kv["key"]).rpartition("/")[2]
 
 
 def _found(kv: Payload) -> Found:

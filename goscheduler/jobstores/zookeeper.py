@@ -18,14 +18,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NodeExistsError, NoNodeError  # type: ignore[import-untyped]
+from kazoo.protocol.states import Callback  # type: ignore[import-untyped]
 from kazoo.security import make_digest_acl  # type: ignore[import-untyped]
 
 from goscheduler._drivers.urls import DEFAULT_PATH, check_path, read_url
 from goscheduler._drivers.zookeeper import Connection, NotifyWatch, answer, answers, commit, new_client
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, InvalidArgument, StoreUnavailable
-from goscheduler.jobstores._keyvalue.server import NOTIFY_KEY, Found, Key, Span, Transaction
+from goscheduler.jobstores._keyvalue.server import NOTIFY_KEY, Found, Heartbeat, Key, Mirror, Span, Transaction
 from goscheduler.jobstores._keyvalue.store import KeyValueJobStore
+from goscheduler.jobstores._keyvalue.zookeeper_mirror import ZooKeeperMirror
 from goscheduler.jobstores._keyvalue.zookeeper_paths import (
     BY_DIGEST,
     BY_FIRST_WORD,
@@ -207,6 +209,31 @@ class _ZooKeeper:
         client = self._client
         return [names or [] for names in answers([client.get_children_async(path) for path in paths], ANSWER_SECONDS)]
 
+    # Watching
+
+    def mirror(self, folder: Key, values: bool) -> Mirror:
+        return ZooKeeperMirror(self, self._paths, folder, values)
+
+    def catch_up(self) -> None:
+        """Wait until this process has been told of all changes of watched nodes up to now."""
+        handler = self._client.handler
+        self._answer(self._client.sync_async(self._paths.root))
+        told = handler.event_object()
+        handler.dispatch_callback(Callback("watch", told.set, ()))  # one after the other, behind what was heard
+        if not told.wait(ANSWER_SECONDS):
+            raise StoreUnavailable(f"ZooKeeper was not heard for {ANSWER_SECONDS:g} seconds: a watch hangs")
+
+    def watch_children(self, paths: Sequence[str], heard: Callable[[Any], None]) -> list[list[str] | None]:
+        """Return the children of nodes, None where there is no node, and watch those that there are."""
+        client = self._client
+        return answers([client.get_children_async(path, watch=heard) for path in paths], ANSWER_SECONDS)
+
+    def watch_values(self, paths: Sequence[str], heard: Callable[[Any], None]) -> list[Found | None]:
+        """Return the values of nodes, None where there is no node, and watch those that there are."""
+        client = self._client
+        promises = [client.get_async(path, watch=heard) for path in paths]
+        return [None if got is None else _found(*got) for got in answers(promises, ANSWER_SECONDS)]
+
     def _delete_empty(self, path: str) -> None:
         """Delete a node that holds nothing, without waiting for the answer; a later write makes it again."""
         self._holders.discard(path)
@@ -299,26 +326,26 @@ class _ServerClock:
             return True
         return not known and self._server.commit(Transaction().create(("owners", name), value))
 
-    def alive(self, now: datetime) -> dict[str, str]:
-        return {name: text for name, text, _, left in self._all() if left > 0}
+    def alive(self, now: datetime) -> dict[str, Heartbeat]:
+        return {name: found for name, found, _, lasts in self._all() if lasts}
 
     def give_up(self, now: datetime) -> dict[str, str]:
         given_up = {}
-        for name, text, version, left in self._all():
-            if left <= 0 and self._server.commit(Transaction().delete(("owners", name), version)):
-                given_up[name] = text
+        for name, found, version, lasts in self._all():
+            if not lasts and self._server.commit(Transaction().delete(("owners", name), version)):
+                given_up[name] = found.text
         return given_up
 
-    def _all(self) -> Iterator[tuple[str, str, int, int]]:
-        """Yield name, text and version of each owner, and how many milliseconds its lease still lasts."""
+    def _all(self) -> Iterator[tuple[str, Heartbeat, int, bool]]:
+        """Yield what is known of each owner, the version of that, and whether its lease lasts."""
         names = self._server.names([Span(("owners",))])[0]
         found = self._server.get([self._server.path(("owners", name)) for name in names])
         time = self._server.set(_CLOCK, str(random.random())) if names else 0
         for name, got in zip(names, found, strict=True):
             if got is not None:
                 length, _, text = got[0].decode("utf-8", "replace").partition(" ")
-                left = int(got[1].mtime) + (int(length) if length.isdecimal() else 0) - time
-                yield name, text, got[1].version, left
+                until = int(got[1].mtime) + (int(length) if length.isdecimal() else 0)
+                yield name, Heartbeat(text, until * 1000), got[1].version, until > time
 
     def stop(self, name: str) -> None:
         self._server.commit(Transaction().delete(("owners", name)))

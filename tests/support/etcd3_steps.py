@@ -17,6 +17,9 @@ from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.locks import acquire
 from goscheduler.locks._find import backend_for
 from goscheduler.locks.etcd import EtcdLocks
+from goscheduler.runs.queries import Count, JobQuery
+from goscheduler.testing import ManualScheduler
+from goscheduler.testing.contract import JobMaker
 
 PATIENCE = 60
 fired = threading.Event()
@@ -29,6 +32,7 @@ def fire():
 def main(host, port, path):
     client = etcd3.client(host=host, port=int(port))
     fire_a_job(client, path)
+    find_jobs(EtcdJobStore(path, client=client))
     renew_a_lease(EtcdJobStore(path, client=client))
     hear_of_a_change(wire_of(client), base64.b64encode(f"{path}/heard".encode()).decode())
     hold_a_lock(client, path)
@@ -52,11 +56,25 @@ def fire_a_job(client, path):
     other.shutdown()
 
 
+def find_jobs(store):
+    store.start(None, "default")
+    make_job = JobMaker(ManualScheduler())
+    for ids in (["a", "b"], ["a", "b", "c"], ["b", "c"]):
+        found = [job.id for job in store.find_jobs(JobQuery()).jobs]
+        for job_id in set(ids) - set(found):
+            store.add_job(make_job(job_id))
+        store.remove_jobs(sorted(set(found) - set(ids)))
+        assert [job.id for job in store.find_jobs(JobQuery(sort="id")).jobs] == ids
+        assert store.count_jobs(JobQuery(), 10) == Count(len(ids))
+    store.remove_all_jobs()
+    store.shutdown()
+
+
 def renew_a_lease(store):
     leases, now = store._heartbeats, SYSTEM_CLOCK.now()
     assert leases.renew("me", "here", now, 30, False)
     assert leases.renew("me", "here", now, 30, True)
-    assert leases.alive(now) == {"me": "here"}
+    assert {name: found.text for name, found in leases.alive(now).items()} == {"me": "here"}
     leases.stop("me")
     assert leases.alive(now) == {}
 

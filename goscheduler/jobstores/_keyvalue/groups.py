@@ -97,7 +97,7 @@ class Groups:
 
     def _rates(self, names: Sequence[str]) -> dict[str, Any]:
         found = self._server.read([("groups", name) for name in names]) if names else []
-        return {name: _read_rates(each.value) for name, each in zip(names, found, strict=True) if each is not None}
+        return {name: read_rates(each.value) for name, each in zip(names, found, strict=True) if each is not None}
 
     def state_of(self, group: str) -> str | None:
         """Return the starts that a limit has to remember, if the ledger has changed them."""
@@ -106,7 +106,8 @@ class Groups:
         return None if state is None else json.dumps(state)
 
 
-def _read_rates(text: str) -> Any:
+def read_rates(text: str) -> Any:
+    """Return the starts that a limit remembers."""
     try:
         return json.loads(text) if text else ()
     except ValueError:

@@ -6,30 +6,38 @@ need names only.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._keyvalue.context import StoreContext
 from goscheduler.jobstores._keyvalue.server import (
+    Found,
     Key,
     KeyValue,
+    Mirror,
     Span,
     Transaction,
     encode_time_descending,
     escape,
     new_token,
-    read_all,
 )
 from goscheduler.jobstores._shared.records import history_record, history_text
 from goscheduler.runs.model import DeadLetter, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import to_micros
 
-#: How many names one call reads.
+#: How many names one call reads at most, and how many at least.
 NAMES_PER_PAGE = 500
+FEWEST_NAMES = 50
+#: Among so many names the records of a job are looked for before a copy of all names is made.
+NAMES_BEFORE_COPY = 1000
 _HISTORY: Key = ("history",)
+_POSITION = attrgetter("position")
+_SUCCEEDED = frozenset({OutcomeKind.SUCCEEDED})
 
 
 def history_entry(record: Record) -> tuple[Key, str]:
@@ -42,19 +50,66 @@ def history_entry(record: Record) -> tuple[Key, str]:
     return ("history", ".".join(words)), history_text(record)
 
 
-def history(context: StoreContext, query: HistoryQuery) -> list[Record]:
-    """Return the records of a query, newest first."""
-    first = "" if query.until is None else encode_time_descending(to_micros(query.until) - 1)
-    if query.before is not None:
-        first = max(first, encode_time_descending(to_micros(query.before.finished_at)))
-    last = None if query.since is None else f"{encode_time_descending(to_micros(query.since))}/"
-    found: list[Record] = []
-    while True:
-        names = context.server.names([Span(_HISTORY, NAMES_PER_PAGE, first, last)])[0]
-        found += _matching(context, names, query)
-        if len(names) < NAMES_PER_PAGE or _complete(found, names[-1], query):
-            return query.page(found)
-        first = f"{names[-1]}!"
+class History:
+    """The records of one store. Those of one run or one job are found by a copy of the names of all records."""
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._mirror: Mirror | None = None
+        self._of_run: dict[str, set[str]] = {}
+        self._of_job: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
+
+    def page(self, query: HistoryQuery) -> list[Record]:
+        """Return the records of a query, newest first."""
+        first = "" if query.until is None else encode_time_descending(to_micros(query.until) - 1)
+        if query.before is not None:
+            first = max(first, encode_time_descending(to_micros(query.before.finished_at)))
+        last = None if query.since is None else f"{encode_time_descending(to_micros(query.since))}/"
+        found: list[Record] = []
+        for names in self._pages(Span(_HISTORY, None, first, last), query):
+            found += _matching(self._context, names, query)
+            if _complete(found, names[-1], query):
+                break
+        return query.page(found)
+
+    def of_run(self, run_id: str, job_id: str | None) -> list[Record]:
+        """Return the records of a run, newest first."""
+        with self._lock:
+            self._refresh()
+            names = sorted(self._of_run.get(escape(run_id), ()))
+        return sorted(_matching(self._context, names, HistoryQuery(job_id)), key=_POSITION, reverse=True)
+
+    def _pages(self, span: Span, query: HistoryQuery) -> Iterator[list[str]]:
+        """Yield names in order, as few as the page may need, then more and more."""
+        size = min(max(query.limit + 1, FEWEST_NAMES), NAMES_PER_PAGE)
+        looked = 0
+        while query.job_id is None or (self._mirror is None and looked < NAMES_BEFORE_COPY):
+            names = self._context.server.names([span._replace(limit=size)])[0]
+            if names:
+                yield names
+            if len(names) < size:
+                return
+            looked += len(names)
+            span, size = span._replace(first=f"{names[-1]}!"), min(2 * size, NAMES_PER_PAGE)
+        with self._lock:
+            self._refresh()
+            names = sorted(filter(span.has, self._of_job.get(escape(query.job_id), ())))
+        yield from (names[start : start + size] for start in range(0, len(names), size))
+
+    def _refresh(self) -> None:
+        mirror, self._mirror = self._mirror, None  # if it cannot be refreshed, a new one is made the next time
+        if mirror is None:
+            mirror, self._of_run, self._of_job = self._context.server.mirror(_HISTORY, values=False), {}, {}
+        for name in mirror.refresh():
+            for index, key in ((self._of_run, _run(name)), (self._of_job, _job(name))):
+                if name in mirror.held:
+                    index.setdefault(key, set()).add(name)
+                else:
+                    index[key].discard(name)
+                    if not index[key]:
+                        del index[key]
+        self._mirror = mirror
 
 
 def _complete(found: Sequence[Record], last: str, query: HistoryQuery) -> bool:
@@ -65,7 +120,7 @@ def _complete(found: Sequence[Record], last: str, query: HistoryQuery) -> bool:
 
 
 def _matching(context: StoreContext, names: Sequence[str], query: HistoryQuery) -> list[Record]:
-    wanted = [name for name in names if query.job_id is None or _job(name) == escape(query.job_id)]
+    wanted = [name for name in names if _may_match(name, query)]
     records = []
     for name, found in zip(wanted, context.server.read([("history", name) for name in wanted]), strict=True):
         try:
@@ -76,6 +131,15 @@ def _matching(context: StoreContext, names: Sequence[str], query: HistoryQuery) 
         if record is not None and query.matches(record):
             records.append(record)
     return records
+
+
+def _may_match(name: str, query: HistoryQuery) -> bool:
+    """Tell whether a record may be wanted, by what its name says."""
+    if query.outcomes is not None:
+        wanted = query.outcomes & _SUCCEEDED if _kind(name) == "S" else query.outcomes - _SUCCEEDED
+        if not wanted:
+            return False
+    return query.job_id is None or _job(name) == escape(query.job_id)
 
 
 def prune(context: StoreContext, retention: Retention, now: datetime, limit: int) -> int:
@@ -133,18 +197,57 @@ def _kind(name: str) -> str:
     return "S" if name.split(".")[3:4] == ["S"] else "O"
 
 
+def _run(name: str) -> str:
+    return name.split(".")[1]
+
+
 def _job(name: str) -> str:
     return name.split(".")[4]
 
 
-def dead_letters(context: StoreContext, query: HistoryQuery) -> list[DeadLetter]:
-    """Return the dead letters of a query, newest first."""
-    letters: dict[str, DeadLetter] = {}
-    for name, found in read_all(context.server, ("dead",)):
+class DeadLetters:
+    """Finds dead letters, by a copy of all of them."""
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._mirror: Mirror | None = None
+        self._records: dict[str, Record] = {}
+        """Name of a dead letter that can be read → its record."""
+        self._lock = threading.Lock()
+
+    def records(self, query: HistoryQuery) -> list[Record]:
+        """Return the records of the dead letters of a query, newest first."""
+        with self._lock:
+            self._refresh()
+            return query.page(self._records.values())
+
+    def page(self, query: HistoryQuery) -> list[DeadLetter]:
+        """Return the dead letters of a query, newest first."""
+        with self._lock:
+            held = self._refresh().held
+            names = [escape(record.run_id) for record in query.page(self._records.values())]
+            found = [(name, held[name]) for name in names]
+        letters = [self.read(name, each) for name, each in found if each is not None]
+        return [letter for letter in letters if letter is not None]
+
+    def read(self, name: str, found: Found) -> DeadLetter | None:
+        """Return a dead letter; None, with a line in the log, if it cannot be read."""
         try:
-            letter = context.codec.letter(found)
+            return self._context.codec.letter(found)
         except CodecError as error:
-            context.logger.error("Dead letter %s is kept and cannot be read: %s", name, error)
-            continue
-        letters[letter.record.run_id] = letter
-    return [letters[record.run_id] for record in query.page(letter.record for letter in letters.values())]
+            self._context.logger.error("Dead letter %s is kept and cannot be read: %s", name, error)
+            return None
+
+    def _refresh(self) -> Mirror:
+        mirror, self._mirror = self._mirror, None
+        if mirror is None:
+            mirror, self._records = self._context.server.mirror(("dead",), values=True), {}
+        for name in mirror.refresh():
+            found = mirror.held.get(name)
+            letter = None if found is None else self.read(name, found)
+            if letter is None:
+                self._records.pop(name, None)
+            else:
+                self._records[name] = letter.record
+        self._mirror = mirror
+        return mirror

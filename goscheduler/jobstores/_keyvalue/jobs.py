@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.codec import CodecError
-from goscheduler.errors import ConflictingIdError, InvalidArgument, JobLookupError
+from goscheduler.errors import (
+    ConflictingIdError,
+    GoSchedulerError,
+    InvalidArgument,
+    JobLookupError,
+    StoreUnavailable,
+)
 from goscheduler.jobstores._keyvalue.context import StoreContext
 from goscheduler.jobstores._keyvalue.due_work import DueWorkReader
 from goscheduler.jobstores._keyvalue.groups import Groups
@@ -17,19 +23,38 @@ from goscheduler.jobstores._keyvalue.server import (
     Found,
     Key,
     Span,
-    Transaction,
     check_size,
     decode_time,
     encode_time,
     escape,
     read_all,
+    unescape,
 )
-from goscheduler.jobstores._keyvalue.transaction import Change, attempts, lost_all_races, write, write_all
+from goscheduler.jobstores._keyvalue.transaction import (
+    MAX_CHANGES_PER_TRANSACTION,
+    Change,
+    attempts,
+    lost_all_races,
+    write,
+    write_all,
+)
+from goscheduler.runs.queries import Edited
 from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.records import Retention
+
+JOBS_PER_READ = 200
+
+
+class _Editions(NamedTuple):
+    """What becomes of several jobs, as ``Edited`` tells it at the end."""
+
+    changed: list[Job]
+    unchanged: list[str]
+    missing: list[str]
+    refused: dict[str, str]
 
 
 class Jobs:
@@ -45,7 +70,7 @@ class Jobs:
         """Return the job by this id, or None."""
         name = escape(job_id)
         found, stats = self._server.read([("jobs", name), ("lives", name)])
-        return None if found is None else self._job(name, found, stats)
+        return None if found is None else self.read(name, found, stats)
 
     def due(self, now: datetime) -> list[Job]:
         """Return the jobs that are due, ascending by time."""
@@ -60,17 +85,18 @@ class Jobs:
     def all(self) -> list[Job]:
         """Return all jobs, ascending by time, paused ones last."""
         lives = dict(read_all(self._server, ("lives",)))
-        return _by_time([self._job(name, found, lives.get(name)) for name, found in read_all(self._server, ("jobs",))])
+        return _by_time([self.read(name, found, lives.get(name)) for name, found in read_all(self._server, ("jobs",))])
 
     def _jobs(self, names: Sequence[str]) -> list[Job]:
         found = self._server.read([key for name in names for key in (("jobs", name), ("lives", name))])
         return [
-            self._job(name, there, found[2 * index + 1])
+            self.read(name, there, found[2 * index + 1])
             for index, name in enumerate(names)
             if (there := found[2 * index]) is not None
         ]
 
-    def _job(self, name: str, found: Found, stats: Found | None) -> Job:
+    def read(self, name: str, found: Found, stats: Found | None) -> Job:
+        """Return the job of a row; one that cannot be read is suspended."""
         try:
             return self._codec.job(self._codec.job_row(found), stats)
         except CodecError:
@@ -114,19 +140,70 @@ class Jobs:
             found, stats = self._server.read([("jobs", name), ("lives", name)])
             if found is None:
                 raise JobLookupError(job_id)
-            edited = edit(self._job(name, found, stats))
-            before, places = self._places(name, found)
-            row = self._new_row(edited, before)
-            self._context.need_queue(row)
-            transaction = Transaction()
-            for place in places:
-                transaction.delete(place)
-            transaction.create(row.place)
-            transaction.replace(row.key, row.text, found.version)
-            transaction.notify(self._context.instance_id)
-            if self._server.commit(transaction):
+            edited = edit(self.read(name, found, stats))
+            change = self._edition(name, found, edited)
+            change.notify(self._context.instance_id)
+            if self._server.commit(change):
                 return edited
         raise lost_all_races()
+
+    def change_several(self, job_ids: Sequence[str], edit: Callable[[Job], Job]) -> Edited:
+        """Replace each of several jobs by what ``edit`` returns, many in one transaction."""
+        edited = _Editions([], [], [], {})
+        for start in range(0, len(job_ids), JOBS_PER_READ):
+            self._change_some(job_ids[start : start + JOBS_PER_READ], edit, edited)
+        return Edited(*edited)
+
+    def _change_some(self, job_ids: Sequence[str], edit: Callable[[Job], Job], edited: _Editions) -> None:
+        ids = list(dict.fromkeys(job_ids))
+        for number in attempts():
+            changes = self._editions(ids, edit, edited)
+            written = write(self._server, Groups(self._server), changes, _fewer(number))
+            edited.changed.extend(change.result for change in written.changes)
+            if written.error is not None:
+                raise written.error
+            ids = [change.result.id for change in changes[len(written.changes) :]]
+            if not ids:
+                return
+        raise lost_all_races()
+
+    def _editions(self, job_ids: Sequence[str], edit: Callable[[Job], Job], edited: _Editions) -> list[Change]:
+        """Return the changes to make; note what became of the jobs that are not to be changed."""
+        changes = []
+        for job_id, (found, stats) in zip(job_ids, self._rows(job_ids), strict=True):
+            if found is None:
+                edited.missing.append(job_id)
+                continue
+            job = self.read(escape(job_id), found, stats)
+            try:
+                result = edit(job)
+                if result is job:
+                    edited.unchanged.append(job_id)
+                else:
+                    changes.append(self._edition(escape(job_id), found, result))
+            except StoreUnavailable:
+                raise
+            except (GoSchedulerError, ValueError, TypeError) as error:
+                edited.refused[job_id] = str(error)
+        return changes
+
+    def _edition(self, name: str, found: Found, job: Job) -> Change:
+        """Return the change that replaces a job."""
+        before, places = self._places(name, found)
+        row = self._new_row(job, before)
+        self._context.need_queue(row)
+        change = Change(job)
+        for place in places:
+            change.delete(place)
+        change.create(row.place)
+        change.replace(row.key, row.text, found.version)
+        return change
+
+    def _rows(self, job_ids: Sequence[str]) -> list[tuple[Found | None, Found | None]]:
+        """Return what is stored of some jobs, and their statistics."""
+        names = [escape(job_id) for job_id in job_ids]
+        found = self._server.read([key for name in names for key in (("jobs", name), ("lives", name))])
+        return list(zip(found[::2], found[1::2], strict=True))
 
     def _new_row(self, job: Job, row: JobRow | None = None) -> JobRow:
         new = self._codec.new_job(job, "" if row is None else row.born, 0 if row is None else row.fence)
@@ -153,10 +230,36 @@ class Jobs:
         if not self._remove(escape(job_id)):
             raise JobLookupError(job_id)
 
+    def remove_several(self, job_ids: Sequence[str]) -> list[str]:
+        """Remove several jobs, many in one transaction; return the ids of those that were there."""
+        removed: list[str] = []
+        for start in range(0, len(job_ids), JOBS_PER_READ):
+            removed += self._remove_some(job_ids[start : start + JOBS_PER_READ])
+        return removed
+
+    def _remove_some(self, job_ids: Sequence[str]) -> list[str]:
+        ids, removed = list(dict.fromkeys(job_ids)), []
+        for number in attempts():
+            rows = [(job_id, *row) for job_id, row in zip(ids, self._rows(ids), strict=True)]
+            groups = Groups(self._server, (f"j.{escape(job_id)}" for job_id, found, _ in rows if found is not None))
+            changes = []
+            for job_id, found, stats in rows:
+                if found is not None:
+                    name = escape(job_id)
+                    changes.append(self._removal(name, self._places(name, found)[1], stats, groups))
+                    changes[-1].result = job_id
+            written = write(self._server, groups, changes, _fewer(number))
+            removed += [change.result for change in written.changes]
+            if written.error is not None:
+                raise written.error
+            ids = [change.result for change in changes[len(written.changes) :]]
+            if not ids:
+                return removed
+        raise lost_all_races()
+
     def remove_all(self) -> None:
         """Remove all jobs."""
-        for name in self._server.names([Span(("jobs",))])[0]:
-            self._remove(name)
+        self.remove_several([unescape(name) for name in self._server.names([Span(("jobs",))])[0]])
 
     def _remove(self, name: str, only_if: Callable[[JobRow, Found | None, Groups], bool] | None = None) -> bool:
         """Remove a job; false if there is none, or if ``only_if`` is false of it."""
@@ -227,6 +330,11 @@ class Jobs:
         ids = sorted(job_ids)
         found = self._server.read([("jobs", escape(job_id)) for job_id in ids])
         return {job_id for job_id, each in zip(ids, found, strict=True) if each is not None}
+
+
+def _fewer(number: int) -> int:
+    """Return how many changes share a transaction at this attempt: the more often it is lost, the fewer."""
+    return max(1, MAX_CHANGES_PER_TRANSACTION >> (2 * number))
 
 
 def _by_time(jobs: list[Job]) -> list[Job]:

@@ -10,7 +10,16 @@ from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._keyvalue.context import StoreContext
 from goscheduler.jobstores._keyvalue.groups import Groups
 from goscheduler.jobstores._keyvalue.rows import RunRow
-from goscheduler.jobstores._keyvalue.server import Heartbeats, KeyValue, Span, Transaction, escape, new_token, read_all
+from goscheduler.jobstores._keyvalue.server import (
+    Heartbeat,
+    Heartbeats,
+    KeyValue,
+    Span,
+    Transaction,
+    escape,
+    new_token,
+    read_all,
+)
 from goscheduler.jobstores._keyvalue.settling import RunEnd, Settling, put_aside
 from goscheduler.jobstores._keyvalue.transaction import Change, write_all
 from goscheduler.runs.model import Owner, Run, Settlement
@@ -24,22 +33,22 @@ class TimedHeartbeats:
         self._server = server
 
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
-        value = f"{to_micros(now) + int(seconds * 1e6)} {text}"
+        value = with_end(text, now, seconds)
         if self._server.commit(Transaction().replace(("owners", name), value)):
             return True
         if known:
             return False
         return self._server.commit(Transaction().create(("owners", name), value))
 
-    def alive(self, now: datetime) -> dict[str, str]:
-        found = {name: each.value.partition(" ") for name, each in read_all(self._server, ("owners",))}
-        return {name: text for name, (until, _, text) in found.items() if _number(until) > to_micros(now)}
+    def alive(self, now: datetime) -> dict[str, Heartbeat]:
+        found = {name: heartbeat(each.value) for name, each in read_all(self._server, ("owners",))}
+        return {name: each for name, each in found.items() if each.until > to_micros(now)}
 
     def give_up(self, now: datetime) -> dict[str, str]:
         given_up = {}
         for name, each in read_all(self._server, ("owners",)):
-            until, _, text = each.value.partition(" ")
-            if _number(until) > to_micros(now):
+            text, until = heartbeat(each.value)
+            if until > to_micros(now):
                 continue
             if self._server.commit(Transaction().delete(("owners", name), each.version)):
                 given_up[name] = text
@@ -62,7 +71,7 @@ class Owners:
         """Renew the lease of an owner; false if another process has given the owner up."""
         name = escape(owner.id)
         started = to_micros(owner.started_at or now)
-        text = json.dumps([owner.id, owner.host, owner.pid, started, owner.executors, owner.tasks])
+        text = json.dumps([owner.id, owner.host, owner.pid, started, owner.executors, owner.tasks, owner.report])
         if name in self._given_up or not self._heartbeats.renew(
             name, text, now, lease.total_seconds(), name in self._known
         ):
@@ -72,7 +81,8 @@ class Owners:
 
     def alive(self, now: datetime) -> list[Owner]:
         """Return the owners whose lease lasts."""
-        return [owner for text in self._heartbeats.alive(now).values() if (owner := _owner(text)) is not None]
+        found = [(_owner(text), until) for text, until in self._heartbeats.alive(now).values()]
+        return [owner._replace(expires_at=from_micros(until, UTC)) for owner, until in found if owner is not None]
 
     def retire(self, owner: str) -> bool:
         """Forget an owner and make its runs pending; true if it had any."""
@@ -139,11 +149,18 @@ class Owners:
 
 def _owner(text: str) -> Owner | None:
     try:
-        owner_id, host, pid, started_at, executors, tasks = json.loads(text)
-        return Owner(owner_id, host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks))
+        owner_id, host, pid, started_at, executors, tasks, *report = json.loads(text)
+        return Owner(owner_id, host, pid, from_micros(started_at, UTC), tuple(executors), tuple(tasks), *report[:1])
     except (ValueError, TypeError, OverflowError):
         return None
 
 
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else 0
+def with_end(text: str, now: datetime, seconds: float) -> str:
+    """Return the text of an owner with the end of its lease."""
+    return f"{to_micros(now) + int(seconds * 1e6)} {text}"
+
+
+def heartbeat(value: str) -> Heartbeat:
+    """Return what :func:`with_end` has put together."""
+    until, _, text = value.partition(" ")
+    return Heartbeat(text, int(until) if until.isdecimal() else 0)

@@ -13,6 +13,8 @@ key                                         value
 ``members/<group>/W.<run>``, ``P.<run>``    empty; a pending run of the job: of a fire time, or any other
 ``history/<time>.<run>.<fence>.…``          a record; its name sorts newest first, and has outcome and job
 ``dead/<run>``                              a dead letter
+``notes/<kind>/<key>``                      a note; the names of a kind sort the last key first
+``removals``                                empty; overwritten whenever a note is removed
 ``owners/<owner>``, ``hosts/<owner>``       an owner whose lease lasts, and its host
 ``held/<run>``                              empty; a pending run that is blocked by live runs
 ``freed/<run>``                             empty; a pending run that was unblocked and that no process has claimed yet
@@ -68,7 +70,8 @@ class JobRow(NamedTuple):
     fence: int
     suspended: str | None
     limits: list[str]
-    paused_by: str | None
+    decided: Any
+    """What edits decide of its statistics; who has paused it, or None, where that is all."""
     finished: int | None
     born: str
     """A token that tells the job from an earlier one of the same id."""
@@ -217,7 +220,7 @@ class RowCodec:
         row = JobRow(
             job.id, job.executor, job.task, job.priority, moment(job.next_run_time),
             "Z" if job.next_run_time is None else zone_text(job.next_run_time), fence, job.suspended,
-            [limit.name for limit in job.limits], job.stats.paused_by, moment(job.stats.finished_at),
+            [limit.name for limit in job.limits], _decided(job.stats), moment(job.stats.finished_at),
             born or new_token(), (), self.records.job_text(job),
         )  # fmt: skip
         return row.moved()
@@ -258,9 +261,9 @@ class RowCodec:
     def stats(self, row: JobRow, found: Found | None) -> JobStats:
         """Return the statistics of a job."""
         lived = NO_STATS if found is None else _read_stats(found.value, row.born)
-        if row.paused_by is None and row.finished is None:
+        if row.decided is None and row.finished is None:
             return lived
-        return lived._replace(paused_by=row.paused_by, finished_at=_time(row.finished))
+        return _with_decided(lived, row.decided)._replace(finished_at=_time(row.finished))
 
     def new_run(self, run: Run, job_text: str | None = None) -> RunRow:
         """Return a run as a row in a new place."""
@@ -319,6 +322,22 @@ class RowCodec:
             raise
         except Exception as error:
             raise CodecError(f"A dead letter cannot be read: {described(error)}") from error
+
+
+def _decided(stats: JobStats) -> Any:
+    """Return what edits decide of the statistics of a job; older versions read and keep it all as ``paused_by``."""
+    decided = [stats.pause_reason, stats.pause_id, moment(stats.created_at), stats.created_by]
+    return stats.paused_by if decided == [None] * len(decided) else [stats.paused_by, *decided]
+
+
+def _with_decided(stats: JobStats, decided: Any) -> JobStats:
+    if not isinstance(decided, list):
+        return stats._replace(paused_by=decided)
+    paused_by, reason, pause_id, created_at, created_by = decided
+    return stats._replace(
+        paused_by=paused_by, pause_reason=reason, pause_id=pause_id, created_at=_time(created_at),
+        created_by=created_by,
+    )  # fmt: skip
 
 
 def stats_text(stats: JobStats, born: str) -> str:

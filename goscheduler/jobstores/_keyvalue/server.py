@@ -27,6 +27,8 @@ NOTIFY_KEY: Key = ("bell",)
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LAST_TIME = 10**18 - 1
+#: Ends a text in hexadecimal digits, and sorts behind them.
+_END = "x"
 
 
 class Found(NamedTuple):
@@ -122,6 +124,19 @@ class Transaction:
         return len(self.created) + len(self.replaced) + len(self.deleted) + len(self.checked) + len(self.put)
 
 
+class Mirror(Protocol):
+    """A copy of a folder in this process, for those who read all of it again and again. One thread at a time uses it.
+
+    If a refresh raises an error, the copy is of no use any more.
+    """
+
+    held: dict[str, Found | None]
+    """Name → its value, or None if only names are held."""
+
+    def refresh(self) -> set[str]:
+        """Take over what has changed on the server; return the names whose values are new, or that are gone."""
+
+
 class KeyValue(Protocol):
     """A server. Every call has a deadline, and is made once.
 
@@ -154,8 +169,19 @@ class KeyValue(Protocol):
     def ensure(self, key: Key) -> None:
         """Create a key with an empty value unless it exists."""
 
+    def mirror(self, folder: Key, values: bool) -> Mirror:
+        """Return a copy of a folder in this process, of its names or of the values too. Nothing is read yet."""
+
     def listen(self, heard: Callable[[str], None]) -> None:
         """Call ``heard`` with the value of each notification, from now on until the server is closed."""
+
+
+class Heartbeat(NamedTuple):
+    """What is known of an owner whose lease lasts."""
+
+    text: str
+    until: int
+    """When its lease ends, in microseconds."""
 
 
 class Heartbeats(Protocol):
@@ -164,8 +190,8 @@ class Heartbeats(Protocol):
     def renew(self, name: str, text: str, now: datetime, seconds: float, known: bool) -> bool:
         """Renew the lease of an owner for so many seconds. False if it was ``known`` and is no longer."""
 
-    def alive(self, now: datetime) -> dict[str, str]:
-        """Return name → text of the owners whose lease lasts."""
+    def alive(self, now: datetime) -> dict[str, Heartbeat]:
+        """Return name → what is known, of the owners whose lease lasts."""
 
     def give_up(self, now: datetime) -> dict[str, str]:
         """Forget owners whose lease has ended; return name → text of those that this call has forgotten."""
@@ -199,6 +225,16 @@ def encode_time(microseconds: int) -> str:
 def encode_time_descending(microseconds: int) -> str:
     """Return a time as part of a name; names sort by time, the latest first."""
     return f"{_LAST_TIME - min(max(microseconds, 0), _LAST_TIME):018d}"
+
+
+def encode_text_descending(text: str) -> str:
+    """Return any text as a name; names sort by text, the last first, as Python sorts text."""
+    return bytes(255 - byte for byte in text.encode("utf-8", "surrogatepass")).hex() + _END
+
+
+def decode_text_descending(name: str) -> str:
+    """Return the text that :func:`encode_text_descending` was given."""
+    return bytes(255 - byte for byte in bytes.fromhex(name.removesuffix(_END))).decode("utf-8", "surrogatepass")
 
 
 def decode_time(name: str) -> int:

@@ -19,10 +19,11 @@ from goscheduler.jobstores._keyvalue.context import StoreContext
 from goscheduler.jobstores._keyvalue.due_work import DueWork, DueWorkReader
 from goscheduler.jobstores._keyvalue.firing import Firing, request_cancel
 from goscheduler.jobstores._keyvalue.groups import Groups
-from goscheduler.jobstores._keyvalue.history import dead_letters, history, history_entry, prune
+from goscheduler.jobstores._keyvalue.history import history_entry, prune
 from goscheduler.jobstores._keyvalue.jobs import Jobs
 from goscheduler.jobstores._keyvalue.orphans import OrphanScan
 from goscheduler.jobstores._keyvalue.owners import Owners, TimedHeartbeats
+from goscheduler.jobstores._keyvalue.reading import KeyValueReads
 from goscheduler.jobstores._keyvalue.rows import RowCodec, RunRow, group_of
 from goscheduler.jobstores._keyvalue.server import Heartbeats, KeyValue, Span, Transaction, escape, new_token
 from goscheduler.jobstores._keyvalue.settling import RunEnd, Settling, drop_pending, groups_of
@@ -30,16 +31,18 @@ from goscheduler.jobstores._keyvalue.transaction import Change, attempts, lost_a
 from goscheduler.jobstores._shared.polling import MAX_POLL_SECONDS, Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
-from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
-from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
+from goscheduler.runs.model import JobStats, Owner, Run, Settlement
+from goscheduler.runs.records import Retention, record_of
 from goscheduler.times import UTC, from_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
+    from goscheduler.runs.model import DeadLetter
+    from goscheduler.runs.queries import Edited
     from goscheduler.serializers import Serializer
 
 
-class KeyValueJobStore(SharedJobStore):
+class KeyValueJobStore(KeyValueReads, SharedJobStore):
     """Keeps jobs, runs and history under one prefix of a server."""
 
     keeps_minutes = False
@@ -72,6 +75,7 @@ class KeyValueJobStore(SharedJobStore):
         self._jobs = Jobs(self._context, self._reader)
         self._owners = Owners(self._context, self._heartbeats)
         self._orphans = OrphanScan(self._context)
+        self._start_reading()
 
     def shutdown(self) -> None:
         self._listening = False
@@ -109,8 +113,19 @@ class KeyValueJobStore(SharedJobStore):
         edited._scheduler, edited._jobstore_alias = self._scheduler, self._alias
         return edited
 
+    def edit_jobs(self, job_ids: Sequence[str], edit: Callable[[Job], Job]) -> Edited:
+        edited = self._jobs.change_several(job_ids, edit)
+        for job in edited.changed:
+            job._scheduler, job._jobstore_alias = self._scheduler, self._alias
+        if edited.changed:
+            self._notify()
+        return edited
+
     def remove_job(self, job_id: str) -> None:
         self._jobs.remove(job_id)
+
+    def remove_jobs(self, job_ids: Sequence[str]) -> list[str]:
+        return self._jobs.remove_several(job_ids)
 
     def remove_all_jobs(self) -> None:
         self._jobs.remove_all()
@@ -328,14 +343,8 @@ class KeyValueJobStore(SharedJobStore):
 
     # History
 
-    def history(self, query: HistoryQuery) -> list[Record]:
-        return history(self._context, query)
-
     def prune_history(self, retention: Retention, now: datetime, limit: int) -> int:
         return prune(self._context, retention, now, limit)
-
-    def dead_letters(self, query: HistoryQuery) -> list[DeadLetter]:
-        return dead_letters(self._context, query)
 
     def take_dead_letter(self, run_id: str, follow_up: Callable[[DeadLetter], Run] | None = None) -> bool:
         key = ("dead", escape(run_id))

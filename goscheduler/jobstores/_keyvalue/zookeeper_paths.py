@@ -15,7 +15,7 @@ from goscheduler.times import to_micros
 
 #: Folders by how their names are spread over nodes; all others are one node each.
 BY_TIME = frozenset({"due", "ready", "finished", "history"})
-BY_DIGEST = frozenset({"jobs", "lives", "runs", "dead", "groups", "paused"})
+BY_DIGEST = frozenset({"jobs", "lives", "runs", "dead", "groups", "paused", "notes"})
 BY_FIRST_WORD = frozenset({"owned"})
 #: How many digits of a time name the upper node (28 hours), and how many both nodes (17 minutes).
 UPPER, LOWER = 7, 9
@@ -43,6 +43,10 @@ class NodePaths:
     def folder(self, folder: Key) -> str:
         """Return the node of a folder."""
         return self.path(("groups", folder[1])) if folder[0] == "members" else "/".join((self.root, *folder))
+
+    def levels(self, kind: str) -> int:
+        """Return how many nodes are between the folder of a kind and its names."""
+        return 2 if kind in BY_TIME else 1 if kind in BY_DIGEST or kind in BY_FIRST_WORD else 0
 
     def above(self, path: str) -> Iterator[str]:
         """Yield the nodes between the root and a node, the lowest first."""

@@ -34,6 +34,7 @@ from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing import EventRecorder, ManualScheduler
 from goscheduler.testing.contract import JobMaker, Requests, StoreContract, in_threads, succeeded
+from goscheduler.testing.contract_reads import ReadContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.times import to_micros
@@ -154,15 +155,34 @@ class MemoryKeyValue:
         with self._lock:
             self.values.setdefault(key, Found("", 0))
 
+    def mirror(self, folder: Key, values: bool) -> MemoryMirror:
+        return MemoryMirror(self, folder)
+
     def listen(self, heard: Callable[[str], None]) -> None:
         self._listeners.append(heard)
+
+
+class MemoryMirror:
+    """Compares everything."""
+
+    def __init__(self, server: MemoryKeyValue, folder: Key) -> None:
+        self.held: dict[str, Found | None] = {}
+        self._server = server
+        self._folder = folder
+
+    def refresh(self) -> set[str]:
+        before = self.held
+        (names,) = self._server.names([Span(self._folder)])
+        found = zip(names, self._server.read([(*self._folder, name) for name in names]), strict=True)
+        self.held = {name: each for name, each in found if each is not None}
+        return {name for name in before.keys() | self.held.keys() if before.get(name) != self.held.get(name)}
 
 
 def store_on(server: MemoryKeyValue) -> KeyValueJobStore:
     return KeyValueJobStore(server, TimedHeartbeats(server), None, True)
 
 
-class TestContract(StoreContract):
+class TestContract(ReadContract, StoreContract):
     @pytest.fixture(autouse=True)
     def _place(self):
         self.server = MemoryKeyValue()
@@ -179,7 +199,7 @@ class TestContractOfASmallServer(TestContract):
 
     @pytest.fixture(autouse=True)
     def _place(self):
-        self.server = MemoryKeyValue(max_changes=26)
+        self.server = MemoryKeyValue(max_changes=30)
 
 
 class Machine(StoreMachine):

@@ -1,0 +1,99 @@
+"""All jobs of a store on etcd or ZooKeeper, in this process, in the orders of lists.
+
+The servers find keys by their names alone. So the first question of a process reads all jobs, and each later one what
+has changed since.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from goscheduler.jobstores._keyvalue.jobs import Jobs
+from goscheduler.jobstores._keyvalue.server import Found, KeyValue, Mirror
+from goscheduler.runs.queries import SORTS, Count, JobPage, JobPosition, JobQuery
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+
+Placed = tuple[JobPosition, str]
+"""Where a job stands, and the name of its row."""
+
+
+class Copies(NamedTuple):
+    """What is kept of a server, and what follows from it."""
+
+    rows: Mirror
+    stats: Mirror
+    jobs: dict[str, Job]
+    """Name of its row → a job, which nobody else gets."""
+    ordered: dict[str, list[Placed]]
+    """Order → all jobs."""
+
+
+class JobIndex:
+    """The jobs of one store."""
+
+    def __init__(self, server: KeyValue, jobs: Jobs) -> None:
+        self._server = server
+        self._jobs = jobs
+        self._copies: Copies | None = None
+        self._lock = threading.Lock()
+
+    def page(self, query: JobQuery, running: Collection[str]) -> JobPage:
+        """Return a page of the jobs that fit."""
+        with self._lock:
+            copies = self._refreshed()
+            ordered = copies.ordered[query.sort]
+            first = 0 if query.after is None else bisect_right(ordered, query.after, key=itemgetter(0))
+            fitting = self._fitting(copies, query, running, first)
+            found = list(islice(fitting, query.limit + 1))
+            jobs = [self._read(copies, name) for _, name in found[: query.limit]]
+            return JobPage(jobs, found[query.limit - 1][0] if len(found) > query.limit else None)
+
+    def count(self, query: JobQuery, cap: int, running: Collection[str]) -> Count:
+        """Count the jobs that fit, at most ``cap`` of them."""
+        with self._lock:
+            number = sum(1 for _ in islice(self._fitting(self._refreshed(), query, running), cap + 1))
+        return Count(min(number, cap), number <= cap)
+
+    def _fitting(
+        self, copies: Copies, query: JobQuery, running: Collection[str], first: int = 0
+    ) -> Iterator[Placed]:
+        for placed in islice(copies.ordered[query.sort], first, None):
+            if query.matches(copies.jobs[placed[1]], running):
+                yield placed
+
+    def _refreshed(self) -> Copies:
+        """Return the copies as they should be now. If a server does not answer, they are read anew the next time."""
+        copies, self._copies = self._copies, None
+        if copies is None:
+            rows, stats = (self._server.mirror((kind,), values=True) for kind in ("jobs", "lives"))
+            copies = Copies(rows, stats, {}, {sort: [] for sort in SORTS})
+        self._update(copies, copies.rows.refresh() | copies.stats.refresh())
+        self._copies = copies
+        return copies
+
+    def _update(self, copies: Copies, changed: set[str]) -> None:
+        if not changed:
+            return
+        for name in changed:
+            if copies.rows.held.get(name) is None:
+                copies.jobs.pop(name, None)
+            else:
+                copies.jobs[name] = self._read(copies, name)
+        there = [name for name in changed if name in copies.jobs]
+        for sort, ordered in copies.ordered.items():
+            place = JobQuery(sort=sort).place
+            ordered[:] = [placed for placed in ordered if placed[1] not in changed]
+            ordered += sorted((place(copies.jobs[name]), name) for name in there)
+            ordered.sort()  # of two ordered parts, which takes one comparison per job
+
+    def _read(self, copies: Copies, name: str) -> Job:
+        found: Found | None = copies.rows.held[name]
+        assert found is not None
+        return self._jobs.read(name, found, copies.stats.held.get(name))
