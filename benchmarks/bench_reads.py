@@ -229,7 +229,8 @@ def command(url: str) -> dict[str, float]:
 def pause_all(url: str) -> dict[str, float]:
     """Pause all jobs by a tag and resume them, beside a scheduler that fires other jobs; return seconds and rates."""
     logging.disable(logging.CRITICAL)
-    scheduler = BackgroundScheduler(jobstores={"default": url}, timezone="UTC", job_defaults={"misfire_grace_time": None})
+    defaults = {"misfire_grace_time": None}
+    scheduler = BackgroundScheduler(jobstores={"default": url}, timezone="UTC", job_defaults=defaults)
     scheduler.start()
     scheduler.add_jobs([
         {"func": noop, "trigger": "interval", "seconds": 1, "id": f"beside-{number}"} for number in range(300)

@@ -426,3 +426,116 @@ class AuditView:
     next: str | None
     gaps: Sequence[str]
     """Ids of entries whose predecessor is missing: it was taken away, or its process was lost while it wrote."""
+
+
+@dataclass(frozen=True)
+class MessageRow:
+    """A message that has not been delivered."""
+
+    id: str
+    event_name: str
+    payload: str
+    payload_is_base64: bool
+    """Whether the payload is no text, and so given in this way."""
+    content_type: str
+    metadata: Mapping[str, str]
+    scheduled_at: datetime | None
+    state: str
+    attempts: int
+    last_error: str | None
+    recurring: bool
+    source: str
+
+
+@dataclass(frozen=True)
+class MessagePage(Page):
+    """A part of the list of messages."""
+
+    total: int | None = None
+    """How many fit altogether, counted up to 10,000; None if they were not counted."""
+    exact: bool = False
+    """Whether there are no more than ``total``."""
+
+
+@dataclass(frozen=True)
+class ScheduleRow:
+    """A schedule that the program declares, or that it declares no longer."""
+
+    id: str
+    declared: bool
+    schedule: Any
+    state: Any
+    """What has become of it; None if no sync has made a job of it."""
+
+
+@dataclass(frozen=True)
+class DocumentRow:
+    """A document that has a time."""
+
+    id: str
+    sleep_until: datetime
+    interval: Any
+
+
+@dataclass(frozen=True)
+class DocumentsView:
+    """A collection of documents."""
+
+    collection: str
+    due: int
+    exact: bool
+    """False if more are due than were counted."""
+    upcoming: Sequence[DocumentRow]
+    malformed: Mapping[str, str]
+    """Id → what is wrong."""
+
+
+@dataclass(frozen=True)
+class LockRow:
+    """A lock that somebody has."""
+
+    name: str
+    fence: int
+    until: datetime
+    holder: str
+
+
+@dataclass(frozen=True)
+class StatsRow:
+    """What happened within a minute, or ten, in all processes together."""
+
+    start: datetime
+    seconds: int
+    counts: Mapping[str, int]
+    lateness: Quantiles
+    duration: Quantiles
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """So many seconds a share of all did not exceed; None if there were none."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """How goscheduler fares, on one page."""
+
+    counts: Mapping[str, int]
+    """Of the last hour: what was fired, and how it ended."""
+    lateness: Quantiles
+    duration: Quantiles
+    live: int
+    processes: int
+    jobs: CountView
+    failing: CountView
+    """Jobs whose last attempt failed."""
+    paused: CountView
+    suspended: CountView
+    oldest_due: datetime | None
+    """Since when the job that has waited longest has been due; None if none is."""
+    top_failing: Sequence[LetterGroupView]
+    next_jobs: Sequence[JobRow]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
-from goscheduler.ops import bulk, calendar, cluster, doctor, jobs, letters, runs
+from goscheduler.ops import adding, bulk, calendar, cluster, doctor, fronts, jobs, letters, overview, runs
 from goscheduler.ops.operation import Operation
 
-MODULES: tuple[ModuleType, ...] = (jobs, bulk, runs, letters, cluster, calendar, doctor)
+MODULES: tuple[ModuleType, ...] = (
+    overview, jobs, adding, bulk, runs, letters, cluster, calendar, fronts, doctor,
+)  # fmt: skip
 
 
 def _collected() -> Mapping[str, Operation]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from goscheduler.messages import MessageScheduler
+
 if TYPE_CHECKING:
     from goscheduler.documents.base import DocumentStore
     from goscheduler.jobstores.base import BaseJobStore
@@ -15,16 +17,19 @@ if TYPE_CHECKING:
 class Source:
     """What operations ask and act on.
 
-    ``scheduler`` is one that runs in this process, or an :class:`~goscheduler.observer.Observer`. ``documents`` are
-    stores of documents by name, ``schedules`` the registry that the program declares, ``locks`` what keeps locks, if
-    that is not the job store.
+    ``scheduler`` is one that runs in this process, or an :class:`~goscheduler.observer.Observer`. ``messages`` is the
+    scheduler of messages on it; an observer needs none, unless they have a name of their own. ``documents`` are stores
+    of documents by name, ``schedules`` the registry that the program declares, ``locks`` what keeps locks, if that is
+    not the job store.
     """
 
     def __init__(
-        self, scheduler: BaseScheduler, *, documents: Mapping[str, DocumentStore] | None = None,
-        schedules: ScheduleRegistry | None = None, locks: Any = None,
+        self, scheduler: BaseScheduler, *, messages: MessageScheduler | None = None,
+        documents: Mapping[str, DocumentStore] | None = None, schedules: ScheduleRegistry | None = None,
+        locks: Any = None,
     ) -> None:  # fmt: skip
         self.scheduler = scheduler
+        self._messages = messages
         self.documents = dict(documents or {})
         self.schedules = schedules
         self.locks = locks
@@ -33,6 +38,13 @@ class Source:
     def stores(self) -> Mapping[str, BaseJobStore]:
         """The job stores by alias."""
         return self.scheduler.engine.stores
+
+    @property
+    def messages(self) -> MessageScheduler | None:
+        """The scheduler of messages; None if there is none here."""
+        if self._messages is None and self.scheduler.engine.observing:
+            self._messages = MessageScheduler(scheduler=self.scheduler, jobstore=self.home)
+        return self._messages
 
     @property
     def home(self) -> str:

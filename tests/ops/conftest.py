@@ -8,8 +8,13 @@ import pytest
 from operation_doubles import ADMIN, fail, nothing
 
 from goscheduler import Limit
+from goscheduler.documents.memory import MemoryDocumentStore
+from goscheduler.errors import MessageRejected
+from goscheduler.locks.memory import MemoryLocks
+from goscheduler.messages import MessageScheduler
 from goscheduler.ops.service import Operations
 from goscheduler.ops.source import Source
+from goscheduler.periodic import Schedule, ScheduleRegistry
 from goscheduler.testing import ManualScheduler
 
 
@@ -31,15 +36,42 @@ def scheduler():
 
 
 @pytest.fixture
-def operations(scheduler):
-    return Operations(Source(scheduler))
+def messages(scheduler):
+    """A front of messages on the same scheduler, whose transport refuses those that are called "bad"."""
+
+    def publish(event_name, message):
+        if event_name == "bad":
+            raise MessageRejected("nobody wants it")
+
+    front = MessageScheduler(scheduler=scheduler, transport=publish, workers=0)
+    front.start()
+    return front
+
+
+@pytest.fixture
+def source(scheduler, messages):
+    scheduler.register("greet", nothing)
+    registry = ScheduleRegistry()
+    registry.register(Schedule(id="cleanup", cron="0 * * * *", job="greet"))
+    now = scheduler.clock.now()
+    crontab = MemoryDocumentStore([
+        {"_id": "due", "sleepUntil": now}, {"_id": "later", "sleepUntil": now + timedelta(hours=1)},
+    ])  # fmt: skip
+    return Source(
+        scheduler, messages=messages, schedules=registry, documents={"crontab": crontab}, locks=MemoryLocks()
+    )
+
+
+@pytest.fixture
+def operations(source):
+    return Operations(source)
 
 
 @pytest.fixture
 def call(operations):
     """Calls an operation as an admin who may see everything."""
 
-    def call(name, principal=ADMIN, **arguments):
+    def call(name, principal=ADMIN, /, **arguments):
         return operations.call(name, principal, arguments)
 
     return call

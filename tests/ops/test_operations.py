@@ -9,6 +9,7 @@ import pytest
 from operation_doubles import ADMIN, fail, nothing
 
 from goscheduler.errors import InvalidArgument, JobLookupError, ReadOnly, StoreUnavailable, UnknownOption
+from goscheduler.locks import acquire
 from goscheduler.ops import errors
 from goscheduler.ops.access import Forbidden, Principal, Role
 from goscheduler.ops.audit import Audit
@@ -54,6 +55,21 @@ TABLE = {
     "forecast": ("viewer", {}),
     "explain_trigger": ("viewer", {"trigger": "0 3 * * *"}),
     "doctor": ("viewer", {}),
+    "overview": ("viewer", {}),
+    "stats": ("viewer", {"minutes": 10}),
+    "add_job": ("admin", {"job": {"task": "greet", "tags": ["billing"]}}),
+    "messages": ("viewer", {"count": True}),
+    "message": ("viewer", {"id": "WAITING"}),
+    "schedule_message": ("operator", {"message": {"event": "order.paid", "payload": {"n": 1}}}),
+    "cancel_message": ("operator", {"id": "WAITING"}),
+    "postpone_message": ("operator", {"id": "WAITING", "to": "2030-01-01T00:00Z"}),
+    "redrive_message": ("operator", {"id": "DEAD"}),
+    "discard_message": ("operator", {"id": "DEAD"}),
+    "schedules": ("viewer", {}),
+    "schedule_diff": ("viewer", {}),
+    "documents": ("viewer", {}),
+    "locks": ("viewer", {}),
+    "break_lock": ("admin", {"name": "a lock", "fence": 1}),
 }
 #: In the fixture's store, which one process has to itself, there is nobody to ask.
 NOT_THERE = {"ask_process": NotFound}
@@ -70,11 +86,22 @@ def filled_in(arguments, scheduler, operations, principal):
             return scheduler.pause_jobs(tag="reports").id
         if given == "RUN":
             return scheduler.runs("failing")[0].run_id
+        if given == "WAITING":
+            return operations.source.messages.schedule_after("1h", "order.paid", {"n": 1})
+        if given == "DEAD":
+            return dead_message(operations)
         if given == "LIVE":
             return scheduler.run_now("plain")
         return [value(item) for item in given] if isinstance(given, list) else given
 
     return {name: value(given) for name, given in arguments.items()}
+
+
+def dead_message(operations):
+    """Let a message die, and return its id."""
+    message_id = operations.source.messages.schedule_after(0, "bad")
+    operations.source.scheduler.run_due()
+    return message_id
 
 
 def test_the_table_names_every_operation():
@@ -203,6 +230,89 @@ def test_one_of_several_jobs_that_is_not_there_is_told(call, name):
     assert view["changed"] + view["unchanged"] == ["other"]
     with pytest.raises(JobLookupError):
         call(name, ids=["nobody"])
+
+
+# What is built on jobs
+
+
+def test_a_job_is_added_by_the_name_of_a_task(call, scheduler):
+    row = call("add_job", job={"task": "greet", "id": "new", "trigger": {"type": "cron", "hour": 4}, "args": [1]})
+    assert (row["id"], row["task"], row["state"]) == ("new", "greet", "scheduled")
+    job = scheduler.get_job("new")
+    assert (job.created_by, job.args, job.next_run_time.hour) == ("ada", (1,), 4)
+
+
+@pytest.mark.parametrize(
+    ("job", "field"),
+    [
+        ({}, "job.task"),
+        ({"task": "os:system"}, "task"),
+        ({"task": "operation_doubles:nothing"}, "task"),
+        ({"task": "grete"}, "task"),
+        ({"task": "greet", "func": "os:system"}, "func"),
+        ({"task": "greet", "trigger": "61 * * * *"}, "trigger"),
+        ({"task": "greet", "priority": "high"}, "priority"),
+        ({"task": "greet", "id": ""}, "id"),
+    ],
+)
+def test_a_job_that_makes_no_sense_is_not_added(call, scheduler, job, field):
+    before = len(scheduler.get_jobs())
+    with pytest.raises((InvalidArgument, UnknownOption)) as caught:
+        call("add_job", job=job)
+    assert getattr(caught.value, "field", field).startswith(field)
+    assert len(scheduler.get_jobs()) == before
+
+
+def test_a_job_is_added_within_the_scope_only(call, scheduler):
+    scoped = Principal("sue", Role.ADMIN, tags=frozenset({"billing"}))
+    with pytest.raises(Forbidden):
+        call("add_job", scoped, job={"task": "greet", "id": "new", "tags": ["reports"]})
+    assert scheduler.get_job("new") is None
+    assert call("add_job", scoped, job={"task": "greet", "id": "new", "tags": ["billing"]})["id"] == "new"
+
+
+def test_messages_are_listed_with_their_payload_and_a_total(call, operations, messages, scheduler):
+    waiting, dead = messages.schedule_after("1h", "order.paid", {"n": 1}), dead_message(operations)
+    page = call("messages", count=True)
+    assert [(row["id"], row["event_name"], row["payload"], row["state"]) for row in page["items"]] == [
+        (waiting, "order.paid", '{"n":1}', "pending"),
+    ]  # fmt: skip
+    assert (page["total"], page["exact"], page["next"]) == (1, True, None)
+    assert [row["id"] for row in call("messages", state="dead")["items"]] == [dead]
+    assert call("messages", VIEWER)["items"][0]["payload"] == HIDDEN
+    with pytest.raises(NotFound, match="messages="):
+        Operations(Source(scheduler)).call("messages", ADMIN)
+
+
+def test_what_is_declared_is_compared_with_what_is_there(call):
+    (row,) = call("schedules")
+    assert (row["id"], row["declared"], row["state"]) == ("cleanup", True, None)
+    assert [change["id"] for change in call("schedule_diff")["added"]] == ["cleanup"]
+
+
+def test_documents_that_are_due_are_counted(call):
+    (view,) = call("documents")
+    assert (view["collection"], view["due"]) == ("crontab", 1)
+    assert [row["id"] for row in view["upcoming"]] == ["due", "later"]
+    with pytest.raises(NotFound, match="crontab"):
+        call("documents", collection="other")
+
+
+def test_a_lock_is_listed_and_broken_by_its_fence(call, source):
+    lock = acquire(source.locks, "the lock")
+    (row,) = call("locks", prefix="the")
+    assert (row["name"], row["fence"]) == ("the lock", lock.fence)
+    assert call("break_lock", name="the lock", fence=lock.fence + 1) is False
+    assert call("break_lock", name="the lock", fence=lock.fence) is True
+    assert call("locks") == []
+
+
+def test_the_overview_tells_what_fails_and_what_comes_next(call):
+    view = call("overview")
+    assert (view["jobs"]["number"], view["failing"]["number"], view["paused"]["number"]) == (4, 1, 1)
+    assert view["counts"]["failed"] == view["counts"]["dead"] == 1
+    assert [group["job_ids"] for group in view["top_failing"]] == [["failing"]]
+    assert [job["id"] for job in view["next_jobs"]] == ["other", "plain", "nightly"]
 
 
 # Scope
