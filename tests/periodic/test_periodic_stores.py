@@ -174,7 +174,7 @@ def cost_of_rounds(kind, url, count, round_trips):
     with ManualScheduler(jobstores={"default": store}, lease=3600) as scheduler:
         scheduler.register("work", lambda: None)
         scheduler.sync(registry_of(count))
-        assert round_trips.of(lambda: scheduler.sync(registry_of(count))) <= 2
+        assert round_trips.of(lambda: scheduler.sync(registry_of(count))) <= 5  # a page of the jobs by their tag
         scheduler.run_due()  # and with it the housekeeping, which has its own times
         idle = round_trips.of(scheduler.run_due)
         cost = {"fire_due": 0, "settle": 0}
