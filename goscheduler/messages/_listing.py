@@ -49,10 +49,11 @@ class MessageSearch:
     def __init__(self, shelf: MessageRepository, wanted: MessageFilter, clock: Clock) -> None:
         self._shelf = shelf
         self._wanted = wanted
-        # The name of the front is a tag of all its messages.
+        # The name of the front is a tag of all its messages, and the name of their executor: stores keep what is due in
+        # order for each executor.
         self._store_can_tell = not wanted.metadata and wanted.event_name != shelf.tag
         until = _END if wanted.before is None and wanted.after is not None else wanted.before
-        self._query = JobQuery(task=shelf.task, tag=wanted.event_name, due_before=until)
+        self._query = JobQuery(tag=wanted.event_name, executor=shelf.tag, due_before=until)
         self._deadline = Deadline(clock, SEARCH_SECONDS)
         self._complete = True
 

@@ -161,7 +161,7 @@ def test_a_page_asks_the_store_for_no_more_than_it_shows(manual, monkeypatch):
     page = manual.front.list(MessageFilter("a", limit=7))
     page = manual.front.list(MessageFilter("a", limit=7), after=page.next)
     assert (len(page), page.total) == (7, 30)
-    assert [(query.limit, query.task, query.tag) for query in asked] == [(7, "goscheduler.messages", "a")] * 2
+    assert [(query.limit, query.executor, query.tag) for query in asked] == [(7, "messages", "a")] * 2
 
 
 def test_a_search_through_metadata_gives_up_and_goes_on_at_the_next_page(manual, monkeypatch):
