@@ -144,7 +144,7 @@ def _check_text(field: str, value: str, limit: int = MAX_NAME) -> str:
         raise InvalidOption(
             f"{field} must be at most {limit} characters long, got {len(value)}", field=field, value=value[:limit]
         )
-    if not value.isprintable() and any(_is_control(character) for character in value):
+    if not value.isprintable() and any(is_control(character) for character in value):
         raise InvalidOption(
             f"{field} must not contain control characters, got {shown(value)}", field=field, value=value
         )
@@ -154,7 +154,7 @@ def _check_text(field: str, value: str, limit: int = MAX_NAME) -> str:
 _REVERSING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
-def _is_control(character: str) -> bool:
+def is_control(character: str) -> bool:
     """Tell whether a character could end a line, steer a terminal, reverse text or not be encoded at all."""
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _REVERSING
 

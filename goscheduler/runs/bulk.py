@@ -22,6 +22,7 @@ PORTION = 200
 CLAIM_SECONDS = 30.0
 #: At most so many reasons of refusals are kept.
 MOST_REASONS = 20
+LONGEST_REASON = 200
 
 PAUSE, RESUME, REMOVE, RUN = "pause", "resume", "remove", "run"
 ACTS = (PAUSE, RESUME, REMOVE, RUN)
@@ -75,7 +76,7 @@ class Bulk:
 
     def advanced(self, after: str | None, changed: int, unchanged: int, refused: Mapping[str, str]) -> Bulk:
         """Return it after a portion; ``after`` is None behind the last one."""
-        kept = {**self.reasons, **refused}
+        kept = {**self.reasons, **{job_id: reason[:LONGEST_REASON] for job_id, reason in refused.items()}}
         return replace(
             self, after=self.after if after is None else after, state=DONE if after is None else GOING_ON,
             changed=self.changed + changed, unchanged=self.unchanged + unchanged, refused=self.refused + len(refused),

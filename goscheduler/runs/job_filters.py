@@ -8,9 +8,9 @@ from typing import Any
 
 from goscheduler.errors import UnknownOption, shown
 from goscheduler.job import Job
-from goscheduler.options import InvalidOption
+from goscheduler.options import InvalidOption, is_control
 from goscheduler.runs.model import JobState, OutcomeKind
-from goscheduler.runs.queries import SORTS, STORED_STATES, JobPosition, JobQuery
+from goscheduler.runs.queries import NEVER, SORTS, STORED_STATES, JobPosition, JobQuery
 from goscheduler.times import convert_to_datetime
 
 #: The longest page, and the longest text of a filter.
@@ -47,6 +47,8 @@ def _text(field: str, value: Any) -> str:
         raise _refused(field, "a nonempty string", value)
     if len(value) > LONGEST_FILTER:
         raise _refused(field, f"a text of at most {LONGEST_FILTER} characters", value)
+    if not value.isprintable() and any(map(is_control, value)):
+        raise _refused(field, "a text without control characters", value)
     return value
 
 
@@ -103,6 +105,8 @@ def _position(query: JobQuery, value: Any) -> JobPosition:
         raise _refused("after", "a job, or the cursor that a page ended with", value) from None
     if position is None:
         raise _refused("after", "the cursor of a page of the same filters and order", value)
+    if abs(position.due) > NEVER or any(map(is_control, position.id)):
+        raise _refused("after", "a job, or the cursor that a page ended with", value)
     return position
 
 

@@ -29,7 +29,6 @@ from goscheduler.times import to_micros
 if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.jobstores.base import BaseJobStore
-    from goscheduler.runs.queries import Edited
     from goscheduler.schedulers._engine import Engine
 
 #: At most so many acts are looked through for one that was abandoned.
@@ -56,8 +55,8 @@ class BulkActs:
         now = self._engine.clock.now()
         key = bulk_id or f"{to_micros(now):016x}-{uuid4().hex[:8]}"
         bulk = Bulk(key, act, _plain(filters), to_micros(now), by, reason).claimed(self._worker, to_micros(now))
-        places = list(self._engine.jobs.places(jobstore))
-        for _, store in places:
+        places = self._places(jobstore)
+        for _, store in places:  # in all of them before the first job: who is lost meanwhile has not forgotten one
             store.put_note(Note(BULK, bulk.id, bulk.text))
         if background:
             self._on_a_thread(places, bulk)
@@ -75,6 +74,12 @@ class BulkActs:
         if own.text == bulk.text or store.put_note(Note(BULK, own.id, own.text), expected=bulk.text):
             return self._work(alias, store, own, progress)
         return read_bulk(store.read_note(BULK, bulk.id) or "") or replace(bulk, state=STOPPED)
+
+    def _places(self, jobstore: str | None) -> list[tuple[str | None, BaseJobStore]]:
+        places = list(self._engine.jobs.places(jobstore))
+        if jobstore is not None and not places and self._engine.jobs.started:
+            self._engine.jobs.store(jobstore)  # says that there is none
+        return places
 
     def take_up(self, store: BaseJobStore) -> Bulk | None:
         """Claim an act that its process has abandoned; None if there is none."""
@@ -142,12 +147,23 @@ class BulkActs:
             following = bulk.advanced(None if page.next is None else page.next.id, *counts)
             following = following.claimed(self._worker, to_micros(self._engine.clock.now()))
             if not store.put_note(Note(BULK, bulk.id, following.text), expected=bulk.text):
-                return read_bulk(store.read_note(BULK, bulk.id) or "") or replace(following, state=STOPPED)
+                return self._ended_by_others(store, following)
             bulk, taken_up = following, False
             if progress is not None:
                 progress(bulk)
             if bulk.state == DONE:
                 return bulk
+
+    def _ended_by_others(self, store: BaseJobStore, bulk: Bulk) -> Bulk:
+        """Return what came of an act that was stopped, or that another process has taken over meanwhile."""
+        text = store.read_note(BULK, bulk.id) or ""
+        current, stopped = read_bulk(text), replace(bulk, state=STOPPED)
+        if current is None:
+            return stopped
+        if current.state == STOPPED and current.worker == self._worker:
+            store.put_note(Note(BULK, bulk.id, stopped.text), expected=text)  # with what was done since it was stopped
+            return stopped
+        return current
 
     def _portion(
         self, alias: str | None, store: BaseJobStore, bulk: Bulk, jobs: Sequence[Job], taken_up: bool
@@ -169,10 +185,11 @@ class BulkActs:
         if bulk.act == PAUSE:
             edit = _unless_paused(jobs.pausing(bulk.by or None, bulk.reason, bulk.id))
         else:
-            edit = _unless_running(jobs.resuming(), ended)
+            edit = _unless_active(jobs.resuming(), ended)
         edited = jobs.edit_several(alias, store, ids, edit)
         removed = jobs.remove_several(alias, store, ended) if ended else []
-        return len(edited.changed) + len(removed), _unchanged(edited, removed), edited.refused
+        changed = len(edited.changed) + len(removed)
+        return changed, len(ids) - changed - len(edited.refused), edited.refused
 
     def _run_portion(
         self, store: BaseJobStore, bulk: Bulk, jobs: Sequence[Job], taken_up: bool
@@ -180,6 +197,8 @@ class BulkActs:
         """Ask for a run of each job. Of jobs of an abandoned portion it is found out which have theirs already."""
         now, count = self._engine.clock.now(), 0
         for job in jobs:
+            if to_micros(self._engine.clock.now()) > bulk.until:
+                raise TimeoutError("the claim on a bulk act has lapsed while it went on; a process takes it up")
             run_id = f"{bulk.id}-{hashlib.sha256(job.id.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
             if taken_up and self._has_run(store, job, run_id):
                 continue
@@ -211,24 +230,22 @@ def take_up_abandoned(engine: Engine) -> None:
             engine.logger.warning('Job store "%s" could not search for bulk acts: %s', alias, error, exc_info=error)
 
 
-def _unchanged(edited: Edited, removed: Sequence[str]) -> int:
-    return len(edited.unchanged) + len(edited.missing) - len(removed)
-
-
 def _unless_paused(edit: Callable[[Job], Job]) -> Callable[[Job], Job]:
     """Leave jobs as they are that are paused, or have fired for the last time."""
 
     def pause(job: Job) -> Job:
-        return job if getattr(job, "next_run_time", job) is None and job.suspended is None else edit(job)
+        return job if getattr(job, "next_run_time", job) is None else edit(job)
 
     return pause
 
 
-def _unless_running(edit: Callable[[Job], Job], ended: list[str]) -> Callable[[Job], Job]:
-    """Leave jobs as they are that are not paused; those that have no fire time left are added to ``ended``."""
+def _unless_active(edit: Callable[[Job], Job], ended: list[str]) -> Callable[[Job], Job]:
+    """Leave jobs as they are that are neither paused nor suspended, or have fired for the last time; those that have
+    no fire time left are added to ``ended``."""
 
     def resume(job: Job) -> Job:
-        if getattr(job, "next_run_time", None) is not None and job.suspended is None:
+        active = getattr(job, "next_run_time", job) is not None and job.suspended is None
+        if active or job.stats.finished_at is not None:
             return job
         try:
             return edit(job)

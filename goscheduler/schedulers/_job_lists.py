@@ -42,8 +42,7 @@ class JobLists:
         placed = list(merge(*([(query.place(job), job) for job in page.jobs] for page in pages), key=itemgetter(0)))
         shown = [each for each in placed if horizon is None or each[0] <= horizon]
         cut = _cut([place for place, _ in shown], query.limit)
-        more = cut < len(placed) or bool(ends)
-        next_place = None if not more else shown[cut - 1][0] if cut else horizon
+        next_place = shown[cut - 1][0] if cut < len(shown) else horizon
         return JobPage([job for _, job in shown[:cut]], next_place, all(page.complete for page in pages))
 
     def all(self, query: JobQuery, jobstore: str | None, limit: int | None) -> list[Job]:
@@ -62,11 +61,11 @@ class JobLists:
         """Count the jobs that fit, at most ``cap`` of them."""
         number, exact = 0, True
         for _, store in self._jobs.places(jobstore):
-            found = store.count_jobs(query, cap - number)
+            found = store.count_jobs(query, max(1, cap - number))
             number, exact = number + found.number, exact and found.exact
-            if number >= cap and not exact:
+            if number > cap or not exact:
                 break
-        return Count(number, exact)
+        return Count(min(number, cap), exact and number <= cap)
 
     def states(self, jobs: Collection[Job], firing: bool) -> list[JobState]:
         """Return where each of several jobs stands, asking each store a constant number of times."""

@@ -90,7 +90,13 @@ class ListMethods(RunMethods):
         return self._lists.count(job_query(filters, self.timezone), cap, jobstore)
 
     def job_states(self, jobs: Sequence[Job]) -> list[JobState]:
-        """Return where each of several jobs stands, with a constant number of questions to each store."""
+        """Return where each of several jobs stands, with a constant number of questions to each store.
+
+        They are jobs that were read just now: of one that was removed since, it is told where it stood.
+        """
+        for job in jobs:
+            if not isinstance(job, Job):
+                raise TypeError(f"jobs must be jobs, got {shown(job)}")
         return self._lists.states(jobs, self.state == STATE_RUNNING)
 
     def pause_jobs(

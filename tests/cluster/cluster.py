@@ -66,7 +66,11 @@ class Cluster:
 
     def start(self, *options: str) -> Node:
         """Start one process."""
-        return self.launch(HERE / "cluster_node.py", self.url, "--pipe", str(self._writing), *options)
+        return self.start_program("cluster_node.py", *options)
+
+    def start_program(self, name: str, *options: str) -> Node:
+        """Start a program of this folder that takes the URL and the pipe."""
+        return self.launch(HERE / name, self.url, "--pipe", str(self._writing), *options)
 
     def launch(self, *command: str | Path) -> Node:
         """Start a program that has the writing end of the pipe."""

@@ -1,0 +1,39 @@
+"""A process that acts on many jobs, and tells of each portion. It goes on with the next one when the test has read of it
+or, as the test kills it, never."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import cluster_jobs
+
+from goscheduler.observer import Observer
+from goscheduler.runs import bulk
+
+#: The claim of a process that was killed lapses after so many seconds.
+CLAIM = 2.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("--pipe", type=int, required=True)
+    parser.add_argument("act", choices=["pause_jobs", "run_jobs"])
+    options = parser.parse_args()
+    cluster_jobs.write_to(options.pipe)
+    bulk.CLAIM_SECONDS = CLAIM
+    portions = []
+
+    def tell(state: bulk.Bulk) -> None:
+        portions.append(state)
+        cluster_jobs.say("portion", state.changed + state.unchanged)
+        if len(portions) == 2:
+            sys.stdin.read()  # until it is killed
+
+    with Observer(options.url) as observer:
+        getattr(observer, options.act)(tag="t", progress=tell)
+
+
+if __name__ == "__main__":
+    main()
