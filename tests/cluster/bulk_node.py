@@ -1,5 +1,4 @@
-"""A process that acts on many jobs, and tells of each portion. It goes on with the next one when the test has read of it
-or, as the test kills it, never."""
+"""A process that acts on many jobs, and tells of each portion. After the second one it waits until it is killed."""
 
 from __future__ import annotations
 
