@@ -16,8 +16,9 @@ from goscheduler.runs.queries import JobPosition, JobQuery
 
 #: The kind of the notes.
 BULK = "bulk"
-#: So many jobs are a portion.
+#: So many jobs are a portion; fewer where a run of each is written by itself.
 PORTION = 200
+RUN_PORTION = 50
 #: For so many seconds a process may work on a portion before another one may take the rest over.
 CLAIM_SECONDS = 30.0
 #: At most so many reasons of refusals are kept.
@@ -64,7 +65,8 @@ class Bulk:
     def page(self, query: JobQuery) -> JobQuery:
         """Return the query for the next portion."""
         after = None if self.after is None else JobPosition(0, self.after)
-        return query._replace(sort="id", limit=PORTION, after=after)
+        limit = RUN_PORTION if self.act == RUN else PORTION
+        return query._replace(sort="id", limit=limit, after=after)
 
     def claimed(self, worker: str, now: int) -> Bulk:
         """Return it as one process works on it."""

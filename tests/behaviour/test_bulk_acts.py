@@ -10,7 +10,18 @@ from lease_doubles import Cluster
 
 from goscheduler.errors import InvalidArgument
 from goscheduler.jobstores.memory import MemoryJobStore
-from goscheduler.runs.bulk import BULK, CLAIM_SECONDS, DONE, GOING_ON, PORTION, STOPPED, Bulk, BulkResult, read_bulk
+from goscheduler.runs.bulk import (
+    BULK,
+    CLAIM_SECONDS,
+    DONE,
+    GOING_ON,
+    PORTION,
+    RUN_PORTION,
+    STOPPED,
+    Bulk,
+    BulkResult,
+    read_bulk,
+)
 from goscheduler.runs.model import JobState
 from goscheduler.runs.queries import Note
 from goscheduler.testing import ManualScheduler
@@ -295,7 +306,7 @@ def test_a_run_is_asked_for_once_although_its_portion_is_done_twice(cluster, job
         member.run_jobs(tag="t")
     cluster.store.put_note = put_note
     member.run_due()
-    assert len(jobcalls) == PORTION
+    assert len(jobcalls) == RUN_PORTION
     cluster.advance(CLAIM_SECONDS + 20, step=2)
     assert len(jobcalls) == len(member.runs(limit=1000)) == MANY
 

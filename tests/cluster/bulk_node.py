@@ -10,9 +10,6 @@ import cluster_jobs
 from goscheduler.observer import Observer
 from goscheduler.runs import bulk
 
-#: The claim of a process that was killed lapses after so many seconds.
-CLAIM = 2.0
-
 
 def main() -> None:
     parser = argparse.ArgumentParser()
@@ -21,12 +18,12 @@ def main() -> None:
     parser.add_argument("act", choices=["pause_jobs", "run_jobs"])
     options = parser.parse_args()
     cluster_jobs.write_to(options.pipe)
-    bulk.CLAIM_SECONDS = CLAIM
     portions = []
 
     def tell(state: bulk.Bulk) -> None:
         portions.append(state)
         cluster_jobs.say("portion", state.changed + state.unchanged)
+        bulk.CLAIM_SECONDS = 0.0  # from the next portion on, so that nobody waits for a claim to lapse
         if len(portions) == 2:
             sys.stdin.read()  # until it is killed
 
