@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 #: So many records are read of a job that is gone.
 RECORDS = 100
 NO_RUNS = RunCounts()
+#: What a process says of its state that fires nothing and is not about to.
+RESTING = frozenset({"paused", "draining"})
 
 
 class StateFacts(NamedTuple):
@@ -53,9 +55,13 @@ class Diagnosis(NamedTuple):
     firing: bool
     """Whether this scheduler fires at all."""
     observing: bool = False
-    """Whether this scheduler never fires, so that it is none of the processes that share the store."""
+    """Whether this scheduler never fires."""
+    others_fire: bool = False
+    """Whether another process fires the jobs of its store, as far as is known."""
     started: Sequence[Run] = ()
-    """Runs of the job that go on."""
+    """Runs of the job that go on, or that another process has."""
+    unknown: int = 0
+    """Of how many of them it is not known whether they have begun: no process has reported them yet."""
     queued: Sequence[Run] = ()
     """Runs that wait in an executor for their turn."""
     pending: Sequence[Run] = ()
@@ -79,7 +85,7 @@ class Diagnosis(NamedTuple):
     @property
     def fired(self) -> bool:
         """Whether somebody fires the jobs of its store, as far as is known."""
-        return self.firing or len(self.others) > (0 if self.observing else 1)
+        return self.firing or self.others_fire
 
     @property
     def facts(self) -> StateFacts:
@@ -99,13 +105,34 @@ def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) ->
         return Diagnosis(job, now, firing=False)
     live = store.live_runs(job.id)
     queued = [run for run in live if engine.leases.is_ours(run.owner) and not engine.running.started_at(run)]
+    started = [run for run in live if run not in queued]
+    owners = store.owners(now) if store.shared else ()
     return Diagnosis(
-        job, now, firing, engine.observing,
-        [run for run in live if run not in queued], queued, store.pending_runs(job.id),
-        engine.room().get(job.executor), alias in engine.outages,
-        store.owners(now) if store.shared else (),
+        job, now, firing, engine.observing, _others_fire(engine, alias, owners), started,
+        _count_unknown(engine, started, owners), queued, store.pending_runs(job.id),
+        engine.room().get(job.executor), alias in engine.outages, owners,
         store.history(HistoryQuery(job.id, limit=RECORDS)) if gone else None,
     )
+
+
+def _others_fire(engine: Engine, alias: str, owners: Sequence[Owner]) -> bool:
+    """Tell whether a process other than this one fires the jobs of a store: it lives and does not say that it is
+    paused."""
+    ours = engine.leases.owner_of(alias)
+    return any(owner.id != ours and not _is_resting(owner) for owner in owners)
+
+
+def _is_resting(owner: Owner) -> bool:
+    report = read_report(owner.report)
+    return report is not None and report.state in RESTING
+
+
+def _count_unknown(engine: Engine, runs: Sequence[Run], owners: Sequence[Owner]) -> int:
+    elsewhere = {run.id for run in runs if not engine.leases.is_ours(run.owner)}
+    if not elsewhere or not owners:
+        return 0
+    reports = [report for report in (read_report(owner.report) for owner in owners) if report is not None]
+    return len(elsewhere.difference(run.id for report in reports for run in report.runs))
 
 
 def refresh(job: Job, found: Diagnosis) -> None:
@@ -126,7 +153,7 @@ def state_facts_of(engine: Engine, alias: str, jobs: Sequence[Job], firing: bool
         return [StateFacts(job, now) for job in jobs]
     counts = store.run_counts([job.id for job in jobs], now)
     owners = store.owners(now) if store.shared else ()
-    fired = firing or len(owners) > (0 if engine.observing else 1)
+    fired = firing or _others_fire(engine, alias, owners)
     executors = set(engine.executors).union(*(owner.executors for owner in owners))
     begun = None if store.shared else Counter(run.job.id for run in engine.running.running())
     found = []
@@ -193,7 +220,7 @@ def why_not_running(found: Diagnosis) -> str:
     if state is JobState.PENDING:
         return "It waits for the scheduler to be started."
     if state is JobState.RUNNING:
-        return f"It is running: {_counted(len(found.started), 'run')}{_and_waiting(found)}."
+        return _why_running(found)
     if state is JobState.SUSPENDED:
         return f"It is suspended: {found.job.suspended}."
     if state is JobState.PAUSED:
@@ -201,6 +228,14 @@ def why_not_running(found: Diagnosis) -> str:
     if state in (JobState.COMPLETED, JobState.FAILED):
         return f"It has fired for the last time, at {_shown(found.job.stats.finished_at)}, and {state.value}."
     return _why_not_started(found)
+
+
+def _why_running(found: Diagnosis) -> str:
+    begun = len(found.started) - found.unknown
+    if not begun:
+        runs = _counted(found.unknown, "run")
+        return f"A process has {runs} of it; whether that is running is not known yet{_and_waiting(found)}."
+    return f"It is running: {_counted(begun, 'run')}{_and_waiting(found)}."
 
 
 def _why_paused(job: Job) -> str:
@@ -237,7 +272,9 @@ def _hindrance(found: Diagnosis) -> str:
     if found.outage:
         return f'It is due, but its job store "{job._jobstore_alias}" does not answer.'
     if not found.fired:
-        return _NOBODY_FIRES if found.observing else "It is due, but the scheduler is paused."
+        if not found.observing:
+            return "It is due, but the scheduler is paused."
+        return _ALL_REST if found.others else _NOBODY_FIRES
     if found.queued:
         return f'It is queued in the executor "{job.executor}", whose workers are busy.'
     if (found.room == 0 and len(able) <= 1) or _is_full_everywhere(found):
@@ -254,6 +291,7 @@ def _is_full_everywhere(found: Diagnosis) -> bool:
     return all(use is not None and use.room <= 0 for use in uses)
 
 
+_ALL_REST = "It is due, but all processes that share its job store are paused."
 _NOBODY_FIRES = "It is due, but no process that fires jobs is known in its job store."
 
 
