@@ -345,7 +345,8 @@ class RedisJobStore(RedisReads, SharedJobStore):
 
     def owners(self, now: datetime) -> list[Owner]:
         answer = self._scripts.call_json("owners", now)
-        names, values = answer["owners"][::2], map(json.loads, answer["owners"][1::2])
+        told = answer["owners"] or []  # where there are none, Redis writes an object
+        names, values = told[::2], map(json.loads, told[1::2])
         return [
             read_owner(name, info)._replace(report="".join(report), expires_at=from_micros(int(expires), UTC))
             for name, (expires, info, *report) in zip(names, values, strict=True)
