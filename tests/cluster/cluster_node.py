@@ -135,6 +135,8 @@ def main() -> None:
         lease=options.lease,
         timezone="UTC",
     )
+    scheduler.register("work", cluster_jobs.work)
+    scheduler.register("wait", cluster_jobs.wait_for)
     events = EVENT_JOB_DEAD_LETTERED | EVENT_LEASE_LOST | EVENT_SCHEDULER_DEGRADED | EVENT_SCHEDULER_RECOVERED
     scheduler.add_listener(lambda event: cluster_jobs.say("event", event.code.name, os.getpid()), events)
     if options.step:
