@@ -42,7 +42,19 @@ def facts_of(job: Job) -> tuple[str, Sequence[str]]:
     if stats.created_at is not None or stats.created_by or stats.pause_reason or stats.pause_id:
         made = None if stats.created_at is None else to_micros(stats.created_at)
         origin = _dumps([stats.pause_reason, stats.pause_id, made, stats.created_by])
-    return f"{line}\n{origin}\n{searched(job.id)}\n{searched(job.name)}\n{searched(job.func_ref or '')}", labels
+    return f"{line}\n{origin}\n{_searched(job.name, job.func_ref or '')}{_searched_id(job.id)}", labels
+
+
+@lru_cache(maxsize=1024)
+def _searched(name: str, reference: str) -> str:
+    """Return what a search finds of the name and the function, without what is in there twice."""
+    name, reference = searched(name), searched(reference)
+    return reference if name in reference else f"{reference}\n{name}"
+
+
+def _searched_id(job_id: str) -> str:
+    """Return what a search finds of an id, unless the server can tell."""
+    return "" if job_id.isascii() else f"\n{searched(job_id)}"
 
 
 @lru_cache(maxsize=1024)

@@ -115,6 +115,8 @@ local written_states = {}
 local live_runs, changed_live = {}, {}
 local touched = {due = {}, ready = {}}
 local touched_lists = {}
+-- Job id → how its last attempt had ended before this step, and how it has now.
+local new_outcomes = {}
 local counted = {}
 local woken = false
 
@@ -141,6 +143,13 @@ local function finish()
     if ids == '' then gather('HDEL', 'live', job_id) else gather('HSET', 'live', job_id, ids) end
   end
   changed_live = {}
+  for job_id, outcomes in pairs(new_outcomes) do
+    local before, after = 'outcome:' .. outcomes[1], 'outcome:' .. outcomes[2]
+    if before ~= after and outcomes[1] ~= '' then gather('ZREM', before, job_id) end
+    if before ~= after and outcomes[2] ~= '' then gather('ZADD', after, 0, job_id) end
+    touched_lists[before], touched_lists[after] = 'labels', 'labels'
+  end
+  new_outcomes = {}
   for _, command in ipairs(REMOVALS_FIRST) do
     for key, list in pairs(gathered[command]) do put_all(command, key, list) end
     gathered[command] = {}
@@ -232,66 +241,60 @@ end
 
 -- Labels
 
-local known_labels = {}
+local labels_read = {}
 local function labels_of(facts)
   if not facts then return {} end
-  local line = string.match(facts, '^[^\n]*')
-  if not known_labels[line] then
+  local line = string.sub(facts, 1, (find(facts, '\n', 1, true) or 0) - 1)
+  if not labels_read[line] then
     local fine, labels = pcall(decode, line)
-    known_labels[line] = fine and type(labels) == 'table' and labels or {}
+    labels_read[line] = fine and type(labels) == 'table' and labels or {}
   end
-  return known_labels[line]
+  return labels_read[line]
 end
 
 local function names_of_labels(label)
   return string.sub(label, 1, 5) == 'kind:' and 'kinds' or 'labels'
 end
 
-local function label_job(job_id, labels)
-  for _, label in ipairs(labels) do
+local function put_facts(job_id, facts)
+  local old = call('HGET', P .. 'facts', job_id)
+  if old == facts then return end
+  call('HSET', P .. 'facts', job_id, facts)
+  for _, label in ipairs(labels_of(old)) do
+    gather('ZREM', label, job_id)
+    touched_lists[label] = names_of_labels(label)
+  end
+  for _, label in ipairs(labels_of(facts)) do
     gather('ZADD', label, 0, job_id)
     touched_lists[label] = names_of_labels(label)
   end
 end
 
-local function unlabel_job(job_id, labels)
-  for _, label in ipairs(labels) do
-    gather('ZREM', label, job_id)
-    touched_lists[label] = names_of_labels(label)
-  end
+local function outcome_of(stats)
+  return stats and string.match(stats, '"([%l ]+)"%]$') or ''
 end
 
-local function outcome_label(stats)
-  local outcome = stats and string.match(stats, '"([%l ]+)"%]$')
-  return outcome and 'outcome:' .. outcome
-end
-
--- Note that the last attempt of a job ended otherwise than the one before. Either label may be nil.
+-- Note that the last attempt of a job ended otherwise than the one before; either may be an empty string.
 local function change_outcome(job_id, before, after)
-  if before == after then return end
-  if before then call('ZREM', P .. before, job_id) end
-  if after then call('ZADD', P .. after, 0, job_id) end
-  if before then touched_lists[before] = 'labels' end
-  if after then touched_lists[after] = 'labels' end
-end
-
-local function put_facts(job_id, facts)
-  local old = call('HGET', P .. 'facts', job_id)
-  if old == facts then return end
-  call('HSET', P .. 'facts', job_id, facts)
-  unlabel_job(job_id, labels_of(old))
-  label_job(job_id, labels_of(facts))
+  local known = new_outcomes[job_id]
+  new_outcomes[job_id] = {known and known[1] or before, after}
 end
 
 -- Take what people find jobs by away from jobs that go.
 local function forget_facts(job_ids)
-  local facts, stats = values('facts', job_ids), values('lives', job_ids)
-  for index, job_id in ipairs(job_ids) do
-    unlabel_job(job_id, labels_of(facts[index]))
-    local outcome = outcome_label(stats[index])
-    if outcome then unlabel_job(job_id, {outcome}) end
-    gather('HDEL', 'facts', job_id)
+  local stats, by_label = values('lives', job_ids), {}
+  for index, facts in ipairs(values('facts', job_ids)) do
+    for _, label in ipairs(labels_of(facts)) do
+      local ids = by_label[label]
+      if ids then ids[#ids + 1] = job_ids[index] else by_label[label] = {job_ids[index]} end
+    end
+    if stats[index] then change_outcome(job_ids[index], outcome_of(stats[index]), '') end
   end
+  for label, ids in pairs(by_label) do
+    put_all('ZREM', label, ids)
+    touched_lists[label] = names_of_labels(label)
+  end
+  put_all('HDEL', 'facts', job_ids)
 end
 
 local function remove_job(job_id)
@@ -502,9 +505,7 @@ local function update_stats(job_id, succeeded_at, count, last_run, last_error, o
   local fine, stats = pcall(decode, stored or '["0","","","",""]')
   if not fine then return end
   stats[1] = text(tonumber(stats[1]) + tonumber(count))
-  if outcome ~= '' and outcome ~= stats[5] then
-    change_outcome(job_id, stats[5] ~= '' and 'outcome:' .. stats[5] or nil, 'outcome:' .. outcome)
-  end
+  if outcome ~= '' and outcome ~= stats[5] then change_outcome(job_id, stats[5], outcome) end
   for index, value in ipairs({last_run, succeeded_at, last_error, outcome}) do
     if value ~= '' then stats[index + 1] = value end
   end

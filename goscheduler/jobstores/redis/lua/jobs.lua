@@ -25,7 +25,7 @@ local function put_job(how, job_id, state, definition, stats, facts, expected)
     if stored then return 'taken' end
     if stats ~= '' then
       call('HSET', P .. 'lives', job_id, stats)
-      change_outcome(job_id, nil, outcome_label(stats))
+      change_outcome(job_id, '', outcome_of(stats))
     end
   else
     if not stored then return 'missing' end
@@ -154,7 +154,7 @@ function steps.index_jobs()
     if state and state[DUE] == '' then change_idle('ZADD', job_id, state) end
     if state and call('HEXISTS', P .. 'facts', job_id) == 0 then
       put_facts(job_id, ARGV[index + 1])
-      change_outcome(job_id, nil, outcome_label(call('HGET', P .. 'lives', job_id)))
+      change_outcome(job_id, '', outcome_of(call('HGET', P .. 'lives', job_id)))
     end
   end
   return 'done'

@@ -110,9 +110,10 @@ end
 function filters.text(ids, part)
   local members = {}
   for index, facts in ipairs(values('facts', ids)) do
-    local _, first = find(facts or '\n\n', '\n', 1, true)
-    local _, second = find(facts or '\n\n', '\n', first + 1, true)
-    members[index] = second and find(facts or '\n\n', part, second + 1, true)
+    facts = facts or '\n\n'
+    local _, first = find(facts, '\n', 1, true)
+    local _, second = find(facts, '\n', first + 1, true)
+    members[index] = find(string.lower(ids[index]), part, 1, true) or find(facts, part, second + 1, true)
   end
   return members
 end
