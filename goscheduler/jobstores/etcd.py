@@ -144,16 +144,24 @@ class _Etcd(Calls):
         answer = self.post("kv/range", {"key": self._key(NOTIFY_KEY), "count_only": True})
         return int(answer["header"]["revision"])
 
-    def written(self, span: Span, since: int) -> list[tuple[str, Found]]:
-        """Return names and values of a span that were written by this change or later ones."""
-        # Without the first changes to leave out, the server need not look through all that follows.
+    def written(self, span: Span, since: int) -> tuple[list[tuple[str, Found]], int]:
+        """Return names and values of a span that were written by this change or later ones, and how many names there
+        are in its folder."""
+        # If nothing is left out, the server need not look through all that follows the last name.
         only = {"min_mod_revision": since} if since > 1 else {}
-        return [(_name(kv), _found(kv)) for kv in self.post("kv/range", self._range(span, **only)).get("kvs", [])]
+        ranges = [self._range(span, **only), self._range(Span(span.folder), count_only=True)]
+        written, counted = self._answers(ranges)
+        return [(_name(kv), _found(kv)) for kv in written.get("kvs", [])], int(counted.get("count", 0))
 
     def count(self, spans: Sequence[Span]) -> list[int]:
         """Return how many names are in spans, at most ``max_changes`` of these."""
-        ranges = [{"request_range": self._range(span, count_only=True)} for span in spans]
-        return [int(each["response_range"].get("count", 0)) for each in self.transact([], ranges)["responses"]]
+        answers = self._answers([self._range(span, count_only=True) for span in spans])
+        return [int(each.get("count", 0)) for each in answers]
+
+    def _answers(self, ranges: Sequence[Payload]) -> list[Payload]:
+        """Return the answers to some questions, all of one moment."""
+        answer = self.transact([], [{"request_range": wanted} for wanted in ranges])
+        return [response["response_range"] for response in answer["responses"]]
 
     def _range(self, span: Span, **options: Any) -> Payload:
         end = (*span.folder[:-1], f"{span.folder[-1]}0") if span.last is None else (*span.folder, span.last)
@@ -164,9 +172,8 @@ class _Etcd(Calls):
         """Yield what each range holds. One call reads many ranges, all at one moment."""
         rest = iter(ranges)
         while batch := list(islice(rest, self.max_changes)):
-            answer = self.transact([], [{"request_range": wanted} for wanted in batch])
-            for response in answer["responses"]:
-                yield response["response_range"].get("kvs", [])
+            for found in self._answers(batch):
+                yield found.get("kvs", [])
 
     def commit(self, transaction: Transaction) -> bool:
         versions = {key: version for key, (_, version) in transaction.replaced.items()} | transaction.deleted

@@ -25,8 +25,9 @@ class Counted(Protocol):
     def revision(self) -> int:
         """Return the number of the last change."""
 
-    def written(self, span: Span, since: int) -> list[tuple[str, Found]]:
-        """Return names and values that were written by this change or later ones."""
+    def written(self, span: Span, since: int) -> tuple[list[tuple[str, Found]], int]:
+        """Return names and values of a span that were written by this change or later ones, and how many names there
+        are in its folder."""
 
     def count(self, spans: Sequence[Span]) -> list[int]:
         """Return how many names there are."""
@@ -44,32 +45,34 @@ class EtcdMirror:
         self._folder = folder
         self._values = values
         self._revision = 0
+        self._sorted: list[str] = []
+        """The names that were held when they were last counted."""
 
     def refresh(self) -> set[str]:
         revision = self._server.revision()  # what is written from now on is asked for once more the next time
         if revision == self._revision:
             return set()
-        changed = self._written() if self._values else set()
-        if not self._values or self._server.count([Span(self._folder)]) != [len(self.held)]:
-            changed |= self._recounted()
+        changed = self._written() if self._values else self._recounted()
         self._revision = revision
         return changed
 
     def _written(self) -> set[str]:
         changed: set[str] = set()
-        first = ""
-        while True:
-            found = self._server.written(Span(self._folder, VALUES_PER_READ, first), self._revision + 1)
+        span, full = Span(self._folder, VALUES_PER_READ), True
+        while full:
+            found, count = self._server.written(span, self._revision + 1)
             self.held.update(found)
             changed.update(name for name, _ in found)
-            if len(found) < VALUES_PER_READ:
-                return changed
-            first = f"{found[-1][0]}!"
+            if full := len(found) == VALUES_PER_READ:
+                span = span._replace(first=f"{found[-1][0]}!")
+        return changed if count == len(self.held) else changed | self._recounted()
 
     def _recounted(self) -> set[str]:
         """List the names where there are more or fewer than are held; return those that are gone or, if only names are
         held, new. A new one with a value is read by the next refresh."""
-        names = sorted(self.held)
+        if len(self._sorted) != len(self.held) or self._values:
+            self._sorted = sorted(self.held)
+        names = self._sorted
         size = max(1, -(-len(names) // PARTS))
         bounds = ["", *names[size::size], None]
         spans = [Span(self._folder, None, first or "", last) for first, last in pairwise(bounds)]
@@ -85,6 +88,8 @@ class EtcdMirror:
                     del self.held[name]
                 self.held.update(dict.fromkeys(new))
                 changed |= gone | new
+        if changed:
+            self._sorted = []
         return changed
 
     def _listed(self, span: Span) -> set[str]:

@@ -7,7 +7,7 @@ has changed since.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterator
 from itertools import islice
 from operator import itemgetter
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Placed = tuple[JobPosition, str]
 """Where a job stands, and the name of its row."""
+_ORDERS = {sort: JobQuery(sort=sort) for sort in SORTS}
 
 
 class Copies(NamedTuple):
@@ -74,24 +75,20 @@ class JobIndex:
         if copies is None:
             rows, stats = (self._server.mirror((kind,), values=True) for kind in ("jobs", "lives"))
             copies = Copies(rows, stats, {}, {sort: [] for sort in SORTS})
-        self._update(copies, copies.rows.refresh() | copies.stats.refresh())
+        for name in copies.rows.refresh() | copies.stats.refresh():
+            self._update(copies, name)
         self._copies = copies
         return copies
 
-    def _update(self, copies: Copies, changed: set[str]) -> None:
-        if not changed:
-            return
-        for name in changed:
-            if copies.rows.held.get(name) is None:
-                copies.jobs.pop(name, None)
-            else:
-                copies.jobs[name] = self._read(copies, name)
-        there = [name for name in changed if name in copies.jobs]
-        for sort, ordered in copies.ordered.items():
-            place = JobQuery(sort=sort).place
-            ordered[:] = [placed for placed in ordered if placed[1] not in changed]
-            ordered += sorted((place(copies.jobs[name]), name) for name in there)
-            ordered.sort()  # of two ordered parts, which takes one comparison per job
+    def _update(self, copies: Copies, name: str) -> None:
+        before = copies.jobs.pop(name, None)
+        if before is not None:
+            for sort, ordered in copies.ordered.items():
+                del ordered[bisect_left(ordered, (_ORDERS[sort].place(before), name))]
+        if copies.rows.held.get(name) is not None:
+            job = copies.jobs[name] = self._read(copies, name)
+            for sort, ordered in copies.ordered.items():
+                insort(ordered, (_ORDERS[sort].place(job), name))
 
     def _read(self, copies: Copies, name: str) -> Job:
         found: Found | None = copies.rows.held[name]
