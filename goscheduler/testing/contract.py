@@ -32,6 +32,7 @@ from goscheduler.runs.transitions import asked_for, settle
 from goscheduler.testing.clock import ManualClock
 from goscheduler.testing.contract_history import HistoryContract
 from goscheduler.testing.contract_owners import OwnerContract
+from goscheduler.testing.contract_reads import QueryContract
 from goscheduler.testing.scheduler import ManualScheduler
 from goscheduler.triggers.date import DateTrigger
 from goscheduler.triggers.interval import IntervalTrigger
@@ -45,7 +46,7 @@ def nothing(*args: Any, **kwargs: Any) -> None:
     """A job's function; stores find it again by its reference."""
 
 
-class StoreContract(HistoryContract, OwnerContract):
+class StoreContract(HistoryContract, OwnerContract, QueryContract):
     """Derive a test class from this and write ``make_store``."""
 
     def make_store(self) -> BaseJobStore:

@@ -28,7 +28,7 @@ MINUTE = timedelta(minutes=1)
 LEASE = timedelta(seconds=30)
 
 
-class ReadContract:
+class QueryContract:
     """``StoreContract`` is derived from this, and has the fixtures."""
 
     def test_jobs_are_found_by_every_filter(
@@ -308,6 +308,10 @@ class ReadContract:
         assert [run.job.id for run in requests.fire(store).runs] == ["running"]
         store.add_job(make_job("paused", due=None, tags=["x"]))
         store.add_job(make_job("later", due=NOW + 9 * MINUTE, executor="special", name="Comes Later"))
+
+
+class ReadContract(QueryContract):
+    """The same, for a class that names it before ``StoreContract``."""
 
 
 #: What is found in the store that ``fill`` leaves. Failing and running fire again a minute after their last time.

@@ -8,12 +8,11 @@ from goscheduler.job import copy_with
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.testing.contract import NOW, SECOND, JobMaker, Requests, StoreContract, succeeded
-from goscheduler.testing.contract_reads import ReadContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 
 
-class TestMemoryStore(ReadContract, StoreContract):
+class TestMemoryStore(StoreContract):
     def make_store(self) -> MemoryJobStore:
         return MemoryJobStore()
 

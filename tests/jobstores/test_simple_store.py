@@ -11,7 +11,6 @@ import pytest
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError, SharedJobStore
 from goscheduler.testing.contract import StoreContract
-from goscheduler.testing.contract_reads import ReadContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.times import to_micros
@@ -67,7 +66,7 @@ class PicklingStore(BaseJobStore):
         return job
 
 
-class TestSimpleStore(ReadContract, StoreContract):
+class TestSimpleStore(StoreContract):
     def make_store(self) -> PicklingStore:
         return PicklingStore()
 

@@ -10,7 +10,6 @@ import pytest
 from goscheduler.jobstores.etcd import EtcdJobStore
 from goscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from goscheduler.testing.contract import StoreContract
-from goscheduler.testing.contract_reads import ReadContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 
@@ -18,7 +17,7 @@ from goscheduler.testing.model_limits import limits_against_the_model
 SESSION = {"timeout": 60}
 
 
-class TestEtcd(ReadContract, StoreContract):
+class TestEtcd(StoreContract):
     long_history = 300  # test_kv_store.py has more, on a server in memory
     kind, store_class = "etcd", EtcdJobStore
     options: dict[str, int] = {}  # noqa: RUF012

@@ -34,7 +34,6 @@ from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing import EventRecorder, ManualScheduler
 from goscheduler.testing.contract import JobMaker, Requests, StoreContract, in_threads, succeeded
-from goscheduler.testing.contract_reads import ReadContract
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.times import to_micros
@@ -182,7 +181,7 @@ def store_on(server: MemoryKeyValue) -> KeyValueJobStore:
     return KeyValueJobStore(server, TimedHeartbeats(server), None, True)
 
 
-class TestContract(ReadContract, StoreContract):
+class TestContract(StoreContract):
     @pytest.fixture(autouse=True)
     def _place(self):
         self.server = MemoryKeyValue()
