@@ -14,8 +14,8 @@ from goscheduler.ops.jobs import Executor, Tag, Task
 from goscheduler.ops.model import Bucket, Forecast, TriggerView
 from goscheduler.ops.operation import Call, Store, operation
 from goscheduler.ops.schema import MOMENT, JsonValue, Text, Whole
-from goscheduler.ops.triggers import trigger_of
 from goscheduler.ops.views import fire_times
+from goscheduler.schedulers._requested_trigger import trigger_of
 from goscheduler.times import UTC, astimezone, convert_to_datetime, micros_of, to_micros
 
 if TYPE_CHECKING:

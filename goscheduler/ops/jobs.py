@@ -14,10 +14,10 @@ from goscheduler.ops.gaps import gaps_of
 from goscheduler.ops.model import ChangeView, CountView, EditView, FireTime, JobRow, JobView, Page, RunRow, WhyView
 from goscheduler.ops.operation import Call, Id, Store, operation
 from goscheduler.ops.schema import FLAG, MOMENT, TEXT, Choice, JsonValue, Text, Texts, Whole
-from goscheduler.ops.triggers import trigger_of
 from goscheduler.ops.views import NO_RUNS, definition_of, etag_of, fire_times, job_row, job_view, run_row
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.queries import SORTS, STORED_STATES
+from goscheduler.schedulers._requested_trigger import trigger_of
 from goscheduler.times import convert_to_datetime
 
 if TYPE_CHECKING:

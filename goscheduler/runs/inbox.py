@@ -32,14 +32,13 @@ OWN_TASKS = "goscheduler."
 OPTIONS = frozenset(CHECKS)
 #: The fields of a request for a job.
 JOB_FIELDS = frozenset({"task", "args", "kwargs", "run_at", "trigger", "id", "name", "by"}) | OPTIONS
-TRIGGERS = ("date", "interval", "cron", "calendarinterval", "crontab")
 
 
 class RequestedJob(NamedTuple):
     """What is to be given to ``add_job``, checked as far as that needs no scheduler."""
 
     definition: Mapping[str, Any]
-    trigger_args: Mapping[str, Any]
+    """Its trigger is one, or what describes one: a moment, a text, an object; None for once, now."""
     by: str | None
     """Who asks for it, if the request says so."""
 
@@ -135,9 +134,8 @@ def requested_job(
         definition[name] = value
     for name in OPTIONS & fields.keys():
         definition[name] = CHECKS[name](_READERS.get(name, _as_it_is)(fields[name]))
-    trigger, trigger_args = _schedule(fields, zone, now)
-    definition["trigger"] = trigger
-    return RequestedJob(definition, trigger_args, requested_by(fields))
+    definition["trigger"] = _schedule(fields, zone, now)
+    return RequestedJob(definition, requested_by(fields))
 
 
 def requested_by(fields: Mapping[str, Any]) -> str | None:
@@ -167,26 +165,22 @@ def checked_task(fields: Mapping[str, Any], announced: Collection[str]) -> str:
     return task
 
 
-def _schedule(fields: Mapping[str, Any], zone: tzinfo, now: datetime) -> tuple[str | None, dict[str, Any]]:
-    """Return the name of the trigger, and its options; None for once, now."""
+def _schedule(fields: Mapping[str, Any], zone: tzinfo, now: datetime) -> Any:
+    """Return what describes the trigger: a moment, or what the request has; None for once, now."""
     run_at, trigger = fields.get("run_at"), fields.get("trigger")
     if run_at is not None and trigger is not None:
         raise _refused("run_at", "given without trigger", run_at)
-    if run_at is not None:
-        if not isinstance(run_at, str):
-            raise _refused("run_at", f"a date and time as text, got {shown(run_at)}", run_at)
-        moment = convert_to_datetime(run_at, zone, "run_at")
-        assert moment is not None, "a text stands for a moment"
-        if moment < now - LATE_BY and "misfire_grace_time" not in fields:
-            raise _refused(
-                "run_at", f"in the future, got {shown(run_at)}; a job of the past needs misfire_grace_time", run_at
-            )
-        return "date", {"run_date": moment}
-    if trigger is None:
-        return None, {}
-    if not isinstance(trigger, Mapping) or trigger.get("type") not in TRIGGERS:
-        raise _refused("trigger", f'an object whose "type" is one of {", ".join(TRIGGERS)}, got {shown(trigger)}')
-    return str(trigger["type"]), {name: value for name, value in trigger.items() if name != "type"}
+    if run_at is None:
+        return trigger
+    if not isinstance(run_at, str):
+        raise _refused("run_at", f"a date and time as text, got {shown(run_at)}", run_at)
+    moment = convert_to_datetime(run_at, zone, "run_at")
+    assert moment is not None, "a text stands for a moment"
+    if moment < now - LATE_BY and "misfire_grace_time" not in fields:
+        raise _refused(
+            "run_at", f"in the future, got {shown(run_at)}; a job of the past needs misfire_grace_time", run_at
+        )
+    return moment
 
 
 def _retry(value: Any) -> Any:

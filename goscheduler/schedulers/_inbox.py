@@ -8,30 +8,30 @@ own. A process without it leaves the inbox to those that have it, as long as one
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import GoSchedulerError, InvalidArgument, survivable
 from goscheduler.job import Job
 from goscheduler.jobstores.reading import StoreReads
-from goscheduler.plugins import create_trigger
 from goscheduler.runs.inbox import (
     OWN_TASKS,
     RequestedJob,
     check_fields,
-    made,
     read_request,
     refuse_unknown,
     requested_by,
     requested_job,
 )
 from goscheduler.schedulers._pending_jobs import AddRequest
-from goscheduler.triggers.cron import CronTrigger
+from goscheduler.schedulers._requested_trigger import trigger_of
+from goscheduler.triggers.base import BaseTrigger
+from goscheduler.triggers.date import DateTrigger
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.runs.queries import InboxEntry
     from goscheduler.schedulers._engine import Engine
-    from goscheduler.triggers.base import BaseTrigger
 
 #: So many requests are read in one go.
 PORTION = 100
@@ -94,10 +94,8 @@ class Inbox:
         try:
             requested = self._requested(fields, announced)
             definition = {name: value for name, value in requested.definition.items() if value is not None}
-            trigger = requested.definition["trigger"]
-            if trigger is None or isinstance(trigger, str):
-                trigger = made("trigger", lambda: self._trigger(trigger, requested.trigger_args))
-            job = Job(self._host, definition.pop("id", None), **{**definition, "trigger": trigger})
+            definition["trigger"] = self._trigger(requested.definition["trigger"])
+            job = Job(self._host, definition.pop("id", None), **definition)
         except InvalidArgument:
             raise
         except (GoSchedulerError, TypeError, ValueError, LookupError, ArithmeticError) as error:
@@ -109,16 +107,15 @@ class Inbox:
         for name, read in self.readers.items():
             if name in fields:
                 refuse_unknown(fields, (name, "by"), f"a {name}")
-                return RequestedJob(read(fields[name], announced), {}, requested_by(fields))
+                return RequestedJob(read(fields[name], announced), requested_by(fields))
         return requested_job(fields, announced, self._host.timezone, self._engine.clock.now())
 
-    def _trigger(self, name: str | None, options: Mapping[str, Any]) -> BaseTrigger:
-        zone = self._host.timezone
-        if name == "crontab":
-            given = {"timezone": zone, **options}
-            return CronTrigger.from_crontab(given.pop("line", ""), **given)
-        trigger: BaseTrigger = create_trigger(name or "date", options, zone)
-        return trigger
+    def _trigger(self, given: Any) -> BaseTrigger:
+        if isinstance(given, BaseTrigger):
+            return given
+        if given is None or isinstance(given, datetime):
+            return DateTrigger(given, self._host.timezone)
+        return trigger_of(given, self._host.timezone)
 
 
 def drain_inboxes(engine: Engine) -> bool:

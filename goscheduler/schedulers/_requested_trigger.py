@@ -20,6 +20,8 @@ LONGEST_TRIGGER = 200
 #: So many triggers may be combined, and so deep.
 MOST_PARTS, DEEPEST = 20, 3
 
+TYPES = frozenset({*BUILT_IN["trigger"], "crontab"})
+
 _DATE = re.compile(r"\s*\d{4}-\d")
 _EVERY = re.compile(r"\s*every\s+(?P<length>.+)", re.IGNORECASE | re.DOTALL)
 EXPECTED = 'a crontab line, "every 5m", a date and time, or an object with a type'
@@ -29,7 +31,8 @@ def trigger_of(value: Any, zone: tzinfo, field: str = "trigger") -> BaseTrigger:
     """Return the trigger that a text or an object describes; times without a zone are in ``zone``.
 
     A text is a crontab line of five fields, or six with seconds; "every" and a length of time; or a date and time. An
-    object has ``type``, such as "cron", and the arguments of that trigger; of "and" and "or" ``triggers``, a list.
+    object has ``type``, such as "cron", and the arguments of that trigger; of "and" and "or" ``triggers``, a list; of
+    "crontab" a ``line``.
 
     :raises InvalidArgument: naming the field
     """
@@ -50,12 +53,14 @@ def _read(value: Any, zone: tzinfo, field: str, depth: int) -> BaseTrigger:
         raise InvalidArgument(f"{field} must be {EXPECTED}, got {shown(value)}", field=field, value=value)
     options = dict(value)
     name = options.pop("type", None)
-    if not isinstance(name, str) or name not in BUILT_IN["trigger"]:
-        known = ", ".join(sorted(BUILT_IN["trigger"]))
+    if not isinstance(name, str) or name not in TYPES:
+        known = ", ".join(sorted(TYPES))
         raise InvalidArgument(f"{field}.type must be one of {known}, got {shown(name)}", field=f"{field}.type")
     for option, given in options.items():
         if isinstance(given, str) and len(given) > LONGEST_TRIGGER:
             raise _too_long(f"{field}.{option}")
+    if name == "crontab":
+        return CronTrigger.from_crontab(options.pop("line", ""), **{"timezone": zone, **options})
     if name in ("and", "or"):
         options["triggers"] = _parts(options.get("triggers"), zone, field, depth)
     trigger: BaseTrigger = create_trigger(name, options, zone)
