@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
 from goscheduler.jobstores._shared.records import Records, history_text, read_zone, zone_text
-from goscheduler.jobstores.redis.facts import facts_of, origin_of
+from goscheduler.jobstores.redis.facts import facts_of, origin_of, outcome_label
 from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source
 from goscheduler.runs.records import DEFAULT_EXECUTOR, Record, record_of
 from goscheduler.runs.transitions import with_attempt
@@ -198,7 +198,8 @@ def new_jobs_text(jobs: Iterable[tuple[Job, JobState, str]]) -> str:
     for job, state, definition in jobs:
         fact, labels_of_job = facts_of(job)
         facts += job.id, fact
-        for label in labels_of_job:
+        outcome = job.stats.last_outcome
+        for label in labels_of_job if outcome is None else [*labels_of_job, outcome_label(outcome)]:
             labels.setdefault(label, []).extend(("0", job.id))
         ids.append(job.id)
         states += job.id, state.text

@@ -13,7 +13,8 @@
 -- place (times are those of the list) or due (times are those at which the jobs are due, -1 if they are not).
 --
 -- A filter is one of [any, keys], [none, keys]: some or none of these sorted sets has the job; [live]: a run is live;
--- [executor, name]; [due, time]: it is due before that time, or at all if that is false; [text, part]: a text of its has this part.
+-- [executor, name]; [due, time]: it is due before that time, or at all if that is false; [text, part]: its id, name or
+-- function has this part.
 
 -- Tell whether a text comes before another in the order of sorted sets, whatever the language of the server.
 local function is_before(one, other)
@@ -35,35 +36,29 @@ local function rank_behind(key, score, id)
   return low
 end
 
--- Read the next part of a list: ids, scores, and the last score and id, or false if nothing follows.
-local function part_of(list, size)
-  local key, stop = P .. list[1], tonumber(list[4] or nil)
+-- Read the next portion of a list: ids, and the last score and id, or false if nothing follows.
+local function portion_of(list, size)
+  local key = P .. list[1]
   local first = list[2] and rank_behind(key, list[2], list[3]) or 0
-  local found, ids, scores = call('ZRANGE', key, first, first + size - 1, 'WITHSCORES'), {}, {}
-  for index = 1, #found, 2 do
-    if stop and tonumber(found[index + 1]) >= stop then return ids, scores, false end
-    ids[#ids + 1], scores[#scores + 1] = found[index], found[index + 1]
-  end
-  return ids, scores, #ids == size and {scores[size], ids[size]}
+  local stop = math.min(first + size, list[4] and call('ZCOUNT', key, '-inf', '(' .. list[4]) or math.huge)
+  local ids = first < stop and call('ZRANGE', key, first, stop - 1) or {}
+  return ids, #ids == size and {call('ZSCORE', key, ids[size]), ids[size]}
 end
 
+-- Each filter returns a list that has a true value for each id that passes.
 local filters = {}
 
-local function add_members(members, keys, ids)
+function filters.any(ids, keys)
+  if #keys == 1 then return call('ZMSCORE', P .. keys[1], unpack(ids)) end
+  local members = {}
   for _, key in ipairs(keys) do
-    for index, score in ipairs(call('ZMSCORE', P .. key, unpack(ids))) do
-      if score then members[index] = true end
-    end
+    for index, score in ipairs(call('ZMSCORE', P .. key, unpack(ids))) do members[index] = score or members[index] end
   end
   return members
 end
 
-function filters.any(ids, keys)
-  return add_members({}, keys, ids)
-end
-
 function filters.none(ids, keys)
-  local others, members = add_members({}, keys, ids), {}
+  local others, members = filters.any(ids, keys), {}
   for index = 1, #ids do members[index] = not others[index] end
   return members
 end
@@ -109,41 +104,52 @@ end
 
 function filters.text(ids, part)
   local members = {}
+  local lower = string.lower
   for index, facts in ipairs(values('facts', ids)) do
-    facts = facts or '\n\n'
-    local _, first = find(facts, '\n', 1, true)
-    local _, second = find(facts, '\n', first + 1, true)
-    members[index] = find(string.lower(ids[index]), part, 1, true) or find(facts, part, second + 1, true)
+    if find(lower(ids[index]), part, 1, true) then
+      members[index] = true
+    elseif facts and find(facts, part, 1, true) then
+      local labels = find(facts, '\n', 1, true) or 0
+      members[index] = find(facts, part, (find(facts, '\n', labels + 1, true) or 0) + 1, true)
+    end
   end
   return members
 end
 
-local function sifted(ids, times, wanted, asked)
+local function sifted(ids, asked)
   for _, filter in ipairs(asked) do
     if #ids == 0 then break end
-    local members, kept_ids, kept_times = filters[filter[1]](ids, filter[2]), {}, {}
-    for index, id in ipairs(ids) do
-      if members[index] then kept_ids[#kept_ids + 1], kept_times[#kept_times + 1] = id, times[index] end
+    local members, kept, size = filters[filter[1]](ids, filter[2]), {}, 0
+    for index = 1, #ids do
+      if members[index] then
+        size = size + 1
+        kept[size] = ids[index]
+      end
     end
-    ids, times = kept_ids, kept_times
+    ids = kept
   end
+  return ids
+end
+
+-- Return what is wanted of ids: how many they are, or they and their times.
+local function told(ids, wanted, key)
   if wanted == 'count' then return #ids, {} end
-  return ids, wanted == 'due' and due_times(ids) or times
+  if wanted == 'due' then return ids, due_times(ids) end
+  return ids, #ids > 0 and call('ZMSCORE', P .. key, unpack(ids)) or {}
 end
 
 function steps.walk()
-  local size, wanted, asked, parts = tonumber(ARGV[6]), ARGV[7], decode(ARGV[8]), {}
+  local size, wanted, asked, portions = tonumber(ARGV[6]), ARGV[7], decode(ARGV[8]), {}
   for index, list in ipairs(decode(ARGV[5])) do
-    local ids, scores, last = part_of(list, size)
-    ids, scores = sifted(ids, scores, wanted, asked)
-    parts[index] = {ids, scores, last}
+    local ids, last = portion_of(list, size)
+    local kept, times = told(sifted(ids, asked), wanted, list[1])
+    portions[index] = {kept, times, last}
   end
-  return encode(parts)
+  return encode(portions)
 end
 
 function steps.sift()
-  local ids = decode(ARGV[5])
-  return encode({sifted(ids, ids, ARGV[6], decode(ARGV[7]))})
+  return encode({told(sifted(decode(ARGV[5]), decode(ARGV[7])), ARGV[6])})
 end
 
 function steps.survey()
