@@ -16,7 +16,7 @@ from goscheduler.jobstores.redis.indexing import index_jobs
 from goscheduler.jobstores.redis.notes import RedisNotes
 from goscheduler.jobstores.redis.reading import JobReader
 from goscheduler.jobstores.redis.rows import Rows, as_text, dumps
-from goscheduler.jobstores.redis.scripts import ScriptClient
+from goscheduler.jobstores.redis.scripts import SHOW, ScriptClient
 from goscheduler.runs.queries import Count, Drained, Edited, InboxEntry, JobPage, JobQuery, LetterGroup, RunCounts
 from goscheduler.runs.records import HistoryQuery, Record
 
@@ -56,6 +56,7 @@ class RedisReads(StoreReads):
     def _begin_reading(self) -> None:
         """Get ready; index the jobs of an earlier version."""
         index_jobs(self._scripts, self._jobs_of)
+        self._scripts.client.set(self._scripts.key("show"), SHOW)
         self._job_reader = JobReader(self._scripts, self._jobs_of)
         self._inbox = Inbox(self._scripts, self._rows, self._store.is_outage)
         self._redis_notes = RedisNotes(self._scripts)

@@ -52,6 +52,9 @@ def _lua(name: str) -> str:
 
 #: Name of a step → its script.
 SCRIPTS = dict(_scripts())
+#: What programs in other languages run, see the file.
+SHOW = _lua("show.lua")
+
 
 class ScriptClient:
     """Runs the steps of the scripts on one server."""

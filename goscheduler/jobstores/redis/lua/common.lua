@@ -51,6 +51,7 @@
 --   noted:<kind>      zset   the keys of these notes
 --   inbox             stream what other programs ask for: request
 --   inbox:refused     stream what was refused of it: entry, request, reason
+--   show              string the text of show.lua, for programs in other languages
 --   meta              hash   schema: the version of this list; unindexed: 1 until all older jobs have facts and labels
 --
 -- A zset of ids or keys has the score 0 for all, so that it is in the order of their bytes. A label is the name of such a
