@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from goscheduler.errors import GoSchedulerError
-from goscheduler.jobstores.reading import StoreReads
+from goscheduler.jobstores.reading import StoreReads, check_note
 from goscheduler.jobstores.redis.facts import facts_of
 from goscheduler.jobstores.redis.inbox import Inbox
 from goscheduler.jobstores.redis.indexing import index_jobs
-from goscheduler.jobstores.redis.notes import RedisNotes
+from goscheduler.jobstores.redis.notes import Notes
 from goscheduler.jobstores.redis.reading import JobReader
 from goscheduler.jobstores.redis.rows import Rows, as_text, dumps
 from goscheduler.jobstores.redis.scripts import SHOW, ScriptClient
-from goscheduler.runs.queries import Count, Drained, Edited, InboxEntry, JobPage, JobQuery, LetterGroup, RunCounts
+from goscheduler.runs.queries import (
+    ANY_TEXT,
+    Count,
+    Drained,
+    Edited,
+    InboxEntry,
+    JobPage,
+    JobQuery,
+    LetterGroup,
+    Note,
+    RunCounts,
+)
 from goscheduler.runs.records import HistoryQuery, Record
 
 if TYPE_CHECKING:
@@ -59,11 +70,7 @@ class RedisReads(StoreReads):
         self._scripts.client.set(self._scripts.key("show"), SHOW)
         self._job_reader = JobReader(self._scripts, self._jobs_of)
         self._inbox = Inbox(self._scripts, self._rows, self._store.is_outage)
-        self._redis_notes = RedisNotes(self._scripts)
-
-    @property
-    def _notes(self) -> RedisNotes:
-        return self._redis_notes
+        self._kept_notes = Notes(self._scripts)
 
     def find_jobs(self, query: JobQuery) -> JobPage:
         return self._job_reader.find(query)
@@ -136,6 +143,25 @@ class RedisReads(StoreReads):
         if drained.jobs:
             self._changed()
         return drained
+
+    def put_note(self, note: Note, expected: str | None = ANY_TEXT) -> bool:
+        check_note(note)
+        return self._kept_notes.put(note, expected)
+
+    def remove_note(self, kind: str, key: str) -> None:
+        self._kept_notes.remove(kind, key)
+
+    def read_note(self, kind: str, key: str) -> str | None:
+        return self._kept_notes.read(kind, key)
+
+    def notes(self, kind: str, before: str | None = None, limit: int = 100) -> list[Note]:
+        return self._kept_notes.newest(kind, before, limit)
+
+    def prune_notes(self, kind: str, before: str, limit: int) -> int:
+        return self._kept_notes.prune(kind, before, limit)
+
+    def warnings(self) -> list[str]:
+        return self._scripts.warnings()
 
 
 class _Edits:

@@ -137,8 +137,8 @@ class ScriptClient:
             facts = self.client.info()
             self._require_usable(facts)
             self._server = self._who_answers()
-            for warning in unsafe_settings(facts):
-                logger.warning("The Redis server at %s %s", self.address, warning)
+            for warning in self.warnings(facts):
+                logger.warning("%s", warning)
             answer = self.call_text("adopt", None, SCHEMA)
         if answer == "newer":
             raise RuntimeError(f"A newer goscheduler than this one has written the keys that begin with {self.keys}")
@@ -147,6 +147,11 @@ class ScriptClient:
                 f"Schedulers of an earlier goscheduler use the keys that begin with {self.keys} at {self.address}, and "
                 "cannot read what this version writes. Stop them first; this scheduler waits for that"
             )
+
+    def warnings(self, facts: Mapping[str, Any] | None = None) -> list[str]:
+        """Return a sentence for each setting of the server that may lose jobs."""
+        facts = self.client.info() if facts is None else facts
+        return [f"The Redis server at {self.address} {warning}" for warning in unsafe_settings(facts)]
 
     def _require_usable(self, facts: Mapping[str, Any]) -> None:
         version = tuple(int(part) for part in str(facts.get("redis_version", "0.0")).split(".")[:2])
