@@ -11,7 +11,7 @@ from goscheduler.ops.access import Role
 from goscheduler.ops.jobs import Ids
 from goscheduler.ops.model import ChangeView, LiveRunView, Page, RunRow, RunView
 from goscheduler.ops.operation import Call, Id, Store, operation
-from goscheduler.ops.schema import MOMENT, TEXT, Choice, Number, Text, Whole
+from goscheduler.ops.schema import MOMENT, TEXT, Choices, Number, Text, Whole
 from goscheduler.ops.views import live_row, run_row
 from goscheduler.runs.model import OutcomeKind
 
@@ -35,7 +35,7 @@ def find_runs(
     call: Call,
     jobstore: Store = None,
     job_id: JobId = None,
-    outcome: Annotated[str | None, Choice("How they ended.", tuple(kind.value for kind in OutcomeKind))] = None,
+    outcome: Annotated[list[str] | None, Choices("How they ended.", tuple(kind.value for kind in OutcomeKind))] = None,
     since: Since = None,
     until: Since = None,
     tag: Tag = None,

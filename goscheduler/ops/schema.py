@@ -177,6 +177,23 @@ class Texts(Kind):
 
 
 @dataclass(frozen=True)
+class Choices(Choice):
+    """Some of several words; one alone counts as a list of one."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        items = {"type": "string", "enum": list(self.words)}
+        described = {"description": self.help} if self.help else {}
+        return {"type": "array", "items": items, "minItems": 1, **described}
+
+    def read(self, field: str, value: Any) -> Any:
+        given = [value] if isinstance(value, str) else value
+        if not isinstance(given, Sequence) or not 1 <= len(given) <= len(self.words):
+            raise refused(field, f"some of {', '.join(self.words)}", value)
+        return [super(Choices, self).read(field, word) for word in given]
+
+
+@dataclass(frozen=True)
 class JsonValue(Kind):
     """A value as JSON has it, of a bounded size."""
 

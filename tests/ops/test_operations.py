@@ -602,6 +602,9 @@ def test_the_history_comes_in_pages_of_any_filter(call, scheduler):
     assert found == sorted(found, reverse=True)
     assert len(found) == len(set(found)) == 5
     assert call("find_runs", owner="nobody")["items"] == []
+    ends = {run["outcome"] for run in call("find_runs", outcome=["failed", "succeeded"])["items"]}
+    assert ends == {"failed", "succeeded"}
+    assert {run["outcome"] for run in call("find_runs", outcome="failed")["items"]} == {"failed"}
     assert call("find_runs", later_than=0, limit=3)["items"] == []
 
 
