@@ -42,6 +42,18 @@ class BulkActs:
         self._engine = engine
         self._zone = zone
         self._worker = uuid4().hex
+        self._threads: list[threading.Thread] = []
+
+    @property
+    def is_working(self) -> bool:
+        """Whether an act is worked on in the background."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def wait(self) -> None:
+        """Wait until no act is worked on in the background: its end, or the end of the portion behind which it stops.
+        """
+        for thread in self._threads:
+            thread.join()
 
     def start(
         self, act: str, filters: Mapping[str, Any], jobstore: str | None, by: str, reason: str,
@@ -120,7 +132,9 @@ class BulkActs:
         if self._engine.sleep is None:  # its clock is moved by hand, and nothing happens beside that
             work()
         else:
-            threading.Thread(target=work, name="goscheduler-bulk", daemon=True).start()
+            thread = threading.Thread(target=work, name="goscheduler-bulk", daemon=True)
+            thread.start()
+            self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
 
     def stop(self, bulk_id: str) -> bool:
         """Do no more portions of an act; false if none of this id goes on. What is done stays."""
