@@ -1,12 +1,14 @@
 """The command line, ``goscheduler`` or ``python -m goscheduler``. It needs the extra ``cli``.
 
-Every command parses, calls one method of the scheduler, and prints. Nothing below this package knows of it.
+Every command parses, calls one operation, and prints. Nothing below this package knows of it. Only the module of the
+command that is called is imported, and nothing of the user's unless ``--app`` names it.
 """
 
 from __future__ import annotations
 
-import os
 import sys
+
+from goscheduler.cli._output import flush
 
 MISSING = 'The command line of goscheduler needs Typer and Rich: pip install "goscheduler[cli]"'
 #: The exit code of a process that Ctrl-C has ended, as shells have it.
@@ -20,23 +22,17 @@ def main() -> None:
     except KeyboardInterrupt:  # during the imports; Typer hears one during a command
         sys.exit(INTERRUPTED)
     finally:
-        _flush()
+        flush()
 
 
 def _run() -> None:
     try:
-        from goscheduler.cli.app import app
+        from goscheduler.cli.app import app_with
+
+        app = app_with(sys.argv[1:])
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] not in ("typer", "rich"):
             raise
         print(MISSING, file=sys.stderr)
         sys.exit(2)
     app(prog_name="goscheduler")
-
-
-def _flush() -> None:
-    """Write what is left of the output; nothing is said of a reader that has gone, as ``| head`` does."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes again at its end

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 import typer
 
 from goscheduler._text import printable, printable_lines
-from goscheduler.errors import GoSchedulerError, InvalidArgument, UnknownOption, described
+from goscheduler._urls import masked_text
+from goscheduler.cli._output import discard
+from goscheduler.errors import GoSchedulerError, described
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -34,12 +36,13 @@ def errors_told(debug: bool = False) -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
-    except BrokenPipeError:  # of our output, drivers have errors of their own: Typer ends without a word
-        raise
+    except BrokenPipeError as error:  # of our output, drivers have errors of their own
+        discard()
+        raise typer.Exit(0) from error
     except Exception as error:
         if debug:
             print(printable_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")
-        print(f"Error: {printable(one_line(error))}", file=sys.stderr)
+        print(f"Error: {printable(masked_text(one_line(error)))}", file=sys.stderr)
         raise typer.Exit(exit_code(error)) from error
 
 
@@ -47,7 +50,9 @@ def exit_code(error: Exception) -> int:
     """Return the code that tells of an error."""
     if isinstance(error, CommandError):
         return error.code
-    return WRONG_USAGE if isinstance(error, (InvalidArgument, UnknownOption)) else FAILED
+    from goscheduler.ops.errors import kind_of  # it knows every error there is, and commands rarely fail
+
+    return kind_of(error).exit
 
 
 def one_line(error: BaseException) -> str:

@@ -15,10 +15,10 @@ from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from goscheduler.cli._command_error import FAILED, CommandError, errors_told, one_line
-from goscheduler.cli._print import note
+from goscheduler.cli._command_error import FAILED, CommandError, one_line
+from goscheduler.cli._stores import require_store, tell_of_narrow_sight
 from goscheduler.cli._target import find_scheduler
-from goscheduler.errors import SchedulerNotRunningError, StoreUnavailable, shown
+from goscheduler.errors import SchedulerNotRunningError, StoreUnavailable
 from goscheduler.events import EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_STARTED, SchedulerEvent
 from goscheduler.schedulers.asyncio import AsyncIOScheduler
 from goscheduler.schedulers.base import BaseScheduler
@@ -111,16 +111,6 @@ class Host:
             return  # it has ended by itself
 
 
-@contextmanager
-def opened(target: str | None, debug: bool, store: str | None = None) -> Iterator[BaseScheduler]:
-    """Give the scheduler, started without firing, and shut it down; errors become one line and an exit code.
-
-    ``store`` is the alias of a job store that it is to have.
-    """
-    with errors_told(debug), started(found(target), store) as scheduler:
-        yield scheduler
-
-
 def found(target: str | None) -> BaseScheduler:
     """Return the scheduler that is looked into. What its module prints, or logs to stdout, goes to stderr.
 
@@ -140,8 +130,8 @@ def started(scheduler: BaseScheduler, store: str | None = None) -> Iterator[Base
     _await(host, HostEventKind.STARTED)
     scheduler.remove_listener(host.hear_of_outage)
     try:
-        _require_store(scheduler, store)
-        _tell_of_narrow_sight(scheduler)
+        require_store(scheduler.engine.stores, store)
+        tell_of_narrow_sight(scheduler.engine.stores)
         yield scheduler
     finally:
         host.stop()
@@ -161,20 +151,3 @@ def _await(host: Host, kind: HostEventKind) -> None:
         if event.error is not None:
             raise CommandError(f"the scheduler cannot be used: {one_line(event.error)}", FAILED) from event.error
         event = host.next_event()
-
-
-def _require_store(scheduler: BaseScheduler, alias: str | None) -> None:
-    known = scheduler.engine.stores
-    if alias is not None and alias not in known:
-        raise CommandError(f"--store: there is no job store {shown(alias)}; there are: {', '.join(sorted(known))}")
-
-
-def _tell_of_narrow_sight(scheduler: BaseScheduler) -> None:
-    for alias, store in scheduler.engine.stores.items():
-        if store.keeps_objects:
-            note(
-                f'Note: job store "{alias}" lives in memory: only the jobs of this process can be seen, and what is '
-                "changed ends with this command."
-            )
-        elif not store.shared:
-            note(f'Note: job store "{alias}" serves one process: runs of other processes cannot be seen.')

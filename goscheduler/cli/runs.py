@@ -2,95 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from goscheduler._text import printable
-from goscheduler.cli._command_error import FAILED, CommandError
-from goscheduler.cli._host import opened
-from goscheduler.cli._options import App, AsJson, Before, Debug, Job, Limit, RunId, Since, Tag, Until
-from goscheduler.cli._print import View, note, print_facts, print_json, print_rows
-from goscheduler.cli._views import LIVE_COLUMNS, RUN_COLUMNS, live_row, record_row
-from goscheduler.runs.records import Record
-from goscheduler.schedulers.base import BaseScheduler
+from goscheduler.cli._command_error import FAILED
+from goscheduler.cli._options import (
+    Before,
+    ErrorType,
+    Job,
+    Limit,
+    Reason,
+    RunId,
+    Since,
+    TagOfRuns,
+    Until,
+    Watch,
+    Where,
+    grouped,
+)
+from goscheduler.cli._print import note, print_facts, print_json, print_rows
+from goscheduler.cli._session import opened
+from goscheduler.cli._text import percent
+from goscheduler.cli._watch import repeated
 
 app = typer.Typer(help="Look at runs and cancel them.", no_args_is_help=True)
 
-#: How many records are looked at together when a run is looked for.
-PAGE = 10_000
+COLUMNS = ("finished_at", "job_id", "outcome", "attempt", "seconds", "run_id", "error")
+LIVE_COLUMNS = ("state", "job_id", "due_at", "started_at", "attempt", "process", "run_id", "progress")
 
 
 @app.command("list")
+@grouped
 def list_runs(
-    target: App = None,
+    where: Where,
     job: Job = None,
     outcome: Annotated[
         list[str] | None, typer.Option(help="How it ended, such as failed; may be given several times.")
     ] = None,
     since: Since = None,
     until: Until = None,
-    tag: Tag = None,
+    tag: TagOfRuns = None,
+    error_type: ErrorType = None,
+    owner: Annotated[str | None, typer.Option(help="Only those that this process ran.")] = None,
+    later_than: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Only those that began later than that.")
+    ] = None,
     limit: Limit = 100,
     before: Before = None,
-    as_json: AsJson = False,
-    debug: Debug = False,
 ) -> None:
     """List what ran, was missed or was skipped, newest first."""
-    with opened(target, debug) as scheduler:
-        found = scheduler.runs(
-            job, limit=limit, outcome=outcome or None, since=since, until=until, tag=tag, before=before
-        )
-        rows = [record_row(record) for record in found]
-        print_rows(rows, RUN_COLUMNS, as_json=as_json, nothing="There are no such runs.")
-        if len(found) == limit and not as_json:
-            note(f"There may be more: --before {found[-1].cursor}")
+    with opened(where) as session:
+        rows, following = session.pages(
+            "find_runs", limit, "before", before, job_id=job, since=since, until=until, tag=tag, error_type=error_type,
+            owner=owner, later_than=later_than, outcome=[word.replace("_", " ") for word in outcome or ()] or None,
+        )  # fmt: skip
+        print_rows(rows, COLUMNS, as_json=where.as_json, nothing="There are no such runs.")
+        if following is not None and not where.as_json:
+            note(f"More: --before {following}")
 
 
 @app.command("live")
-def list_live_runs(target: App = None, job: Job = None, as_json: AsJson = False, debug: Debug = False) -> None:
-    """List the runs that wait, are queued or are running."""
-    with opened(target, debug) as scheduler:
-        rows = [live_row(run) for run in scheduler.live_runs(job)]
-        print_rows(rows, LIVE_COLUMNS, as_json=as_json, nothing="No runs are live.")
+@grouped
+def list_live_runs(
+    where: Where,
+    job: Job = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many to show at most.")] = 1000,
+    watch: Watch = False,
+) -> None:
+    """List the runs that wait, are queued or are running; those that run for longest first."""
+    with opened(where) as session:
+
+        def show(most: int | None) -> None:
+            rows = session.call("live_runs", job_id=job, limit=limit)
+            shown = rows if where.as_json else list(map(_live_row, rows))
+            print_rows(shown, LIVE_COLUMNS, as_json=where.as_json, nothing="No runs are live.", most=most)
+
+        repeated(show, watch)
+
+
+def _live_row(run: dict[str, Any]) -> dict[str, Any]:
+    process = f"{run['host']}:{run['pid']}" if run["host"] else ""
+    return {**run, "process": process, "progress": percent(run["progress"], run["progress_note"])}
 
 
 @app.command("show")
-def show_run(run_id: RunId, target: App = None, as_json: AsJson = False, debug: Debug = False) -> None:
+@grouped
+def show_run(run_id: RunId, where: Where, job: Job = None) -> None:
     """Show all attempts at a run, newest first, with their errors."""
-    with opened(target, debug) as scheduler:
-        views = _views_of(scheduler, run_id)
-        if not views:
-            raise CommandError(f"there is no run {run_id!r}, live or in the history", FAILED)
-        if as_json:
-            print_json(views)
+    with opened(where) as session:
+        view = session.call("run", id=run_id, job_id=job)
+        live = [] if view["live"] is None else [view["live"]]
+        rows = live + [{**attempt, "dead": view["dead"]} for attempt in view["attempts"]]
+        if where.as_json:
+            print_json(rows)
             return
-        for number, view in enumerate(views):
+        for number, row in enumerate(rows):
             print("\n" if number else "", end="")
-            print_facts(view, as_json=False)
+            print_facts({name: value for name, value in row.items() if name not in ("dead", "cursor")})
+        if view["dead"]:
+            note(f"It is a dead letter: goscheduler dead redrive {printable(run_id)}")
 
 
 @app.command("cancel")
-def cancel_run(run_id: RunId, target: App = None, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Stop a run, wherever it runs."""
-    with opened(target, debug) as scheduler:
-        if not scheduler.cancel_run(run_id):
-            raise CommandError(f"run {run_id!r} is not live: it has ended, or it does not exist", FAILED)
-        if as_json:
-            print_json({"run_id": run_id, "cancelled": True})
+@grouped
+def cancel_runs(
+    run_ids: Annotated[list[str], typer.Argument(metavar="RUN_ID...", help="The ids of runs.")],
+    where: Where,
+    reason: Reason = None,
+) -> None:
+    """Stop runs, wherever they run."""
+    with opened(where) as session:
+        changed = session.call("cancel_runs", ids=run_ids, reason=reason)
+        if where.as_json:
+            one = {"run_id": run_ids[0], "cancelled": True} if len(run_ids) == 1 else {}
+            print_json({**one, **changed})
         else:
-            print(printable(f"Run {run_id} is told to end."))
-
-
-def _views_of(scheduler: BaseScheduler, run_id: str) -> list[View]:
-    live = [live_row(run) for run in scheduler.live_runs() if run.id == run_id]
-    return live + [record_row(record) for record in _attempts(scheduler, run_id)]
-
-
-def _attempts(scheduler: BaseScheduler, run_id: str) -> Iterator[Record]:
-    """Yield the records of a run, newest first, looking through the whole history."""
-    page = scheduler.runs(limit=PAGE)
-    while page:
-        yield from (record for record in page if record.run_id == run_id)
-        page = scheduler.runs(limit=PAGE, before=page[-1])
+            for run_id in changed["changed"]:
+                print(printable(f"Run {run_id} is told to end."))
+        for run_id, why in changed["failed"].items():
+            note(printable(f"Error: {run_id}: {why}"))
+        if changed["failed"]:
+            raise typer.Exit(FAILED)

@@ -114,7 +114,7 @@ def test_without_a_scheduler_the_command_asks_for_one(invoke: Callable[..., Any]
 def test_a_job_is_shown_with_all_that_is_known(invoke: Callable[..., Any], target: str) -> None:
     facts = json.loads(invoke("jobs", "show", "nightly", "--json", "--app", target).stdout)
     assert facts["schedule"] == "at 03:00 every day (UTC)"
-    assert facts["kwargs"] == {"to": "'x'"}
+    assert facts["kwargs"] == {"to": "x"}
     assert facts["run_count"] == 0
     assert facts["why_not_running"]
     lines = invoke("jobs", "show", "nightly", "--app", target).stdout.splitlines()

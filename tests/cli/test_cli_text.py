@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from goscheduler._text import printable, printable_lines
 from goscheduler.cli._print import aligned
-from goscheduler.cli._text import cell, plain
+from goscheduler.cli._text import cell
+from goscheduler.ops.values import plain
 from goscheduler.runs.model import OutcomeKind
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=timezone.utc)
