@@ -55,8 +55,9 @@ def preview_bulk(
     """Count the jobs that an act would touch, and return a ticket for it, which is valid for ten minutes."""
     _require_role(call, act)
     given = {
-        "state": state, "executor": executor, "task": task, "text": text, "due_before": due_before,
-        "last_outcome": last_outcome, "pause_id": pause_id, **call.scoped(tag, jobstore),
+        "state": state, "executor": executor, "task": task, "text": text,
+        "due_before": call.moment("due_before", due_before, ahead=True), "last_outcome": last_outcome,
+        "pause_id": pause_id, **call.scoped(tag, jobstore),
     }  # fmt: skip
     filters = {name: value for name, value in given.items() if value is not None}
     if not filters.keys() - {"jobstore"}:

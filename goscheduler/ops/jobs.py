@@ -18,7 +18,6 @@ from goscheduler.ops.views import NO_RUNS, definition_of, etag_of, fire_times, j
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.queries import SORTS, STORED_STATES
 from goscheduler.schedulers._requested_trigger import trigger_of
-from goscheduler.times import convert_to_datetime
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -60,8 +59,9 @@ def find_jobs(
 ) -> Page:
     """Return a page of the jobs that fit."""
     found = call.scheduler.find_jobs(
-        state=state, executor=executor, task=task, text=text, due_before=due_before, last_outcome=last_outcome,
-        pause_id=pause_id, sort=sort, limit=limit, after=after, **call.scoped(tag, jobstore),
+        state=state, executor=executor, task=task, text=text, last_outcome=last_outcome,
+        due_before=call.moment("due_before", due_before, ahead=True), pause_id=pause_id, sort=sort, limit=limit,
+        after=after, **call.scoped(tag, jobstore),
     )  # fmt: skip
     states = call.scheduler.job_states(found.jobs)
     rows: list[JobRow] = [job_row(job, state) for job, state in zip(found.jobs, states, strict=True)]
@@ -83,8 +83,9 @@ def count_jobs(
 ) -> CountView:
     """Count the jobs that fit, up to 10,000."""
     found = call.scheduler.count_jobs(
-        state=state, executor=executor, task=task, text=text, due_before=due_before, last_outcome=last_outcome,
-        pause_id=pause_id, cap=COUNT_CAP, **call.scoped(tag, jobstore),
+        state=state, executor=executor, task=task, text=text, last_outcome=last_outcome,
+        due_before=call.moment("due_before", due_before, ahead=True), pause_id=pause_id, cap=COUNT_CAP,
+        **call.scoped(tag, jobstore),
     )  # fmt: skip
     return CountView(found.number, found.exact)
 
@@ -120,7 +121,7 @@ def why(
 
 
 def _why_then(call: Call, found: Job, at: str) -> str:
-    moment = convert_to_datetime(at, call.scheduler.timezone, "at")
+    moment = call.moment("at", at)
     assert moment is not None
     if moment > call.now:
         return call.scheduler.why(found.id, found.jobstore)

@@ -11,7 +11,7 @@ from uuid import uuid4
 from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable, shown
 from goscheduler.ops.access import Forbidden, Principal, Role
 from goscheduler.ops.schema import TEXT, Param, Text, params_of
-from goscheduler.times import to_micros
+from goscheduler.times import convert_to_datetime, parse_duration, to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -84,6 +84,16 @@ class Call:
     def now(self) -> datetime:
         """The moment, by the clock of the source."""
         return self.scheduler.clock.now()
+
+    def moment(self, field: str, value: str | datetime | None, *, ahead: bool = False) -> datetime | None:
+        """Return the moment that is meant: a date and time, or a length of time ago, or from now if it lies ahead."""
+        if isinstance(value, str):
+            try:
+                length = parse_duration(value)
+            except InvalidArgument:
+                return convert_to_datetime(value, self.scheduler.timezone, field)
+            return self.now + length if ahead else self.now - length
+        return value
 
     def new_id(self) -> str:
         """Return an id that sorts behind those of before."""

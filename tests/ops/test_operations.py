@@ -528,6 +528,16 @@ def test_a_new_trigger_gives_a_new_time(call, scheduler):
     assert scheduler.get_job("failing").next_run_time is None  # it is paused
 
 
+def test_a_length_of_time_means_from_now_where_it_lies_ahead_and_ago_where_it_is_past(call, scheduler):
+    scheduler.add_job(nothing, "interval", minutes=10, id="often")
+    assert [job["id"] for job in call("find_jobs", due_before="15m")["items"]] == ["often"]
+    assert call("count_jobs", due_before="15m")["number"] == 1
+    preview = call("preview_bulk", act="pause", due_before="15m")
+    assert preview["count"] == 1
+    assert preview["filters"]["due_before"].startswith("20")  # it stays the same moment while the act goes on
+    assert "no time" in call("why", id="often", at="5m")["sentence"]
+
+
 def test_a_pause_is_undone_exactly(call, scheduler):
     undo = call("pause_jobs", ids=["plain", "failing", "nightly"], reason="migration")
     assert (undo["changed"], undo["unchanged"]) == (["plain", "nightly"], ["failing"])
