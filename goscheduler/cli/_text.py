@@ -42,7 +42,7 @@ def field_cell(name: str, value: object, zone: tzinfo) -> str:
     """Return a field of a view as people read it: moments as such, what is the users' own as JSON."""
     if name in MOMENTS and isinstance(value, str):
         return cell(moment(value), zone)
-    if name in USERS_OWN and value is not None:
+    if name in USERS_OWN and value is not None and not isinstance(value, str):
         return as_json(value)
     return cell(value, zone)
 
