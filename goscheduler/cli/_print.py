@@ -13,7 +13,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from goscheduler._text import printable_lines
-from goscheduler.cli._text import field_cell
+from goscheduler.cli._text import MOMENTS, field_cell
 from goscheduler.ops.values import plain
 from goscheduler.times import local_timezone
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 View = Mapping[str, object]
 #: The width of lines where there is no terminal.
 USUAL_WIDTH = 100
+#: Titles of columns that are short, or that people copy: where a table is too wide, others are folded first.
+_WHOLE = frozenset(name.replace("_", " ") for name in (*MOMENTS, "id", "run_id", "state", "outcome", "process"))
 
 
 def print_rows(
@@ -96,7 +98,7 @@ def _rich_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in titles:
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", no_wrap=title in _WHOLE)
     for row in rows:
         table.add_row(*map(Text, row))  # not str, which Rich would read as markup
     return table

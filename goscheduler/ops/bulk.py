@@ -54,7 +54,7 @@ def preview_bulk(
 ) -> BulkPreview:
     """Count the jobs that an act would touch, and return a ticket for it, which is valid for ten minutes."""
     _require_role(call, act)
-    given = {
+    given: dict[str, Any] = {
         "state": state, "executor": executor, "task": task, "text": text,
         "due_before": call.moment("due_before", due_before, ahead=True), "last_outcome": last_outcome,
         "pause_id": pause_id, **call.scoped(tag, jobstore),
