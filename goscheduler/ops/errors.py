@@ -107,5 +107,6 @@ def message_of(error: BaseException) -> str:
     kind = kind_of(error)
     if kind is INTERNAL:
         return "an internal error; the log of the server has it"
-    text = error.args[0] if isinstance(error, KeyError) and error.args else error
+    is_key = isinstance(error, KeyError) and not isinstance(error, GoSchedulerError)  # which shows as its repr
+    text = error.args[0] if is_key and error.args else error
     return str(text) or described(error)
