@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +14,7 @@ from goscheduler.cli._options import Where, grouped
 from goscheduler.cli._print import aligned, note, print_json, width_of_output
 from goscheduler.cli._session import opened
 from goscheduler.cli._text import many
+from goscheduler.times import astimezone, local_timezone
 
 #: The shortest bar of the fullest hour, in characters.
 SHORTEST = 10
@@ -40,12 +41,13 @@ def show_forecast(
         if where.as_json:
             print_json(view)
             return
-        print("\n".join(_lines(view["buckets"], width_of_output())))
+        zone = astimezone(tz) or local_timezone()
+        print("\n".join(_lines(view["buckets"], zone, width_of_output())))
         _print_total(view)
 
 
-def _lines(buckets: list[dict[str, Any]], width: int) -> list[str]:
-    starts = [datetime.fromisoformat(bucket["start"]) for bucket in buckets]
+def _lines(buckets: list[dict[str, Any]], zone: tzinfo, width: int) -> list[str]:
+    starts = [datetime.fromisoformat(bucket["start"]).astimezone(zone) for bucket in buckets]
     rows = [
         [f"{start:%a %d %H:%M %Z}", f"{bucket['firings']:,}", "clock changes" if bucket["clock_changes"] else ""]
         for start, bucket in zip(starts, buckets, strict=True)

@@ -140,3 +140,24 @@ def kept(tmp_path: Path) -> Iterator[None]:
     (tmp_path / "cli_kept.py").write_text(KEPT, encoding="utf-8")
     yield
     sys.modules.pop("cli_kept", None)
+
+
+def work(number: int) -> None:
+    """Do nothing."""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The URL of a store with six jobs: four that are billing, two that are reports."""
+    from goscheduler import BackgroundScheduler
+
+    found = f"sqlite:///{tmp_path}/jobs.db"
+    scheduler = BackgroundScheduler(jobstores={"default": found})
+    scheduler.start(paused=True)
+    for number in range(6):
+        scheduler.add_job(
+            work, "interval", hours=1 + number, id=f"job-{number}", tags=["billing" if number < 4 else "reports"],
+            args=[number],
+        )  # fmt: skip
+    scheduler.shutdown()
+    return found
