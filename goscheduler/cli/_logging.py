@@ -1,16 +1,18 @@
-"""Log lines of a worker, on stderr, unless the user's module has set up logging itself."""
+"""Log lines of a worker, on stderr, unless the user's module has set up logging itself; those of other commands."""
 
 from __future__ import annotations
 
 import logging
-
-from rich.console import Console
-from rich.highlighter import NullHighlighter
-from rich.logging import RichHandler
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from goscheduler._text import printable_lines
 from goscheduler.cli._command_error import CommandError
 from goscheduler.errors import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -40,6 +42,9 @@ def set_up_logging(level: str, console: Console) -> None:
 def _handler(console: Console) -> logging.Handler:
     handler: logging.Handler
     if console.is_terminal:
+        from rich.highlighter import NullHighlighter
+        from rich.logging import RichHandler
+
         # Through the console of the live line, which is then moved below what is logged.
         handler = RichHandler(console=console, show_path=False, markup=False, highlighter=NullHighlighter())
         handler.setFormatter(PrintableFormatter("%(message)s"))
@@ -47,3 +52,15 @@ def _handler(console: Console) -> logging.Handler:
         handler = logging.StreamHandler()
         handler.setFormatter(PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     return handler
+
+
+@contextmanager
+def silent_log() -> Iterator[None]:
+    """Keep warnings of the library and of drivers off stderr: what concerns the user is an error of the command."""
+    nowhere = logging.NullHandler()
+    root = logging.getLogger()
+    root.addHandler(nowhere)
+    try:
+        yield
+    finally:
+        root.removeHandler(nowhere)

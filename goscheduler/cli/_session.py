@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import socket
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 from goscheduler.apscheduler_import.passwords import passwords_hidden
 from goscheduler.cli._command_error import CommandError, errors_told
+from goscheduler.cli._logging import silent_log
 from goscheduler.cli._options import Where
 from goscheduler.cli._stores import require_store, tell_of_narrow_sight
 from goscheduler.errors import shown
@@ -140,20 +140,8 @@ def _observer(place: Place, debug: bool) -> Iterator[BaseScheduler]:
         for url in place.urls.values():
             closing.enter_context(passwords_hidden(url))
         if not debug:
-            closing.enter_context(_silent_log())
+            closing.enter_context(silent_log())
         observer = closing.enter_context(Observer(place.urls, start_timeout=START_TIMEOUT))
         require_store(observer.engine.stores, place.alias)
         tell_of_narrow_sight(observer.engine.stores)
         yield observer
-
-
-@contextmanager
-def _silent_log() -> Iterator[None]:
-    """Keep warnings of the library and of drivers off stderr: what concerns the user is an error of the command."""
-    nowhere = logging.NullHandler()
-    root = logging.getLogger()
-    root.addHandler(nowhere)
-    try:
-        yield
-    finally:
-        root.removeHandler(nowhere)

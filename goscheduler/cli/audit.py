@@ -11,7 +11,7 @@ from goscheduler.cli._text import as_json
 
 COLUMNS = ("at", "actor", "via", "operation", "result", "arguments", "reason", "id")
 #: Characters of the arguments that a list has.
-LONGEST = 80
+LONGEST_ARGUMENTS = 80
 
 
 @grouped
@@ -45,4 +45,4 @@ def _short(entry: dict[str, Any]) -> str:
     text = ", ".join(f"{name}={as_json(value)}" for name, value in entry["arguments"].items())
     if entry["result"] == "failed":
         text += f": {entry['outcome']}"
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= LONGEST_ARGUMENTS else f"{text[:LONGEST_ARGUMENTS]}…"

@@ -14,7 +14,7 @@ from goscheduler.cli._session import opened
 app = typer.Typer(help="Look at acts on many jobs, and stop one.", no_args_is_help=True)
 
 COLUMNS = ("id", "act", "state", "changed", "unchanged", "refused", "started_at", "by", "filters", "reason")
-MOST = 200
+MOST_ACTS = 200
 
 BulkId = Annotated[str, typer.Argument(metavar="BULK_ID", help="The id of an act on many jobs.")]
 
@@ -24,7 +24,7 @@ BulkId = Annotated[str, typer.Argument(metavar="BULK_ID", help="The id of an act
 def list_bulks(where: Where, limit: Limit = 50) -> None:
     """List the acts on many jobs, newest first."""
     with opened(where) as session:
-        rows = session.call("bulks", limit=min(limit, MOST))
+        rows = session.call("bulks", limit=min(limit, MOST_ACTS))
         print_rows(rows, COLUMNS, as_json=where.as_json, nothing="There are no acts on many jobs.")
 
 
