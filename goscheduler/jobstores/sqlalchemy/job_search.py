@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, and_, func, literal, or_, select
+from sqlalchemy import Select, and_, case, exists, func, or_, select
 from sqlalchemy.engine import Connection
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.sqlalchemy.due_work import QueueKey
 from goscheduler.jobstores.sqlalchemy.search_terms import PAUSE, TAG, TASK, is_findable, term
-from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, Tables
+from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, MYSQL, Tables
 from goscheduler.runs.model import JobState, OutcomeKind
 from goscheduler.runs.queries import NEVER, JobPosition, JobQuery
 from goscheduler.times import to_micros
@@ -25,6 +25,7 @@ from goscheduler.times import to_micros
 MAX_EXECUTORS = 16
 #: So many entries of the index are searched for a text by one statement.
 PORTION = 20_000
+PRIORITIES = range(10)
 
 _AT_REST = (JobState.PAUSED, JobState.SUSPENDED, JobState.COMPLETED, JobState.FAILED)
 
@@ -51,6 +52,7 @@ class JobSearch:
     """Finds the jobs of one query over one connection."""
 
     def __init__(self, tables: Tables, connection: Connection, query: JobQuery, until: float) -> None:
+        self._tables = tables
         self._jobs = tables.jobs.c
         self._runs = tables.runs.c
         self._connection = connection
@@ -85,16 +87,29 @@ class JobSearch:
                 return Keys(found, end, complete=False)
         return Keys(found)
 
-    def count(self, cap: int) -> tuple[int, Select[Any]]:
-        """Return how many jobs fit by what is known, and the query for those that have to be looked at."""
-        jobs = self._jobs
-        vague = or_(jobs.terms.startswith(ANY_TERM, autoescape=True), jobs.words.is_(None))
-        all_of_it = [*self._conditions, *self._of_executor()]
-        looks = self._query.text is not None or any((self._query.tag, self._query.task, self._query.pause_id))
-        known = [and_(jobs.words.is_not(None), ~jobs.terms.startswith(ANY_TERM, autoescape=True))] if looks else []
-        fitting = select(literal(1).label("one")).select_from(jobs.id.table).where(*all_of_it, *known).limit(cap + 1)
-        number = self._connection.execute(select(func.count()).select_from(fitting.subquery())).scalar_one()
-        return int(number), select(jobs.id.table).where(*all_of_it, vague if looks else literal(1) == 0).limit(cap + 1)
+    def count(self, cap: int, known: bool = False) -> tuple[int, int]:
+        """Return how many jobs fit, as many as ``cap`` and one more, and how many of these have to be looked at.
+
+        If only those that are ``known`` are wanted, none has to be.
+        """
+        unknown = case((self._is_unknown(), 1), else_=0).label("unknown")
+        query = self._from_index(unknown).where(*self._conditions, *self._of_executor())
+        fitting = (query.where(~self._is_unknown()) if known else query).limit(cap + 1).subquery()
+        number, unknown_ones = self._connection.execute(
+            select(func.count(), func.coalesce(func.sum(fitting.c.unknown), 0))
+        ).one()
+        return int(number), int(unknown_ones) if self._looks_at_words() else 0
+
+    def unknown(self) -> Select[Any]:
+        """Return the query for the jobs that have to be looked at, because the index does not have all about them."""
+        return select(self._tables.jobs).where(*self._conditions, *self._of_executor(), self._is_unknown())
+
+    def _is_unknown(self) -> Any:
+        return or_(self._jobs.words.is_(None), self._jobs.terms == ANY_TERM)
+
+    def _looks_at_words(self) -> bool:
+        query = self._query
+        return any(value is not None for value in (query.text, query.tag, query.task, query.pause_id))
 
     def _ranges(self, after: JobPosition | None) -> Iterator[Sequence[_Range]]:
         """Yield what is to be read one after the other, each in parts that are read side by side."""
@@ -109,21 +124,23 @@ class JobSearch:
             yield [_Range(queue, False) for queue in queues]
 
     def _queues(self) -> Sequence[QueueKey | None]:
-        """Return the queues that have jobs, and maybe some that have none; a single None for all together."""
+        """Return the queues that have jobs; a single None for all together."""
         jobs, wanted, executor = self._jobs, self._query.executor, ""
         queues: list[QueueKey] = []
+        if self._query.state is JobState.RUNNING:
+            return [None]  # there are few of these, and the table of runs names them
         for _ in range(MAX_EXECUTORS + 1):
             following = jobs.executor > executor if wanted is None else jobs.executor == wanted
             first = select(jobs.executor).where(following).order_by(jobs.executor).limit(1).scalar_subquery()
-            ends = [
-                select(jobs.priority).where(jobs.executor == first).order_by(order).limit(1).scalar_subquery()
-                for order in (jobs.priority, jobs.priority.desc())
+            occur = [
+                exists().where(jobs.executor == first, jobs.priority == priority).label(f"p{priority}")
+                for priority in PRIORITIES
             ]
-            found = self._connection.execute(select(first, *ends)).one()
-            if found[0] is None:
+            found, *there = self._connection.execute(select(first.label("executor"), *occur)).one()
+            if found is None:
                 return queues
-            executor, lowest, highest = found
-            queues += [(executor, priority) for priority in range(lowest, highest + 1)]
+            executor = found
+            queues += [(executor, priority) for priority, occurs in zip(PRIORITIES, there, strict=True) if occurs]
             if wanted is not None:
                 return queues
         return [None]
@@ -133,7 +150,7 @@ class JobSearch:
     ) -> tuple[list[JobPosition], JobPosition | None]:
         """Return the first positions of a part that fit, and where the time was over, if it was."""
         found: list[JobPosition] = []
-        in_portions = self._query.text is not None and (part.queue is not None or part.waiting is None)
+        in_portions = self._query.text is not None and part.queue is not None
         while True:
             end = self._end_of_portion(part, after) if in_portions else None
             found += self._read(part, after, end, limit - len(found))
@@ -150,7 +167,7 @@ class JobSearch:
         if end is not None:
             query = query.where(_up_to(self._jobs, part, end))
         order: Sequence[Any] = _order(self._jobs, part)
-        if part.waiting is None and self._conditions and end is None:
+        if part.waiting is None and self._conditions:
             order = [self._jobs.id.concat("")]  # the index has less to read than the table, which is in this order
         return self._positions(part, query.order_by(*order).limit(limit))
 
@@ -162,7 +179,7 @@ class JobSearch:
     def _part(self, part: _Range, after: JobPosition | None) -> Select[Any]:
         """Return the query for what comes behind a position in a part."""
         jobs = self._jobs
-        query = select(jobs.due, jobs.id)
+        query = self._from_index(jobs.due, jobs.id)
         if part.queue is not None:
             query = query.where(jobs.executor == part.queue[0], jobs.priority == part.queue[1])
         elif part.waiting is not None:
@@ -178,6 +195,15 @@ class JobSearch:
             return query if after is None or after.due < NEVER else query.where(jobs.id > after.id)
         query = query.where(*self._of_executor())
         return query if after is None else query.where(jobs.id > after.id)
+
+    def _from_index(self, *columns: Any) -> Select[Any]:
+        """Return a query that reads the index alone. Servers of MySQL prefer others, from which they go to the rows."""
+        query = select(*columns)
+        if (not self._conditions and self._query.sort == "id") or self._query.state is JobState.RUNNING:
+            return query
+        for name in MYSQL:
+            query = query.with_hint(self._tables.jobs, f"FORCE INDEX ({self._tables.jobs_queue.name})", name)
+        return query
 
     def _positions(self, part: _Range, query: Select[Any]) -> list[JobPosition]:
         rows = self._connection.execute(query).all()
@@ -200,7 +226,7 @@ class JobSearch:
         for kind, value in ((TAG, query.tag), (TASK, query.task), (PAUSE, query.pause_id)):
             if value is not None:
                 found = jobs.terms.contains(term(kind, value), autoescape=True)
-                conditions.append(or_(found, jobs.terms.startswith(ANY_TERM, autoescape=True)))
+                conditions.append(or_(found, jobs.terms == ANY_TERM))
         if query.text is not None:
             text = query.text.lower()
             within = [column.contains(text, autoescape=True) for column in (jobs.id, jobs.words)]

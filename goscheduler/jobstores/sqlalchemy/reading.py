@@ -78,8 +78,9 @@ class StoredReads(StoredJobs):
             if search.impossible:
                 return Count(0)
             number, unknown = search.count(cap)
-            if number <= cap:
-                rows = connection.execute(unknown).all()
+            if unknown:
+                number, _ = search.count(cap, known=True)
+                rows = connection.execute(search.unknown().limit(cap + 1)).all()
                 number += sum(query.matches(self._rows.job(row), [row.id]) for row in rows)
         return Count(min(number, cap), number <= cap)
 
@@ -175,7 +176,7 @@ class StoredReads(StoredJobs):
 
 def _is_known(row: Any) -> bool:
     """Tell whether the index has all that a job is found by."""
-    return row.words is not None and not row.terms.startswith(ANY_TERM)
+    return row.words is not None and row.terms != ANY_TERM
 
 
 def _portions(job_ids: Iterable[str]) -> Iterator[Sequence[str]]:

@@ -24,7 +24,8 @@ class _PostgreSQL:
 
     def words(self, json: str) -> str:
         """Return the text that a column has as JSON. What the server cannot take as text stays JSON."""
-        refused = rf"{json} ~ '\\u(0000|[dD][89a-fA-F])'"
+        whole = rf"regexp_replace({json}, '\\ud[89ab][0-9a-f]{{2}}\\ud[c-f][0-9a-f]{{2}}', '', 'g')"
+        refused = rf"{whole} ~ '\\u(0000|d[89a-f])'"
         return f"CASE WHEN {refused} THEN {json} ELSE CAST({json} AS JSON) #>> '{{}}' END"
 
     def element(self, json: str, place: int) -> str:
@@ -49,7 +50,8 @@ class _SQLite(_PostgreSQL):
         return f"{second} || printf('.%06dZ', {micros} % 1000000)"
 
     def words(self, json: str) -> str:
-        return f"json_extract({json}, '$')"
+        refused = rf"{json} GLOB '*\u0000*' OR {json} GLOB '*\ud[89a-f]*'"
+        return f"CASE WHEN {refused} THEN {json} ELSE json_extract({json}, '$') END"
 
     def element(self, json: str, place: int) -> str:
         return f"json_extract({json}, '$[{place}]')"
