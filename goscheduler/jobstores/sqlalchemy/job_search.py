@@ -23,8 +23,8 @@ from goscheduler.times import to_micros
 
 #: With more executors than these their jobs are read and sorted together.
 MAX_EXECUTORS = 16
-#: So many entries of the index are searched for a text by one statement.
-PORTION = 20_000
+#: Among more jobs than these, one statement searches so many entries of the index for a text.
+MANY_JOBS, PORTION = 200_000, 50_000
 PRIORITIES = range(10)
 
 _AT_REST = (JobState.PAUSED, JobState.SUSPENDED, JobState.COMPLETED, JobState.FAILED)
@@ -59,6 +59,7 @@ class JobSearch:
         self._query = query
         self._until = until
         self._conditions = self._fitting()
+        self._is_long = query.text is not None and query.sort != "id" and self._has_many_jobs()
 
     @property
     def impossible(self) -> bool:
@@ -115,7 +116,7 @@ class JobSearch:
         """Yield what is to be read one after the other, each in parts that are read side by side."""
         query = self._query
         if query.sort == "id":
-            yield [_Range(None, None)]
+            yield [_Range(queue, None) for queue in (self._queues() if self._conditions else [None])]
             return
         queues = self._queues()
         if query.state not in _AT_REST and (after is None or after.due < NEVER):
@@ -125,32 +126,33 @@ class JobSearch:
 
     def _queues(self) -> Sequence[QueueKey | None]:
         """Return the queues that have jobs; a single None for all together."""
-        jobs, wanted, executor = self._jobs, self._query.executor, ""
+        jobs, wanted = self._jobs, self._query.executor
+        executor: str | None = ""
         queues: list[QueueKey] = []
         if self._query.state is JobState.RUNNING:
             return [None]  # there are few of these, and the table of runs names them
+        if wanted is not None:
+            return self._queues_of(wanted)
         for _ in range(MAX_EXECUTORS + 1):
-            following = jobs.executor > executor if wanted is None else jobs.executor == wanted
-            first = select(jobs.executor).where(following).order_by(jobs.executor).limit(1).scalar_subquery()
-            occur = [
-                exists().where(jobs.executor == first, jobs.priority == priority).label(f"p{priority}")
-                for priority in PRIORITIES
-            ]
-            found, *there = self._connection.execute(select(first.label("executor"), *occur)).one()
-            if found is None:
+            following = select(func.min(jobs.executor)).where(jobs.executor > executor)
+            executor = self._connection.execute(following).scalar()
+            if executor is None:
                 return queues
-            executor = found
-            queues += [(executor, priority) for priority, occurs in zip(PRIORITIES, there, strict=True) if occurs]
-            if wanted is not None:
-                return queues
+            queues += self._queues_of(executor)
         return [None]
+
+    def _queues_of(self, executor: str) -> list[QueueKey]:
+        jobs = self._jobs
+        occur = [exists().where(jobs.executor == executor, jobs.priority == number) for number in PRIORITIES]
+        row = self._connection.execute(select(*[each.label(f"p{n}") for n, each in enumerate(occur)])).one()
+        return [(executor, priority) for priority, occurs in zip(PRIORITIES, row, strict=True) if occurs]
 
     def _walk(
         self, part: _Range, after: JobPosition | None, limit: int, until: float
     ) -> tuple[list[JobPosition], JobPosition | None]:
         """Return the first positions of a part that fit, and where the time was over, if it was."""
         found: list[JobPosition] = []
-        in_portions = self._query.text is not None and part.queue is not None
+        in_portions = self._is_long and part.queue is not None
         while True:
             end = self._end_of_portion(part, after) if in_portions else None
             found += self._read(part, after, end, limit - len(found))
@@ -166,15 +168,25 @@ class JobSearch:
         query = self._part(part, after).where(*self._conditions)
         if end is not None:
             query = query.where(_up_to(self._jobs, part, end))
-        order: Sequence[Any] = _order(self._jobs, part)
+        order = self._order(part)
         if part.waiting is None and self._conditions:
             order = [self._jobs.id.concat("")]  # the index has less to read than the table, which is in this order
         return self._positions(part, query.order_by(*order).limit(limit))
 
     def _end_of_portion(self, part: _Range, after: JobPosition | None) -> JobPosition | None:
         """Return the last position of the next portion of a part, None if less than a portion is left."""
-        query = self._part(part, after).order_by(*_order(self._jobs, part)).limit(1).offset(PORTION - 1)
+        query = self._part(part, after).order_by(*self._order(part)).limit(1).offset(PORTION - 1)
         return next(iter(self._positions(part, query)), None)
+
+    def _order(self, part: _Range) -> Sequence[Any]:
+        # In the index, those that wait for no time are in the order of their ids: servers of MySQL see that only if
+        # the time is left out, and PostgreSQL only if it is not.
+        by_id = part.waiting is None or (part.waiting is False and self._connection.dialect.name in MYSQL)
+        return (self._jobs.id,) if by_id else (self._jobs.due, self._jobs.id)
+
+    def _has_many_jobs(self) -> bool:
+        beyond = self._from_index(self._jobs.executor).order_by(self._jobs.executor).limit(1).offset(MANY_JOBS)
+        return self._connection.execute(beyond).first() is not None
 
     def _part(self, part: _Range, after: JobPosition | None) -> Select[Any]:
         """Return the query for what comes behind a position in a part."""
@@ -182,7 +194,7 @@ class JobSearch:
         query = self._from_index(jobs.due, jobs.id)
         if part.queue is not None:
             query = query.where(jobs.executor == part.queue[0], jobs.priority == part.queue[1])
-        elif part.waiting is not None:
+        else:
             query = query.where(*self._of_executor())
         if part.waiting:
             query = query.where(jobs.due.is_not(None))
@@ -193,7 +205,6 @@ class JobSearch:
         if part.waiting is False:
             query = query.where(jobs.due.is_(None))
             return query if after is None or after.due < NEVER else query.where(jobs.id > after.id)
-        query = query.where(*self._of_executor())
         return query if after is None else query.where(jobs.id > after.id)
 
     def _from_index(self, *columns: Any) -> Select[Any]:
@@ -250,10 +261,6 @@ class JobSearch:
         succeeded = jobs.last_outcome == OutcomeKind.SUCCEEDED.value
         ended_well = succeeded if state is JobState.COMPLETED else or_(jobs.last_outcome.is_(None), ~succeeded)
         return [*at_rest, jobs.finished.is_not(None), ended_well]
-
-
-def _order(jobs: Any, part: _Range) -> Sequence[Any]:
-    return (jobs.id,) if part.waiting is None else (jobs.due, jobs.id)
 
 
 def _up_to(jobs: Any, part: _Range, end: JobPosition) -> Any:

@@ -12,18 +12,20 @@ from uuid import uuid4
 
 import pytest
 from sql_servers import PgBouncer
-from sqlalchemy import create_engine, delete, insert, inspect, select
+from sqlalchemy import create_engine, delete, insert, inspect, select, update
 
-from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore, job_search
 from goscheduler.jobstores.sqlalchemy import migrations as sql_migrations
 from goscheduler.jobstores.sqlalchemy import transactions as sql_transactions
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
-from goscheduler.jobstores.sqlalchemy.tables import Tables
+from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, Tables
+from goscheduler.runs import queries
 from goscheduler.runs.limits import Limit
+from goscheduler.runs.queries import Count, JobPage, JobQuery
 from goscheduler.runs.transitions import asked_for
-from goscheduler.testing.contract import NOW, JobMaker, StoreContract, in_threads, succeeded
+from goscheduler.testing.contract import NOW, SECOND, JobMaker, StoreContract, in_threads, succeeded
 from goscheduler.testing.contract_inbox import InboxContract
-from goscheduler.testing.contract_reads import ReadContract
+from goscheduler.testing.contract_reads import ReadContract, pages
 from goscheduler.testing.model import StoreMachine, against_the_model
 from goscheduler.testing.model_limits import limits_against_the_model
 from goscheduler.testing.scheduler import ManualScheduler
@@ -89,6 +91,47 @@ class SharedContract(ReadContract, InboxContract, StoreContract):
             done += len(live)
             assert not peers[1].settle([succeeded(run) for run in live])
         assert done == 12
+
+    def test_jobs_are_found_that_have_too_many_words_or_were_written_by_an_older_version(self, store, make_job):
+        store.add_jobs([
+            make_job("long", name="x" * 200 + "ENDÉ", tags=[f"tag-{number}" for number in range(30)]),
+            make_job("short", name="Endé", tags=["tag-29"]), make_job("other", name="other", tags=["tag-9"]),
+            make_job("older", name="ende\u0301 and endé", tags=["tag-29", "tag-3"]),
+        ])  # fmt: skip
+        with store._database.engine.begin() as connection:
+            jobs = TABLES.jobs
+            connection.execute(update(jobs).where(jobs.c.id == "older").values(terms=ANY_TERM, words=None, name=None))
+        for query in (JobQuery(text="ENDÉ"), JobQuery(tag="tag-29"), JobQuery(tag="tag-29", text="endé", sort="id")):
+            for limit in (1, 2, 3, 4):
+                assert sorted(pages(store, query._replace(limit=limit))) == ["long", "older", "short"]
+            assert store.count_jobs(query, 3) == Count(3)
+            assert store.count_jobs(query, 2) == Count(2, exact=False)
+        assert store.count_jobs(JobQuery(tag="tag-3"), 9) == Count(2)
+        assert store.find_jobs(JobQuery(text="half \ud800")) == JobPage([])
+        assert store.count_jobs(JobQuery(text="\0"), 9) == Count(0)
+
+    def test_a_search_for_a_text_among_many_jobs_goes_on_where_it_has_given_up(self, store, make_job, monkeypatch):
+        monkeypatch.setattr(job_search, "MANY_JOBS", 3)
+        monkeypatch.setattr(job_search, "PORTION", 2)
+        monkeypatch.setattr(queries, "SEARCH_SECONDS", 0.0)
+        for number in range(24):
+            due = None if number % 3 == 0 else NOW + number * SECOND
+            name = "find me" if number % 5 == 0 else "another"
+            store.add_job(make_job(f"job-{number:02}", due=due, name=name, priority=number % 2 + 4))
+        assert not store.find_jobs(JobQuery(text="FIND ME")).complete
+        assert pages(store, JobQuery(text="FIND ME")) == ["job-05", "job-10", "job-20", "job-00", "job-15"]
+        assert pages(store, JobQuery(text="FIND ME", limit=1)) == ["job-05", "job-10", "job-20", "job-00", "job-15"]
+        assert pages(store, JobQuery(text="nothing like it")) == []
+
+    def test_jobs_of_more_executors_than_are_read_side_by_side_are_in_order(self, store, make_job, monkeypatch):
+        monkeypatch.setattr(job_search, "MAX_EXECUTORS", 2)
+        for number in range(9):
+            due = None if number % 3 == 0 else NOW - number * SECOND
+            store.add_job(make_job(f"job-{number}", due=due, executor=f"executor-{number % 4}", tags=["t"]))
+        expected = ["job-8", "job-7", "job-5", "job-4", "job-2", "job-1", "job-0", "job-3", "job-6"]
+        for query in (JobQuery(limit=2), JobQuery(tag="t", limit=4), JobQuery(text="job", limit=3)):
+            assert pages(store, query) == expected
+        assert pages(store, JobQuery(tag="t", sort="id", limit=2)) == sorted(expected)
 
     def test_of_several_stores_that_make_the_tables_at_once_none_fails(self, scheduler):
         stores = [SQLAlchemyJobStore(self.url, tablename="new") for _ in range(4)]
