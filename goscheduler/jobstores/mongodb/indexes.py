@@ -18,6 +18,7 @@ from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
 from goscheduler.jobstores.mongodb.documents import Document
 from goscheduler.jobstores.mongodb.due_work import META
 from goscheduler.jobstores.mongodb.traits import MARKS, OUTCOME, QUEUE, READY, TRAITS
+from goscheduler.jobstores.mongodb.views import make_views
 from goscheduler.jobstores.mongodb.writer import Collections
 
 OLDEST_SERVER = (4, 4)
@@ -76,6 +77,7 @@ def prepare(client: MongoClient[Document], collections: Collections, logger: log
         _make_indexes(collections)
     with explained_errors(client), deadline():
         _make_collections(collections)
+        make_views(collections, logger)
     _warn_of_unsafe_writes(collections, logger)
 
 

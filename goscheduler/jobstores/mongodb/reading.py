@@ -63,7 +63,8 @@ class _Key(NamedTuple):
 class _Segment(NamedTuple):
     """Jobs in the order of an index."""
 
-    hint: str
+    hint: str | None
+    """The index; None if there are too many executors for the server to merge."""
     bounds: Document
     """Between what they stand in the index."""
     filters: Sequence[Document]
@@ -120,9 +121,9 @@ class _Question:
         keys = [_Key(hint, {**condition, **states}) for hint, condition in self.keys]
         return [_Key(MARKS, LIVE), *keys] if self.running else keys
 
-    def counted_by(self, executors: Sequence[str]) -> _Key | None:
+    def counted_by(self, executors: Sequence[str] | None) -> _Key | None:
         """Return the one condition that is all that is asked, and that an index serves."""
-        if self.filters or len(self.keys) > 1 or len(executors) > MAX_EXECUTORS:
+        if self.filters or len(self.keys) > 1 or (executors is None and not self.keys):
             return None
         if self.query.due_before is None:
             (hint, condition), *_ = self.keys or [_of_executors(executors)]
@@ -131,7 +132,7 @@ class _Question:
             return _Key(QUEUE, {**_queues(executors), "due.at": {"$lt": self.before}})
         return None
 
-    def segments(self, executors: Sequence[str], after: JobPosition | None) -> list[_Segment]:
+    def segments(self, executors: Sequence[str] | None, after: JobPosition | None) -> list[_Segment]:
         """Return what a page behind a position is read from."""
         if self.query.sort == "id":
             before = [] if self.query.due_before is None else [{"due.at": {"$lt": self.before}}]
@@ -143,7 +144,7 @@ class _Question:
         idle = [state for state in self.states if state in IDLE_STATES]
         return [*segments, self._by_id(idle, executors, after, [])] if idle else segments
 
-    def _by_time(self, executors: Sequence[str], after: JobPosition | None) -> list[_Segment]:
+    def _by_time(self, executors: Sequence[str] | None, after: JobPosition | None) -> list[_Segment]:
         """Return the jobs that wait for a time; those that have the time of the last page are apart."""
         queues = _queues(executors)
         others = [key.condition for key in self.keys if key.condition != self._executor_condition()]
@@ -152,28 +153,33 @@ class _Question:
             times = [{"due.at": {"$gt": after.due, "$lt": self.before}}]
             if after.due < self.before:
                 times.insert(0, {"due.at": after.due, "_id": {"$gt": after.id}})
-        return [_Segment(QUEUE, {**queues, **part}, [*others, *self.filters], _BY_TIME) for part in times]
+        hint = None if executors is None else QUEUE
+        return [_Segment(hint, {**queues, **part}, [*others, *self.filters], _BY_TIME) for part in times]
 
     def _executor_condition(self) -> Document:
         return {} if self.query.executor is None else {"search.traits": executor_trait(self.query.executor)}
 
     def _by_id(
-        self, states: Sequence[str], executors: Sequence[str], after: JobPosition | None, filters: list[Document]
+        self, states: Sequence[str], executors: Sequence[str] | None, after: JobPosition | None, filters: list[Document]
     ) -> _Segment:
+        hint: str | None
         (hint, bounds), *others = self.keys or [_of_executors(executors)]
+        hint = None if executors is None and not self.keys else hint
         bounds = {**bounds, "state": {"$in": list(states)}}
         if after is not None:
             bounds["_id"] = {"$gt": after.id}
         return _Segment(hint, bounds, [*(key.condition for key in others), *filters, *self.filters], _BY_ID)
 
 
-def _queues(executors: Sequence[str]) -> Document:
+def _queues(executors: Sequence[str] | None) -> Document:
+    if executors is None:
+        return {"state": SCHEDULED}
     return {"due.executor": {"$in": list(executors)}, "due.priority": {"$in": PRIORITIES}}
 
 
-def _of_executors(executors: Sequence[str]) -> _Key:
+def _of_executors(executors: Sequence[str] | None) -> _Key:
     """Return the condition for all jobs; each has one executor."""
-    return _Key(TRAITS, {"search.traits": {"$in": [executor_trait(name) for name in executors]}})
+    return _Key(TRAITS, {} if executors is None else {"search.traits": {"$in": list(map(executor_trait, executors))}})
 
 
 class JobReader:
@@ -253,15 +259,14 @@ class _Page:
     def _read(self, segment: _Segment, count: int) -> tuple[list[Document], JobPosition | None]:
         """Return the first jobs of a segment, and up to where it was read if there may be more of them."""
         condition = segment.condition()
-        mergeable = len(self._executors) <= MAX_EXECUTORS
-        if mergeable and not segment.filters:
+        if segment.hint is not None and not segment.filters:
             return self._find(segment, condition, segment.hint, count), None
         if self._few is not None:
             # Its condition names the states, or the server could not use an index that has nothing but jobs.
             return self._find(segment, {"$and": [self._few.condition, condition]}, self._few.hint, count), None
-        if not mergeable:
+        if segment.hint is None:
             return self._find(segment, condition, _WHOLE, count), None
-        end = self._end_of_portion(segment)
+        end = self._end_of_portion(segment, segment.hint)
         found = self._find(segment, segment.condition(end), segment.hint, count)
         if end is None or len(found) == count or not self._may_scan:
             return found, None if len(found) == count else end
@@ -284,10 +289,10 @@ class _Page:
         with pymongo.timeout(max(0.01, self._give_up_at - time.monotonic())):
             return self._find(segment, segment.condition(), _WHOLE, count)
 
-    def _end_of_portion(self, segment: _Segment) -> JobPosition | None:
+    def _end_of_portion(self, segment: _Segment, hint: str) -> JobPosition | None:
         """Return where the next portion of a segment ends; None if less than that is left."""
         size = FEW_JOBS if self._may_scan else PORTION
-        rows = self._jobs.find(segment.bounds, {"due.at": 1}).hint(segment.hint).sort(segment.order)
+        rows = self._jobs.find(segment.bounds, {"due.at": 1}).hint(hint).sort(segment.order)
         last = list(rows.skip(size - 1).limit(1))
         return _place(last[0], self._query) if last else None
 
@@ -316,8 +321,8 @@ def rarest(jobs: pymongo.collection.Collection[Document], keys: Sequence[_Key], 
     return few_by(jobs, keys, max(FEW_JOBS, size // SCAN_GAIN))
 
 
-def executors_of(jobs: pymongo.collection.Collection[Document]) -> list[str]:
-    """Return the executors that jobs name; not all of them if they are too many to be merged."""
+def executors_of(jobs: pymongo.collection.Collection[Document]) -> list[str] | None:
+    """Return the executors that jobs name; None if the server cannot merge so many."""
     found: list[str] = []
     prefix, beyond = executor_trait(""), "executor;"
     while len(found) <= MAX_EXECUTORS:
@@ -325,9 +330,9 @@ def executors_of(jobs: pymongo.collection.Collection[Document]) -> list[str]:
         behind: Document = {"search.traits": {"$elemMatch": {"$gt": last, "$lt": beyond}}, "state": {"$in": STATES}}
         row = jobs.find_one(behind, {"search.traits": 1}, hint=TRAITS)
         if row is None:
-            break
+            return found
         found.append(next(trait for trait in row["search"]["traits"] if trait.startswith(prefix)).removeprefix(prefix))
-    return found
+    return None
 
 
 def _place(row: Document, query: JobQuery) -> JobPosition:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 #: The condition for a run in a document that is pending, and can be read.
-_PENDING: Document = {"$not": [{"$ifNull": ["$$run.owner", "$$run.unreadable", False]}]}
+_PENDING: Document = {"$not": [{"$ifNull": ["$$run.owner", {"$ifNull": ["$$run.unreadable", False]}]}]}
 
 
 class Runs:

@@ -4,7 +4,7 @@ A job has one of five stored states, and a **trait** for each tag, its executor,
 operation that has paused it. One index has them all, with the state and the id behind each: a page of jobs with a trait
 is read in the order of ids. A firing changes none of them, so it does not touch this index.
 
-The **words** are what a search through text looks into, in small letters.
+The **words** are what a search through text looks into, in small letters. The name is there for the views.
 """
 
 from __future__ import annotations
@@ -30,11 +30,15 @@ STATES = [*IDLE_STATES, SCHEDULED]
 def search_of(job: Job) -> dict[str, Any]:
     """Return what a job is found by."""
     traits = [executor_trait(job.executor), *map(tag_trait, job.tags)]
-    traits += [called_trait(name) for name in {job.task, job.func_ref} if name]
+    traits += [called_trait(name) for name in dict.fromkeys((job.task, job.func_ref)) if name]
     if job.stats.pause_id is not None:
         traits.append(pause_trait(job.stats.pause_id))
     words = dict.fromkeys(text for text in (job.id, job.name, job.func_ref) if text is not None)
-    return {"traits": traits, "words": [plain(text.lower()) for text in words]}
+    return {
+        "traits": traits,
+        "words": [plain(text.lower()) for text in words],
+        "name": plain(job.name),
+    }
 
 
 def state_of(document: dict[str, Any]) -> str:

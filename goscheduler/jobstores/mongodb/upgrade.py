@@ -14,7 +14,7 @@ from goscheduler._drivers.mongodb import deadline
 from goscheduler.jobstores.mongodb.documents import Document, broken, indexed
 from goscheduler.jobstores.mongodb.due_work import META
 from goscheduler.jobstores.mongodb.firing import BROKEN, StoreContext
-from goscheduler.jobstores.mongodb.traits import search_of
+from goscheduler.jobstores.mongodb.traits import executor_trait, search_of
 from goscheduler.jobstores.mongodb.writer import Change
 
 #: How many documents are read and written together.
@@ -51,4 +51,6 @@ def _upgraded(context: StoreContext, document: Document) -> Document:
     try:
         return indexed({**document, "search": search_of(context.codec.job(document))})
     except BROKEN as error:
-        return broken(document, error)
+        job_id = document["_id"]
+        search = {"traits": [executor_trait("default")], "words": [job_id.lower()], "name": job_id}
+        return {**broken(document, error), "search": search}
