@@ -119,9 +119,19 @@ class Inbox:
         raise ConnectionFailure("other processes add the same jobs all the time")
 
     def _grant_in_steps(self, wishes: Sequence[_Wish]) -> tuple[list[Job], dict[str, str]]:
+        """Handle entries one by one, so that it is known which job this process has added."""
+        jobs: list[Job] = []
+        refused: dict[str, str] = {}
+        for wish in wishes:
+            added, reasons = self._grant_alone(wish)
+            jobs += added
+            refused.update(reasons)
+        return jobs, refused
+
+    def _grant_alone(self, wish: _Wish) -> tuple[list[Job], dict[str, str]]:
         for _ in range(MAX_ATTEMPTS):
             try:
-                return self._step(wishes, None)
+                return self._step([wish], None)
             except (BulkWriteError, _Overtaken) as error:
                 _raise_unless_overtaken(error)
         raise ConnectionFailure("other processes add the same jobs all the time")

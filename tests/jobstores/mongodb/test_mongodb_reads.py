@@ -202,7 +202,7 @@ def as_version_1(database):
 
 def test_a_store_of_version_1_is_upgraded(store, scheduler, make_job, requests, database):
     fill(store, make_job, requests, random.Random(1).choice)
-    queries = [JobQuery(), JobQuery(tag="x"), JobQuery(state=JobState.PAUSED), JobQuery(text="job"), JobQuery(sort="id")]
+    queries = [JobQuery(), JobQuery(tag="x"), JobQuery(state=JobState.PAUSED), JobQuery(text="job", sort="id")]
     before = [pages(store, query) for query in queries]
     assert all(before)
     store.shutdown()
