@@ -7,6 +7,7 @@ when it comes up, or when more than half of all are stale.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import threading
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from goscheduler.jobstores._local.retention import note_whether_finished
 from goscheduler.jobstores._local.runs import HISTORY_KEPT, LocalRuns
 from goscheduler.jobstores.base import BaseJobStore, Fired, FireRequest, Suspended
 from goscheduler.runs.plan import rank_of
+from goscheduler.runs.queries import NEVER, JobPage, JobPosition, JobQuery
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
@@ -72,6 +74,22 @@ class MemoryJobStore(BaseJobStore):
             entries = list(self._entries.values())
         entries.sort(key=lambda entry: (entry[2].next_run_time is None, entry[0], entry[1]))
         return [entry[2] for entry in entries]
+
+    def find_jobs(self, query: JobQuery) -> JobPage:
+        running = self._running(query)
+        with self._lock:
+            entries = list(self._entries.values())
+        found = []
+        for due, _, job, _ in entries:  # which know the time as a number already
+            place = (0 if query.sort == "id" else NEVER if due == _NOT_SCHEDULED else due, job.id)
+            if (query.after is None or place > query.after) and query.matches(job, running):
+                found.append((*place, job))
+        first = heapq.nsmallest(query.limit, found)
+        return JobPage([job for *_, job in first], JobPosition(*first[-1][:2]) if len(found) > query.limit else None)
+
+    def _all_jobs(self) -> list[Job]:
+        with self._lock:
+            return [entry[2] for entry in self._entries.values()]
 
     def add_job(self, job: Job) -> None:
         with self._lock:
