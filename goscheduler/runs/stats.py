@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from goscheduler.runs.model import Attempt, Settlement
 
 MINUTE, TEN_MINUTES = 60, 600
+#: A day in milliseconds.
+DAY = 86_400_000
 #: The kinds of the notes, by the seconds that one of them is about.
 STATS_KINDS = {MINUTE: "stats-1m", TEN_MINUTES: "stats-10m"}
 
 STEPS = 26
+#: Times are counted in as many, by the length of their milliseconds in bits. The last step is the sum of the rest.
+SLOTS = 64
 #: Where each step of a histogram ends, in seconds: below 1 ms, 2 ms, 4 ms ... 4.7 hours; the last one has no end.
 BOUNDS: tuple[float, ...] = tuple(0.001 * (1 << step) for step in range(STEPS - 1))
 
@@ -35,6 +39,7 @@ COUNTERS = (
 )  # fmt: skip
 _COUNTER_OF = {kind: kind.value.replace(" ", "_") for kind in OutcomeKind}
 _SUCCEEDED = OutcomeKind.SUCCEEDED
+_NAMES_OF_STEPS = frozenset(map(str, range(STEPS)))
 
 
 @dataclass(frozen=True)
@@ -96,21 +101,23 @@ class Figures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.lateness = [0] * STEPS
-        self.duration = [0] * STEPS
+        self.lateness = [0] * SLOTS
+        self.duration = [0] * SLOTS
 
     def add_ends(self, settlements: Iterable[Settlement]) -> None:
         """Count how attempts ended. It is called once for many: what it costs for each is part of every run."""
         lateness, duration, counts = self.lateness, self.duration, self.counts
         started = succeeded = 0
-        for (run, outcome, *_), follow_up, dead in settlements:
+        for (run, outcome, _, _, _, _), follow_up, dead in settlements:
             begun = outcome.started_at
             if begun is not None:
                 started += 1
-                # A clock tells UTC, so this is exact whatever the zone of the schedule.
-                late = int((begun - run.due_at).total_seconds() * 1000)
-                lateness[min(late.bit_length(), STEPS - 1) if late > 0 else 0] += 1
-                duration[min(int(outcome.seconds * 1000).bit_length(), STEPS - 1)] += 1
+                late = begun - run.due_at  # a clock tells UTC, so this is exact whatever the zone of the schedule
+                if late.days >= 0:
+                    lateness[(late.days * DAY + late.seconds * 1000 + late.microseconds // 1000).bit_length()] += 1
+                else:  # the clock was set
+                    lateness[0] += 1
+                duration[int(outcome.seconds * 1000).bit_length()] += 1
             if outcome.kind is _SUCCEEDED:
                 succeeded += 1
             else:
@@ -137,7 +144,7 @@ class Figures:
         """Return the figures as a note keeps them: without the zeros."""
         return {
             "counts": {name: number for name, number in self.counts.items() if number},
-            "late": _without_zeros(self.lateness), "took": _without_zeros(self.duration),
+            "late": _without_zeros(_steps(self.lateness)), "took": _without_zeros(_steps(self.duration)),
         }  # fmt: skip
 
     @classmethod
@@ -150,8 +157,8 @@ class Figures:
         told = state["counts"]
         figures.counts.update({name: int(told[name]) for name in COUNTERS if name in told})
         for steps, numbers in ((figures.lateness, state["late"]), (figures.duration, state["took"])):
-            for step, number in numbers.items():
-                steps[int(step)] += int(number)
+            for step in set(numbers) & _NAMES_OF_STEPS:
+                steps[int(step)] += int(numbers[step])
         return figures
 
     @property
@@ -162,7 +169,7 @@ class Figures:
     def of(self, start: int, seconds: int) -> Stats:
         """Return the figures as people see them."""
         counts = {name: self.counts[name] for name in COUNTERS}
-        lateness, duration = Histogram(tuple(self.lateness)), Histogram(tuple(self.duration))
+        lateness, duration = Histogram(_steps(self.lateness)), Histogram(_steps(self.duration))
         return Stats(from_micros(start, UTC), seconds, counts, lateness, duration)
 
 
@@ -191,6 +198,10 @@ def read_key(key: str) -> tuple[int, str]:
     """
     start, _, owner = key.partition("|")
     return int(start, 16), owner
+
+
+def _steps(slots: Sequence[int]) -> tuple[int, ...]:
+    return (*slots[: STEPS - 1], sum(slots[STEPS - 1 :]))
 
 
 def _without_zeros(steps: Sequence[int]) -> dict[str, int]:
