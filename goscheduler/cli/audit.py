@@ -9,7 +9,7 @@ from goscheduler.cli._print import note, print_json, print_rows
 from goscheduler.cli._session import PAGE, Session, opened
 from goscheduler.cli._text import as_json
 
-COLUMNS = ("at", "actor", "via", "operation", "result", "arguments", "reason", "id")
+COLUMNS = ("at", "actor", "via", "operation", "status", "arguments", "reason", "id")
 #: Characters of the arguments that a list has.
 LONGEST_ARGUMENTS = 80
 
@@ -43,6 +43,6 @@ def _entries(session: Session, limit: int, before: str | None) -> dict[str, Any]
 def _short(entry: dict[str, Any]) -> str:
     """Return the arguments of an entry, or of one that failed the reason, on one short line."""
     text = ", ".join(f"{name}={as_json(value)}" for name, value in entry["arguments"].items())
-    if entry["result"] == "failed":
+    if entry["status"] == "failed":
         text += f": {entry['outcome']}"
     return text if len(text) <= LONGEST_ARGUMENTS else f"{text[:LONGEST_ARGUMENTS]}…"

@@ -16,6 +16,7 @@ from uuid import uuid4
 from goscheduler.errors import survivable
 from goscheduler.ops.access import Principal
 from goscheduler.ops.errors import AuditUnavailable
+from goscheduler.ops.redact import redacted
 from goscheduler.ops.values import plain
 from goscheduler.runs.queries import Note
 from goscheduler.times import UTC, from_micros, to_micros
@@ -101,7 +102,7 @@ class Audit:
         entry = json.loads(note.text)
         outcome = self._store.read_note(OUTCOME, note.key)
         at = from_micros(int(note.key.partition("-")[0], 16), UTC)
-        result = {"result": "unknown"} if outcome is None else json.loads(outcome)
+        result = {"status": "unknown"} if outcome is None else json.loads(outcome)
         return {"id": note.key, "at": at, **entry, **result}
 
 
@@ -109,11 +110,11 @@ def _bounded(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return facts in plain values, none of them long."""
     bounded: dict[str, Any] = {}
     for name, value in facts.items():
-        value = plain(value)
+        value = redacted(plain(value), see_arguments=True)  # a secret is not kept twice
         if isinstance(value, list) and len(value) > MOST_TARGETS:
             bounded[f"{name}_count"], value = len(value), value[:MOST_TARGETS]
         if len(json.dumps(value)) > LONGEST_VALUE and not isinstance(value, list):
-            value = f"{json.dumps(value)[:LONGEST_VALUE]}…"
+            value = f"… ({len(json.dumps(value))} characters)"
         bounded[name] = value
     return bounded
 

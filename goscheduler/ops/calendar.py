@@ -11,7 +11,7 @@ from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import InvalidArgument, survivable
 from goscheduler.ops.access import Role
 from goscheduler.ops.jobs import Executor, Tag, Task
-from goscheduler.ops.model import Bucket, Forecast, TriggerView
+from goscheduler.ops.model_around import Bucket, Forecast, TriggerView
 from goscheduler.ops.operation import Call, Store, operation
 from goscheduler.ops.schema import MOMENT, JsonValue, Text, Whole
 from goscheduler.ops.views import fire_times

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from goscheduler.ops.access import Role
 from goscheduler.ops.audit import Audit
 from goscheduler.ops.errors import NotFound
-from goscheduler.ops.model import AuditEntry, AuditView, LimitView, ProcessView
+from goscheduler.ops.model_around import AuditEntry, AuditView, LimitView, ProcessView
 from goscheduler.ops.operation import Call, Id, Store, operation
 from goscheduler.ops.schema import TEXT, Choice, Whole
 from goscheduler.ops.views import limit_view, process_view
@@ -58,11 +58,11 @@ def audit(
 
 
 def _entry(alias: str, told: dict[str, Any]) -> AuditEntry:
-    result = str(told.get("result", "unknown"))
-    outcome = told.get("outcome") if result == "done" else told.get("message")
+    status = str(told.get("status", "unknown"))
+    outcome = told.get("outcome") if status == "done" else told.get("message")
     return AuditEntry(
         told["id"], told["at"], told.get("actor", ""), told.get("role", ""), told.get("via", ""),
-        told.get("operation", ""), told.get("arguments") or {}, told.get("reason", ""), result, outcome, alias,
+        told.get("operation", ""), told.get("arguments") or {}, told.get("reason", ""), status, outcome, alias,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.ops.access import Role
-from goscheduler.ops.model import Finding
+from goscheduler.ops.model_around import Finding
 from goscheduler.ops.operation import Call, Store, operation
 from goscheduler.runs.model import JobState
 from goscheduler.runs.queries import JobQuery, next_time

@@ -12,14 +12,7 @@ from goscheduler.messages import MessageFilter, MessageState
 from goscheduler.messages._request import message_of_request
 from goscheduler.ops.access import Role
 from goscheduler.ops.errors import NotFound
-from goscheduler.ops.model import (
-    DocumentRow,
-    DocumentsView,
-    LockRow,
-    MessagePage,
-    MessageRow,
-    ScheduleRow,
-)
+from goscheduler.ops.model_around import DocumentRow, DocumentsView, LockRow, MessagePage, MessageRow, ScheduleRow
 from goscheduler.ops.operation import Call, Id, operation
 from goscheduler.ops.schema import MOMENT, TEXT, Choice, Flag, JsonValue, Text, Whole
 from goscheduler.periodic import ScheduleDiff, diff_schedules, list_schedules

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from goscheduler.ops.access import Role
 from goscheduler.ops.jobs import COUNT_CAP
-from goscheduler.ops.model import CountView, Overview, Quantiles, StatsRow
+from goscheduler.ops.model import CountView
+from goscheduler.ops.model_around import Overview, Quantiles, StatsRow
 from goscheduler.ops.operation import Call, Store, operation
 from goscheduler.ops.schema import Whole
 from goscheduler.ops.views import group_view, job_row

@@ -87,11 +87,11 @@ class Operations:
             view = operation.function(call, **given)
         except BaseException as error:
             if survivable(error):
-                audit.end(entry, {"result": "failed", "error": kind_of(error).name, "message": message_of(error)})
+                audit.end(entry, {"status": "failed", "error": kind_of(error).name, "message": message_of(error)})
                 if request is not None:
                     request.forget()
             raise
-        audit.end(entry, {"result": "done", "outcome": {**call.facts, **_summary(view)}})
+        audit.end(entry, {"status": "done", "outcome": {**call.facts, **_summary(view)}})
         if request is not None:
             request.end(plain(view))
         return view

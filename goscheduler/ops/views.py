@@ -12,20 +12,17 @@ from goscheduler.codec import CodecError, encode
 from goscheduler.errors import GoSchedulerError, shown
 from goscheduler.ops.model import (
     BulkView,
-    ExecutorUseView,
     FireTime,
     Gap,
     JobRow,
     JobView,
     LetterGroupView,
     LimitOfJob,
-    LimitView,
     LiveRunView,
-    ProcessView,
     RetryOfJob,
-    RunningView,
     RunRow,
 )
+from goscheduler.ops.model_around import ExecutorUseView, LimitView, ProcessView, RunningView
 from goscheduler.ops.values import fields_of, plain
 from goscheduler.runs.queries import RunCounts
 from goscheduler.times import UTC, from_micros

@@ -193,8 +193,8 @@ def test_what_was_done_stands_in_the_audit(ask: Callable[..., Any], told: Callab
     ask("jobs", "pause", "job-0", "--reason", "migration")
     ask("jobs", "remove", "nix")
     failed, done = told("audit")["items"]
-    assert (failed["operation"], failed["result"]) == ("remove_jobs", "failed")
-    assert (done["operation"], done["result"], done["reason"]) == ("pause_jobs", "done", "migration")
+    assert (failed["operation"], failed["status"]) == ("remove_jobs", "failed")
+    assert (done["operation"], done["status"], done["reason"]) == ("pause_jobs", "done", "migration")
     assert done["via"] == "cli"
     assert "@" in done["actor"]
     assert 'ids=["job-0"]' in ask("audit").stdout

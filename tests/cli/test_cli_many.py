@@ -236,6 +236,6 @@ def test_all_that_fit_are_paused_on_postgresql_while_a_worker_runs(
     (one,) = ask("workers")
     assert (one["jobstore"], [use["alias"] for use in one["executors"]]) == ("default", ["default"])
     entries = ask("audit")["items"]
-    assert [(entry["operation"], entry["result"]) for entry in entries] == [("start_bulk", "done")] * 2
+    assert [(entry["operation"], entry["status"]) for entry in entries] == [("start_bulk", "done")] * 2
     ask("workers", "drain", f"{one['host']}:{one['pid']}")
     assert worker.end() == 0

@@ -46,7 +46,7 @@ def test_no_entry_of_several_processes_is_lost(url):
     assert processes(url, NAMES) == [0, 0, 0]
     found = audit(url)
     assert found["gaps"] == []
-    told = [(entry["actor"], entry["reason"], entry["result"]) for entry in reversed(found["items"])]
+    told = [(entry["actor"], entry["reason"], entry["status"]) for entry in reversed(found["items"])]
     for name in NAMES:
         assert [each for each in told if each[0] == name] == [(name, f"act {number}", "done") for number in range(ACTS)]
     assert len(told) == len(NAMES) * ACTS
@@ -58,8 +58,8 @@ def test_the_act_of_a_process_that_was_killed_is_unknown(url):
     assert audit(url)["items"][0]["operation"] == last
     assert processes_that_die(url) == [-signal.SIGKILL]
     found = audit(url)
-    assert (found["items"][0]["result"], found["items"][0]["reason"]) == ("unknown", f"act {ACTS}")
-    assert [entry["result"] for entry in found["items"][1:]] == ["done"] * (2 * ACTS)
+    assert (found["items"][0]["status"], found["items"][0]["reason"]) == ("unknown", f"act {ACTS}")
+    assert [entry["status"] for entry in found["items"][1:]] == ["done"] * (2 * ACTS)
     assert found["gaps"] == []
 
 

@@ -137,7 +137,7 @@ def test_every_act_is_in_the_audit(scheduler, operations, name):
     except NotFound:
         result = "failed"
     (entry, *_) = operations.call("audit", ADMIN)["items"]
-    assert (entry["operation"], entry["actor"], entry["role"], entry["via"], entry["reason"], entry["result"]) == (
+    assert (entry["operation"], entry["actor"], entry["role"], entry["via"], entry["reason"], entry["status"]) == (
         name, "ada", "admin", "http", "a test", result,
     )  # fmt: skip
 
@@ -409,9 +409,9 @@ def test_the_intent_is_written_before_the_act_and_the_outcome_after_it(scheduler
 
     monkeypatch.setattr(scheduler, "pause_job", pause_job)
     operations.call("pause_jobs", ADMIN, {"ids": ["plain"], "reason": "why not"})
-    assert [(entry["operation"], entry["result"]) for entry in seen] == [("pause_jobs", "unknown")]
+    assert [(entry["operation"], entry["status"]) for entry in seen] == [("pause_jobs", "unknown")]
     (entry,) = operations.call("audit", ADMIN)["items"]
-    assert (entry["result"], entry["outcome"]["changed"]) == ("done", ["plain"])
+    assert (entry["status"], entry["outcome"]["changed"]) == ("done", ["plain"])
 
 
 def test_what_cannot_be_audited_is_not_done(scheduler, operations, monkeypatch):
@@ -422,6 +422,18 @@ def test_what_cannot_be_audited_is_not_done(scheduler, operations, monkeypatch):
     with pytest.raises(StoreUnavailable, match="nothing was done"):
         operations.call("remove_jobs", ADMIN, {"ids": ["plain"]})
     assert scheduler.get_job("plain") is not None
+
+
+def test_no_secret_is_kept_in_the_audit(call, scheduler):
+    call("edit_job", id="plain", changes={"kwargs": {"password": "new hush", "n": 3}})
+    store = scheduler.engine.stores["default"]
+    texts = [note.text for kind in ("audit", "audit-outcome") for note in store.notes(kind)]
+    assert len(texts) == 2
+    assert not any("hush" in text for text in texts)
+    (entry,) = call("audit")["items"]
+    assert entry["arguments"]["changes"]["kwargs"] == {"password": HIDDEN, "n": 3}
+    (hidden,) = call("audit", Principal("eve", Role.ADMIN))["items"]
+    assert hidden["arguments"]["changes"]["kwargs"] == HIDDEN
 
 
 def test_a_missing_entry_shows_as_a_gap(scheduler, operations):

@@ -1,0 +1,248 @@
+"""What the other operations return, those on what is around the jobs; see :mod:`goscheduler.ops.model`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from goscheduler.ops.model import CountView, FireTime, JobRow, LetterGroupView, Page
+
+
+@dataclass(frozen=True)
+class ExecutorUseView:
+    """How much an executor of a process has to do; None where that is not known."""
+
+    alias: str
+    running: int | None
+    room: int | None
+
+
+@dataclass(frozen=True)
+class RunningView:
+    """A run that a process executes."""
+
+    run_id: str
+    job_id: str
+    started_at: datetime
+    progress: float | None
+    progress_note: str
+
+
+@dataclass(frozen=True)
+class ProcessView:
+    """A process that shares a store."""
+
+    owner: str
+    jobstore: str
+    host: str
+    pid: int
+    state: str | None
+    """None if the process does not tell: it is of an older version, or has just begun."""
+    version: str | None
+    started_at: datetime | None
+    expires_at: datetime | None
+    reported_at: datetime | None
+    executors: Sequence[ExecutorUseView]
+    tasks: Sequence[str]
+    runs: Sequence[RunningView]
+    all_runs: bool
+    """Whether all of its running runs are listed."""
+
+
+@dataclass(frozen=True)
+class LimitView:
+    """What is used of a limit."""
+
+    name: str
+    jobstore: str
+    live: int
+    waiting: int
+    starts: Mapping[str, int]
+    """Length of a window in seconds → how many runs started within the window that ends now."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What fires within one stretch of time."""
+
+    start: datetime
+    firings: int
+    by_executor: Mapping[str, int]
+    jobs: int
+    clock_changes: bool
+    """Whether a clock is put forward or back within it, in the zone of the answer."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What fires when."""
+
+    buckets: Sequence[Bucket]
+    jobs: int
+    """So many jobs were looked at."""
+    complete: bool
+    """False if there were too many jobs or times to look at all of them: then the counts are too low."""
+
+
+@dataclass(frozen=True)
+class TriggerView:
+    """What a trigger means."""
+
+    trigger: str
+    schedule: str
+    times: Sequence[FireTime]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the doctor has looked at."""
+
+    check: str
+    verdict: str
+    """"ok", "warning", "problem" or "unknown"."""
+    message: str
+    jobstore: str | None = None
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """Who did what."""
+
+    id: str
+    at: datetime
+    actor: str
+    role: str
+    via: str
+    operation: str
+    arguments: Mapping[str, Any]
+    reason: str
+    status: str
+    """"done", "failed", or "unknown" if the process was lost meanwhile."""
+    outcome: Any
+    """What came of it; of one that failed, why."""
+    jobstore: str
+
+
+@dataclass(frozen=True)
+class AuditView:
+    """A page of the audit."""
+
+    items: Sequence[AuditEntry]
+    next: str | None
+    gaps: Sequence[str]
+    """Ids of entries whose predecessor is missing: it was taken away, or its process was lost while it wrote."""
+
+
+@dataclass(frozen=True)
+class MessageRow:
+    """A message that has not been delivered."""
+
+    id: str
+    event_name: str
+    payload: str
+    payload_is_base64: bool
+    """Whether the payload is no text, and so given in this way."""
+    content_type: str
+    metadata: Mapping[str, str]
+    scheduled_at: datetime | None
+    state: str
+    attempts: int
+    last_error: str | None
+    recurring: bool
+    source: str
+
+
+@dataclass(frozen=True)
+class MessagePage(Page):
+    """A part of the list of messages."""
+
+    total: int | None = None
+    """How many fit altogether, counted up to 10,000; None if they were not counted."""
+    exact: bool = False
+    """Whether there are no more than ``total``."""
+
+
+@dataclass(frozen=True)
+class ScheduleRow:
+    """A schedule that the program declares, or that it declares no longer."""
+
+    id: str
+    declared: bool
+    schedule: Any
+    state: Any
+    """What has become of it; None if no sync has made a job of it."""
+
+
+@dataclass(frozen=True)
+class DocumentRow:
+    """A document that has a time."""
+
+    id: str
+    sleep_until: datetime
+    interval: Any
+
+
+@dataclass(frozen=True)
+class DocumentsView:
+    """A collection of documents."""
+
+    collection: str
+    due: int
+    exact: bool
+    """False if more are due than were counted."""
+    upcoming: Sequence[DocumentRow]
+    malformed: Mapping[str, str]
+    """Id → what is wrong."""
+
+
+@dataclass(frozen=True)
+class LockRow:
+    """A lock that somebody has."""
+
+    name: str
+    fence: int
+    until: datetime
+    holder: str
+
+
+@dataclass(frozen=True)
+class StatsRow:
+    """What happened within a minute, or ten, in all processes together."""
+
+    start: datetime
+    seconds: int
+    counts: Mapping[str, int]
+    lateness: Quantiles
+    duration: Quantiles
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """So many seconds a share of all did not exceed; None if there were none."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """How goscheduler fares, on one page."""
+
+    counts: Mapping[str, int]
+    """Of the last hour: what was fired, and how it ended."""
+    lateness: Quantiles
+    duration: Quantiles
+    live: int
+    processes: int
+    jobs: CountView
+    failing: CountView
+    """Jobs whose last attempt failed."""
+    paused: CountView
+    suspended: CountView
+    oldest_due: datetime | None
+    """Since when the job that has waited longest has been due; None if none is."""
+    top_failing: Sequence[LetterGroupView]
+    next_jobs: Sequence[JobRow]
