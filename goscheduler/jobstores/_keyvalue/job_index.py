@@ -1,7 +1,7 @@
 """All jobs of a store on etcd or ZooKeeper, in this process, in the orders of lists.
 
 The servers find keys by their names alone. So the first question of a process reads all jobs, and each later one what
-has changed since.
+has changed since. Statistics of all jobs are read only for the questions that need them; others read those of a page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.jobstores._keyvalue.jobs import Jobs
-from goscheduler.jobstores._keyvalue.server import Found, KeyValue, Mirror
+from goscheduler.jobstores._keyvalue.server import KeyValue, Mirror
+from goscheduler.runs.model import JobState
 from goscheduler.runs.queries import SORTS, Count, JobPage, JobPosition, JobQuery
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 Placed = tuple[JobPosition, str]
 """Where a job stands, and the name of its row."""
+#: The states that follow from how the last attempt ended.
+_STATES_OF_OUTCOMES = (JobState.COMPLETED, JobState.FAILED)
 _ORDERS = {sort: JobQuery(sort=sort) for sort in SORTS}
 
 
@@ -48,18 +51,21 @@ class JobIndex:
     def page(self, query: JobQuery, running: Collection[str]) -> JobPage:
         """Return a page of the jobs that fit."""
         with self._lock:
-            copies = self._refreshed()
+            copies = self._refreshed(query)
             ordered = copies.ordered[query.sort]
             first = 0 if query.after is None else bisect_right(ordered, query.after, key=itemgetter(0))
-            fitting = self._fitting(copies, query, running, first)
-            found = list(islice(fitting, query.limit + 1))
-            jobs = [self._read(copies, name) for _, name in found[: query.limit]]
-            return JobPage(jobs, found[query.limit - 1][0] if len(found) > query.limit else None)
+            found = list(islice(self._fitting(copies, query, running, first), query.limit + 1))
+            rows = [(name, copies.rows.held[name]) for _, name in found[: query.limit]]
+        stats = self._server.read([("lives", name) for name, _ in rows])
+        jobs = [
+            self._jobs.read(name, row, each) for (name, row), each in zip(rows, stats, strict=True) if row is not None
+        ]
+        return JobPage(jobs, found[query.limit - 1][0] if len(found) > query.limit else None)
 
     def count(self, query: JobQuery, cap: int, running: Collection[str]) -> Count:
         """Count the jobs that fit, at most ``cap`` of them."""
         with self._lock:
-            number = sum(1 for _ in islice(self._fitting(self._refreshed(), query, running), cap + 1))
+            number = sum(1 for _ in islice(self._fitting(self._refreshed(query), query, running), cap + 1))
         return Count(min(number, cap), number <= cap)
 
     def _fitting(
@@ -69,13 +75,16 @@ class JobIndex:
             if query.matches(copies.jobs[placed[1]], running):
                 yield placed
 
-    def _refreshed(self) -> Copies:
+    def _refreshed(self, query: JobQuery) -> Copies:
         """Return the copies as they should be now. If a server does not answer, they are read anew the next time."""
         copies, self._copies = self._copies, None
         if copies is None:
             rows, stats = (self._server.mirror((kind,), values=True) for kind in ("jobs", "lives"))
             copies = Copies(rows, stats, {}, {sort: [] for sort in SORTS})
-        for name in copies.rows.refresh() | copies.stats.refresh():
+        changed = copies.rows.refresh()
+        if query.last_outcome is not None or query.state in _STATES_OF_OUTCOMES:
+            changed |= copies.stats.refresh()
+        for name in changed:
             self._update(copies, name)
         self._copies = copies
         return copies
@@ -85,12 +94,8 @@ class JobIndex:
         if before is not None:
             for sort, ordered in copies.ordered.items():
                 del ordered[bisect_left(ordered, (_ORDERS[sort].place(before), name))]
-        if copies.rows.held.get(name) is not None:
-            job = copies.jobs[name] = self._read(copies, name)
+        row = copies.rows.held.get(name)
+        if row is not None:
+            job = copies.jobs[name] = self._jobs.read(name, row, copies.stats.held.get(name))
             for sort, ordered in copies.ordered.items():
                 insort(ordered, (_ORDERS[sort].place(job), name))
-
-    def _read(self, copies: Copies, name: str) -> Job:
-        found: Found | None = copies.rows.held[name]
-        assert found is not None
-        return self._jobs.read(name, found, copies.stats.held.get(name))
