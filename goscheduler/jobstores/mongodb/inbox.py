@@ -186,7 +186,7 @@ class Inbox:
             ReplaceOne(
                 {"_id": wish.place},
                 {"request": plain(wish.entry.request)[:MAX_REQUEST], "reason": plain(wish.refusal or "")[:MAX_REASON],
-                 "refused_at": at},
+                 "refused": at},
                 upsert=True,
             )
             for wish in wishes

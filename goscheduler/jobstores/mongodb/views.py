@@ -21,8 +21,8 @@ _EXISTS = 48
 _MESSAGES = {"$regex": r"^goscheduler\."}
 _TEXT = r'("(?:[^"\\]|\\.)*"|null)'
 _TIME = r"(-?\d+|null)"
-#: What a record says of its attempt: number, times, outcome, reason, type of the error, message.
-_ATTEMPT = rf'",(\d+),{_TIME},{_TIME},{_TIME},\d+\.\d+,"([a-z_ ]+)",{_TEXT},{_TEXT},{_TEXT},'
+#: What a record says of its attempt: executor, number, times, outcome, reason, type of the error, message.
+_ATTEMPT = rf'{_TEXT},"[a-z_ ]+",(\d+),{_TIME},{_TIME},{_TIME},\d+\.\d+,"([a-z_ ]+)",{_TEXT},{_TEXT},{_TEXT},'
 _LAST_OWNER = rf"{_TEXT},{_TEXT},\d+,\d+,\d+,\d+\]$"
 #: What a record, and the head of a run, begin and end with.
 _NAMES = rf"^\[\d+,{_TEXT},{_TEXT},{_TEXT},{_TEXT},"
@@ -79,11 +79,16 @@ def _jobs() -> list[Document]:
             "priority": "$lane.priority",
             "due": _date("$due.at"),
             "attempts": {"$ifNull": ["$life.count", 0]},
+            "owner": {"$ifNull": [{"$first": owners}, None]},
+            "error": _words({"$ifNull": ["$suspended", "$life.error"]}),
             "last_outcome": {"$ifNull": ["$life.outcome", None]},
             "last_run": _date("$life.last"),
-            "owners": owners,
-            "error": _words({"$ifNull": ["$suspended", "$life.error"]}),
+            "last_success": _date("$life.success"),
+            "finished": _date("$finished"),
+            "paused_by": _words("$life.paused_by"),
+            "pause_reason": _words("$life.pause_reason"),
             "created": _date("$life.created"),
+            "created_by": _words("$life.created_by"),
         }},
     ]  # fmt: skip
 
@@ -100,13 +105,15 @@ def _unfinished() -> list[Document]:
         {"$project": {
             "_id": 0,
             "id": "$runs.id",
-            "job": "$_id",
-            "status": {"$cond": [{"$ifNull": ["$runs.owner", False]}, "running", pending]},
+            "job_id": "$_id",
+            "status": {"$cond": [{"$ifNull": ["$runs.owner", False]}, "claimed", pending]},
             "name": "$search.name",
             "task": _task("$runs.lane.task"),
+            "executor": "$runs.lane.executor",
             "due": _date("$runs.due"),
             "attempts": _number({"$first": _captured("$runs.text", _HEAD_END)}),
             "owner": {"$ifNull": ["$runs.owner", None]},
+            "cancel_reason": _words("$runs.cancel"),
             "error": None,
             "finished": None,
         }},
@@ -119,20 +126,22 @@ def _ended(status: str) -> list[Document]:
     def part(place: int) -> Document:
         return {"$arrayElemAt": ["$said", place]}
 
-    error = {"$cond": [{"$in": [part(7), ['""', "null"]]}, part(5), part(7)]}
-    kind = {"$cond": [{"$in": [part(6), ["null"]]}, "", {"$concat": [_words(part(6)), ": "]}]}
+    error = {"$cond": [{"$in": [part(8), ['""', "null"]]}, part(6), part(8)]}
+    kind = {"$cond": [{"$in": [part(7), ["null"]]}, "", {"$concat": [_words(part(7)), ": "]}]}
     return [
         {"$set": {"said": _captured("$record", _ATTEMPT), "names": _captured("$record", _NAMES)}},
         {"$project": {
             "_id": 0,
             "id": "$run_id",
-            "job": "$job_id",
+            "job_id": 1,
             "status": status,
             "name": _words({"$arrayElemAt": ["$names", 2]}),
             "task": _task_of({"$arrayElemAt": ["$names", 3]}),
-            "due": _date(_number(part(1))),
-            "attempts": _number(part(0)),
+            "executor": _words(part(0)),
+            "due": _date(_number(part(2))),
+            "attempts": _number(part(1)),
             "owner": _words({"$first": _captured("$record", _LAST_OWNER)}),
+            "cancel_reason": None,
             "error": {"$cond": [{"$in": [error, ["null", '""', None]]}, None, {"$concat": [kind, _words(error)]}]},
             "finished": _date("$finished"),
         }},
@@ -140,30 +149,29 @@ def _ended(status: str) -> list[Document]:
 
 
 def _messages(collections: Collections) -> list[Document]:
+    fields = {"event": "$name", "source": _source("$task"), "due": 1, "attempts": 1, "owner": 1, "error": 1}
     waiting = [
         {"$match": {"lane.task": _MESSAGES, "due": {"$exists": True}}},
         {"$project": {
-            "_id": 0, "id": "$_id", "status": "$state", "event": "$search.name", "due": _date("$due.at"),
-            "attempts": {"$literal": 0}, "owner": None, "error": None,
+            "_id": 0, "id": "$_id", "status": "pending", "event": "$search.name", "source": _source("$lane.task"),
+            "due": _date("$due.at"), "attempts": {"$literal": 0}, "owner": None, "error": None,
         }},
     ]  # fmt: skip
-    going = [
+    retrying = {"$cond": [{"$gt": ["$attempts", 1]}, "retrying", "pending"]}
+    going = {"$cond": [{"$eq": ["$status", "claimed"]}, "delivering", retrying]}
+    runs = [
         {"$match": {"runs.lane.task": _MESSAGES}},
         *_unfinished(),
-        {"$project": {
-            "id": "$job", "status": 1, "event": "$name", "due": 1, "attempts": 1, "owner": 1, "error": 1,
-        }},
-    ]  # fmt: skip
+        {"$project": {"id": "$job_id", "status": going, **fields}},
+    ]
     dead = [
         {"$match": {"record": {"$regex": rf'{_NAMES[: -len(_TEXT) - 1]}"goscheduler\.[^":]*",'}}},
         *_ended("dead"),
-        {"$project": {
-            "id": "$job", "status": 1, "event": "$name", "due": 1, "attempts": 1, "owner": 1, "error": 1,
-        }},
-    ]  # fmt: skip
+        {"$project": {"id": "$job_id", "status": 1, **fields}},
+    ]
     return [
         *waiting,
-        {"$unionWith": {"coll": collections.jobs.name, "pipeline": going}},
+        {"$unionWith": {"coll": collections.jobs.name, "pipeline": runs}},
         {"$unionWith": {"coll": collections.dead.name, "pipeline": dead}},
     ]
 
@@ -197,6 +205,11 @@ def _words(text: Any) -> Document:
     for escaped, plain in (('\\"', '"'), ("\\n", "\n"), ("\\\\", "\\")):
         inner = {"$replaceAll": {"input": inner, "find": escaped, "replacement": plain}}
     return {"$cond": [{"$in": [{"$ifNull": [text, "null"]}, ["null"]]}, None, inner]}
+
+
+def _source(task: str) -> Document:
+    """Return the expression for the name of the front of a task."""
+    return {"$arrayElemAt": [_captured(task, r"^goscheduler\.(.*)$"), 0]}
 
 
 def _task(name: str) -> Document:

@@ -222,15 +222,15 @@ def test_the_views_tell_of_jobs_and_runs(store, database, make_job):
     assert failing["due"].replace(tzinfo=timezone.utc) == NOW + MINUTE
     assert jobs["idle"]["due"] is None
     rows = list(database["goscheduler_runs_v1"].find())
-    seen = {(row["job"], row["status"], row["attempts"], row["owner"]) for row in rows}
+    seen = {(row["job_id"], row["status"], row["attempts"], row["owner"]) for row in rows}
     assert ("failing", "failed", 1, "owner-1") in seen
     assert ("failing", "pending", 2, None) in seen
-    assert [row["status"] for row in rows if row["job"] == blocked] == ["blocked"]
+    assert [row["status"] for row in rows if row["job_id"] == blocked] == ["blocked"]
     (ended,) = (row for row in rows if row["status"] == "failed")
     assert ended["error"] == 'ValueError: bad "thing"\nsecond line'
     assert (ended["due"], ended["finished"]) == (datetime(2026, 5, 4, 12), datetime(2026, 5, 4, 12))
-    (live,) = (row for row in rows if row["status"] == "running")
-    assert jobs[live["job"]]["owners"] == [live["owner"]]
+    (live,) = (row for row in rows if row["status"] == "claimed")
+    assert jobs[live["job_id"]]["owner"] == live["owner"]
 
 
 def test_the_view_of_messages_follows_a_message(space, database):
@@ -246,12 +246,15 @@ def test_the_view_of_messages_follows_a_message(space, database):
     message_id = front.schedule_after("10m", "order.paid", b"{}")
     (row,) = database["goscheduler_messages_v1"].find()
     assert row == {
-        "id": message_id, "status": "scheduled", "event": "order.paid", "due": datetime(2026, 5, 4, 12, 10),
-        "attempts": 0, "owner": None, "error": None,
+        "id": message_id, "status": "pending", "event": "order.paid", "source": "messages",
+        "due": datetime(2026, 5, 4, 12, 10), "attempts": 0, "owner": None, "error": None,
     }  # fmt: skip
+    scheduler.advance("10m")
+    (row,) = database["goscheduler_messages_v1"].find()
+    assert (row["id"], row["status"], row["source"], row["attempts"]) == (message_id, "retrying", "messages", 2)
     scheduler.advance("1h")
     (row,) = database["goscheduler_messages_v1"].find()
-    assert (row["id"], row["status"], row["event"]) == (message_id, "dead", "order.paid")
+    assert (row["id"], row["status"], row["event"], row["source"]) == (message_id, "dead", "order.paid", "messages")
     assert row["attempts"] > 0
     assert "nobody takes order.paid" in row["error"]
     front.stop()
