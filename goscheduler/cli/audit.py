@@ -41,8 +41,15 @@ def _entries(session: Session, limit: int, before: str | None) -> dict[str, Any]
 
 
 def _short(entry: dict[str, Any]) -> str:
-    """Return the arguments of an entry, or of one that failed the reason, on one short line."""
-    text = ", ".join(f"{name}={as_json(value)}" for name, value in entry["arguments"].items())
+    """Return the arguments of an entry on one short line; of an act on many jobs, what is meant and how many were.
+
+    One that failed is told with its reason.
+    """
+    outcome = entry["outcome"]
+    told: dict[str, Any] = entry["arguments"]
+    if isinstance(outcome, dict) and isinstance(outcome.get("filters"), dict):
+        told = {"act": outcome.get("act"), **outcome["filters"]}
+    text = ", ".join(f"{name}={as_json(value)}" for name, value in told.items() if value not in (None, False))
     if entry["status"] == "failed":
-        text += f": {entry['outcome']}"
+        text += f": {outcome}"
     return text if len(text) <= LONGEST_ARGUMENTS else f"{text[:LONGEST_ARGUMENTS]}…"

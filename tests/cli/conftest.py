@@ -41,7 +41,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     """Write a module into the current directory, and return its name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
-    monkeypatch.delenv("GOSCHEDULER_APP", raising=False)
+    for name in ("GOSCHEDULER_APP", "GOSCHEDULER_STORE"):
+        monkeypatch.delenv(name, raising=False)
     written: list[str] = []
 
     def write(source: str) -> str:

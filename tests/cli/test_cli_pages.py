@@ -23,6 +23,8 @@ PAGES_OF_THEIR_OWN = {"goscheduler worker": WORKER, "goscheduler import-apschedu
 def commands(group: Any, path: str = "goscheduler") -> Iterator[tuple[str, Any]]:
     """Yield every command with the words that call it."""
     for name, command in group.commands.items():
+        if getattr(command, "invoke_without_command", False):
+            yield f"{path} {name}", command
         if hasattr(command, "commands"):
             yield from commands(command, f"{path} {name}")
         else:
