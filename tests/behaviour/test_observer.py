@@ -314,7 +314,7 @@ def test_one_that_is_lost_leaves_an_act_to_the_workers(world):
 
 
 CANARY = "open({path!r}, 'w').close()\ndef boom(*args): raise SystemExit\n"
-CANARY_STORES = ["sqlite", "postgresql", "redis", "mongodb"]
+CANARY_STORES = ["sqlite", "postgresql", "mariadb", "redis", "mongodb", "etcd", "zookeeper"]
 
 
 @pytest.fixture
@@ -372,6 +372,27 @@ def test_nothing_that_a_store_names_is_imported(kind, url_of, canary):
         assert observer.get_jobs() == []
     assert "evil_canary" not in sys.modules
     assert not canary.exists()
+
+
+#: Kind of a store → its URL for somebody who may only read.
+READ_ONLY_URLS = {
+    "sqlite": lambda url: f"{url.replace('sqlite:///', 'sqlite:///file:')}?mode=ro&uri=true",
+    "postgresql": lambda url: f"{url}?options=-cdefault_transaction_read_only%3Don",
+}
+
+
+@pytest.mark.parametrize("kind", READ_ONLY_URLS)
+def test_a_database_that_takes_no_writes_can_be_looked_into(kind, url_of):
+    url = url_of(kind)
+    with Observer(url) as writer:
+        writer.add_job("note", "interval", hours=1, id="job")
+    with Observer(READ_ONLY_URLS[kind](url), read_only=True) as observer:
+        assert [job.id for job in observer.find_jobs(state="scheduled").jobs] == ["job"]
+        assert observer.job_states(observer.get_jobs()) == [JobState.SCHEDULED]
+        assert observer.why("job").startswith("It is not due until")
+        assert observer.runs() + observer.dead_letters() + observer.live_runs() + observer.processes() == []
+        assert len(observer.stats()) == 60
+        assert observer.limit_usage() == []
 
 
 def test_the_canary_sings(canary):
