@@ -10,6 +10,7 @@ from behaviour_doubles import HoldingExecutor
 
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.executors.call import cancelled
+from goscheduler.jobstores._local.reading import LocalNotes
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.testing import ManualClock, ManualScheduler
@@ -32,6 +33,12 @@ class SharedStore(MemoryJobStore):
         """Name of a thread → how often it has renewed."""
         self.renewed = threading.Semaphore(0)
         self.during_renewal: Any = None
+        self._kept_notes = LocalNotes()
+
+    @property
+    def _notes(self) -> LocalNotes:
+        """The notes, which all who have this store find: it is one object."""
+        return self._kept_notes
 
     def shutdown(self) -> None:
         self.asked.append("shutdown")
