@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import pytest
 from behaviour_doubles import PickledStore
 
+from goscheduler.jobstores._local.reading import LocalNotes
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.testing.expectation import Terms
 from goscheduler.testing.model import StoreMachine, against_the_model
@@ -12,7 +15,15 @@ from goscheduler.testing.model import StoreMachine, against_the_model
 pytestmark = pytest.mark.timeout(3600)  # as long as GOSCHEDULER_MODEL_EXAMPLES wants
 
 
-class SharedMemoryStore(MemoryJobStore):
+class KeptNotes:
+    """Notes of a store that is one object for all who have it."""
+
+    @cached_property
+    def _notes(self):
+        return LocalNotes()
+
+
+class SharedMemoryStore(KeptNotes, MemoryJobStore):
     """A memory store that several schedulers of this process use."""
 
     shared = True
@@ -21,7 +32,7 @@ class SharedMemoryStore(MemoryJobStore):
         """Stay as it is: the others go on."""
 
 
-class SharedPickledStore(PickledStore):
+class SharedPickledStore(KeptNotes, PickledStore):
     """The base class's runs, shared in the same way."""
 
     shared = True

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import StoreUnavailable
 from goscheduler.job import Job, take_over
+from goscheduler.jobstores._local.reading import LocalNotes
 from goscheduler.jobstores._local.runs import LocalRuns
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, PartlySettled
 from goscheduler.jobstores.memory import MemoryJobStore
@@ -202,6 +203,12 @@ class Connection(BaseJobStore):
     def __init__(self, ask: Ask, subscribe: Callable[[Callable[[], None]], None]) -> None:
         self._ask = ask
         self._subscribe = subscribe
+        self._kept_notes = LocalNotes()
+
+    @property
+    def _notes(self) -> LocalNotes:
+        """Notes of this process only: nothing in the simulation depends on those of others."""
+        return self._kept_notes
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         self._subscribe(wake)
