@@ -169,7 +169,7 @@ class StoreReads:
 
     @property
     def _notes(self) -> LocalNotes:
-        if self._store.shared:
+        if self._store.shared and not self._store.keeps_objects:
             raise NotImplementedError("a store that processes share keeps its notes where all of them find them")
         notes: LocalNotes | None = self.__dict__.get("_local_notes")
         return self.__dict__.setdefault("_local_notes", LocalNotes()) if notes is None else notes

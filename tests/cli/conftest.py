@@ -22,12 +22,17 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 #: A store that behaves, within one process, like a database: it outlives schedulers and is shared by them.
 KEPT = """
+from goscheduler.jobstores._local.reading import LocalNotes
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.testing import ManualScheduler
 
 class Kept(MemoryJobStore):
     keeps_objects = False
     shared = True
+
+    @property
+    def _notes(self):
+        return self.__dict__.setdefault("_kept_notes", LocalNotes())
 
     def shutdown(self):
         pass
