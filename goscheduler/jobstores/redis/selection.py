@@ -7,7 +7,7 @@ the jobs stand in the sets of the others too.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from goscheduler.jobstores.redis.facts import kind_of, outcome_label, pause_label, searched, tag_label
@@ -19,6 +19,10 @@ from goscheduler.times import to_micros
 #: State → why jobs of it wait for no time.
 _WHY_IDLE = {
     JobState.PAUSED: "paused", JobState.SUSPENDED: "suspended", JobState.COMPLETED: "ended", JobState.FAILED: "ended",
+}  # fmt: skip
+#: Aspect of a query → the label of the jobs for which it has a value.
+_LABELS: Mapping[str, Callable[[Any], str]] = {
+    "tag": tag_label, "pause_id": pause_label, "last_outcome": outcome_label,
 }  # fmt: skip
 _SUCCEEDED = outcome_label(OutcomeKind.SUCCEEDED)
 
@@ -81,15 +85,12 @@ class Selection:
     @property
     def labels(self) -> list[Source]:
         """The jobs of each label that the query asks for, and of the task."""
-        query, sources = self.query, []
-        for aspect, label in (
-            ("tag", query.tag and tag_label(query.tag)),
-            ("pause_id", query.pause_id and pause_label(query.pause_id)),
-            ("last_outcome", query.last_outcome and outcome_label(query.last_outcome)),
-        ):
-            if getattr(query, aspect) is not None:
-                sources.append(Source([JobList(label or f"{aspect}:")], frozenset({aspect})))
-        if query.task is not None:
+        sources = []
+        for aspect, label_of in _LABELS.items():
+            value = getattr(self.query, aspect)
+            if value is not None:
+                sources.append(Source([JobList(label_of(value))], frozenset({aspect})))
+        if self.query.task is not None:
             sources.append(self.kinds)
         return sources
 
