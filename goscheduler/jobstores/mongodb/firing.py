@@ -254,10 +254,9 @@ class Claiming:
                 if "owner" in entries[index]:
                     live += 1
                     room[entry["lane"]["executor"]] -= 1
-                for key in attempt.keys[keys:]:
-                    if key.startswith("job:"):
-                        entries = unblocked(entries, key)
-                        turns += 1
+                if f"job:{document['_id']}" in attempt.keys[keys:]:
+                    entries = unblocked(entries, f"job:{document['_id']}")
+                    turns += 1
         return attempt._replace(change=Change(document, with_runs({**document, "fence": fence}, entries)))
 
     def _is_due(self, entry: Document, room: dict[str, int]) -> bool:

@@ -51,7 +51,7 @@ _LENIENT: CodecOptions[Document] = CodecOptions(
 )  # fmt: skip
 
 
-class _Wish(NamedTuple):
+class _Request(NamedTuple):
     """An entry, and what it comes to."""
 
     place: Any
@@ -59,6 +59,14 @@ class _Wish(NamedTuple):
     entry: InboxEntry
     job: Job | None = None
     refusal: str | None = None
+
+    def refused_document(self) -> Document:
+        """Return it as it is kept if it is refused."""
+        return {
+            "request": plain(self.entry.request)[:MAX_REQUEST],
+            "reason": plain(self.refusal or "")[:MAX_REASON],
+            "refused": SYSTEM_CLOCK.now(),
+        }
 
 
 class Inbox:
@@ -75,38 +83,38 @@ class Inbox:
         """Add the jobs that ``read`` makes of at most ``limit`` entries."""
         with deadline():
             rows = list(self._inbox.find().sort("_id", 1).limit(limit + 1))
-        wishes = [self._wish(row, read) for row in rows[:limit]]
+        requests = [self._read(row, read) for row in rows[:limit]]
         jobs: list[Job] = []
         refused: dict[str, str] = {}
-        for start in range(0, len(wishes), PORTION):
+        for start in range(0, len(requests), PORTION):
             with self._making_due(), deadline():
-                added, reasons = self._grant(wishes[start : start + PORTION])
+                added, reasons = self._grant(requests[start : start + PORTION])
             jobs += added
             refused.update(reasons)
         if jobs:
             self._context.writer.notify()
         return Drained(jobs, refused, len(rows) > limit)
 
-    def _wish(self, row: Document, read: Callable[[InboxEntry], Job]) -> _Wish:
+    def _read(self, row: Document, read: Callable[[InboxEntry], Job]) -> _Request:
         place = row["_id"]
         try:
             entry = InboxEntry(_name(place), _request(row))
         except ValueError as error:
-            return _Wish(place, InboxEntry(_name(place), str(row)), refusal=str(error))
+            return _Request(place, InboxEntry(_name(place), str(row)), refusal=str(error))
         try:
             job = read(entry)
             self._context.codec.with_job({"_id": job.id, "here": False}, job)
         except (GoSchedulerError, ValueError, TypeError) as error:
-            return _Wish(place, entry, refusal=str(error) or type(error).__name__)
-        return _Wish(place, entry, job)
+            return _Request(place, entry, refusal=str(error) or type(error).__name__)
+        return _Request(place, entry, job)
 
-    def _grant(self, wishes: Sequence[_Wish]) -> tuple[list[Job], dict[str, str]]:
+    def _grant(self, requests: Sequence[_Request]) -> tuple[list[Job], dict[str, str]]:
         """Add and refuse in one transaction, or in two steps on a server without transactions."""
         for _ in range(MAX_ATTEMPTS):
             try:
                 with self._jobs.database.client.start_session() as session:
                     granted: tuple[list[Job], dict[str, str]] = session.with_transaction(
-                        partial(self._step, wishes), ReadConcern("local"), self._jobs.write_concern,
+                        partial(self._step, requests), ReadConcern("local"), self._jobs.write_concern,
                         ReadPreference.PRIMARY,
                     )  # fmt: skip
                     return granted
@@ -115,52 +123,52 @@ class Inbox:
             except OperationFailure as error:
                 if error.code not in NO_TRANSACTIONS:
                     raise
-                return self._grant_in_steps(wishes)
+                return self._grant_in_steps(requests)
         raise ConnectionFailure("other processes add the same jobs all the time")
 
-    def _grant_in_steps(self, wishes: Sequence[_Wish]) -> tuple[list[Job], dict[str, str]]:
+    def _grant_in_steps(self, requests: Sequence[_Request]) -> tuple[list[Job], dict[str, str]]:
         """Handle entries one by one, so that it is known which job this process has added."""
         jobs: list[Job] = []
         refused: dict[str, str] = {}
-        for wish in wishes:
-            added, reasons = self._grant_alone(wish)
+        for request in requests:
+            added, reasons = self._grant_alone(request)
             jobs += added
             refused.update(reasons)
         return jobs, refused
 
-    def _grant_alone(self, wish: _Wish) -> tuple[list[Job], dict[str, str]]:
+    def _grant_alone(self, request: _Request) -> tuple[list[Job], dict[str, str]]:
         for _ in range(MAX_ATTEMPTS):
             try:
-                return self._step([wish], None)
+                return self._step([request], None)
             except (BulkWriteError, _Overtaken) as error:
                 _raise_unless_overtaken(error)
         raise ConnectionFailure("other processes add the same jobs all the time")
 
-    def _step(self, wishes: Sequence[_Wish], session: Any) -> tuple[list[Job], dict[str, str]]:
-        these: Document = {"_id": {"$in": [wish.place for wish in wishes]}}
+    def _step(self, requests: Sequence[_Request], session: Any) -> tuple[list[Job], dict[str, str]]:
+        these: Document = {"_id": {"$in": [request.place for request in requests]}}
         left = [_name(row["_id"]) for row in self._inbox.find(these, {"_id": 1}, session=session)]
-        ids = [wish.job.id for wish in wishes if wish.job is not None]
+        ids = [request.job.id for request in requests if request.job is not None]
         known = {row["_id"]: row for row in self._jobs.find({"_id": {"$in": ids}}, session=session)}
         added: dict[str, tuple[Job, Document]] = {}
-        refused: dict[str, _Wish] = {}
-        for wish in wishes:
-            if wish.entry.id not in left:
+        refused: dict[str, _Request] = {}
+        for request in requests:
+            if request.entry.id not in left:
                 continue  # another process was quicker
-            reason = wish.refusal
-            if wish.job is not None:
-                job, before = wish.job, known.get(wish.job.id)
-                if before is not None and before["here"] and before.get("inbox") == wish.entry.id:
+            reason = request.refusal
+            if request.job is not None:
+                job, before = request.job, known.get(request.job.id)
+                if before is not None and before["here"] and before.get("inbox") == request.entry.id:
                     continue  # a process without transactions has ended before it deleted the entry
                 if job.id in added or (before is not None and before["here"]):
                     reason = str(ConflictingIdError(job.id))
                 else:
-                    added[job.id] = job, self._document(job, before, wish.entry)
+                    added[job.id] = job, self._document(job, before, request.entry)
             if reason is not None:
-                refused[wish.entry.id] = wish._replace(refusal=reason)
+                refused[request.entry.id] = request._replace(refusal=reason)
         self._add([document for _, document in added.values()], known, session)
         self._refuse(list(refused.values()), session)
         self._inbox.delete_many(these, session=session)
-        return [job for job, _ in added.values()], {name: wish.refusal or "" for name, wish in refused.items()}
+        return [job for job, _ in added.values()], {name: request.refusal or "" for name, request in refused.items()}
 
     def _document(self, job: Job, before: Document | None, entry: InboxEntry) -> Document:
         document = self._context.codec.with_job(before or {"_id": job.id, "here": False}, job)
@@ -178,19 +186,13 @@ class Inbox:
         if result.inserted_count + result.matched_count < len(statements):
             raise _Overtaken
 
-    def _refuse(self, wishes: Sequence[_Wish], session: Any) -> None:
-        if not wishes:
+    def _refuse(self, requests: Sequence[_Request], session: Any) -> None:
+        if not requests:
             return
-        at = SYSTEM_CLOCK.now()
-        self._refused.bulk_write([
-            ReplaceOne(
-                {"_id": wish.place},
-                {"request": plain(wish.entry.request)[:MAX_REQUEST], "reason": plain(wish.refusal or "")[:MAX_REASON],
-                 "refused": at},
-                upsert=True,
-            )
-            for wish in wishes
-        ], session=session)  # fmt: skip
+        rows = [(request.place, request.refused_document()) for request in requests]
+        self._refused.bulk_write(
+            [ReplaceOne({"_id": place}, row, upsert=True) for place, row in rows], session=session
+        )
 
 
 class _Overtaken(Exception):

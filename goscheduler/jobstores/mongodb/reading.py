@@ -9,7 +9,6 @@ read on in its order. A search through text gives up after a while.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -18,6 +17,7 @@ import pymongo
 from pymongo.errors import PyMongoError
 
 from goscheduler._drivers.mongodb import deadline
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.mongodb.documents import LIVE, NEVER, PRIORITIES, Document
 from goscheduler.jobstores.mongodb.firing import StoreContext
 from goscheduler.jobstores.mongodb.traits import (
@@ -238,7 +238,7 @@ class _Page:
         self._query = query
         self._question = _Question(query)
         self._executors = executors_of(jobs) if query.executor is None else [query.executor]
-        self._give_up_at = time.monotonic() + SEARCH_SECONDS
+        self._give_up_at = SYSTEM_CLOCK.monotonic() + SEARCH_SECONDS
 
     def read(self) -> tuple[list[Document], JobPosition | None]:
         """Return the documents, one more than fit on the page; and where the search has stopped, if it gave up."""
@@ -254,7 +254,7 @@ class _Page:
         return rows, None
 
     def _is_late(self) -> bool:
-        return self._query.text is not None and time.monotonic() > self._give_up_at
+        return self._query.text is not None and SYSTEM_CLOCK.monotonic() > self._give_up_at
 
     def _read(self, segment: _Segment, count: int) -> tuple[list[Document], JobPosition | None]:
         """Return the first jobs of a segment, and up to where it was read if there may be more of them."""
@@ -286,7 +286,7 @@ class _Page:
             if key is not None:
                 return self._find(segment, {"$and": [key.condition, segment.condition()]}, key.hint, count)
             return self._find(segment, segment.condition(), _WHOLE, count)
-        with pymongo.timeout(max(0.01, self._give_up_at - time.monotonic())):
+        with pymongo.timeout(max(0.01, self._give_up_at - SYSTEM_CLOCK.monotonic())):
             return self._find(segment, segment.condition(), _WHOLE, count)
 
     def _end_of_portion(self, segment: _Segment, hint: str) -> JobPosition | None:
