@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -10,8 +11,9 @@ from typing import Any, NamedTuple
 from goscheduler.jobstores.base import FireRequest
 from goscheduler.jobstores.redis.rows import dumps
 from goscheduler.jobstores.redis.scripts import ScriptClient
-from goscheduler.runs.limits import Ledger
+from goscheduler.runs.limits import Ledger, starts_within
 from goscheduler.runs.plan import PRIORITY_STEP_US
+from goscheduler.runs.queries import LimitUse
 from goscheduler.times import SECOND, UTC, from_micros, to_micros
 
 #: How many jobs or runs one call takes at most.
@@ -52,6 +54,19 @@ class DueWork(NamedTuple):
         """Tell whether something is due for an executor that has no room."""
         now = to_micros(self.now)
         return any(time <= now and room.get(alias, 0) <= 0 for alias, time in times.items())
+
+
+def limit_usage(scripts: ScriptClient, now: datetime) -> list[LimitUse]:
+    """Return what is used of every limit, ascending by name."""
+    answer = scripts.call_json("limit_usage", now)
+    live, waiting = (Counter(dict(answer[kind] or {})) for kind in ("live", "waiting"))
+    moment = from_micros(int(answer["now"]), UTC)
+    names, states = list(answer["rates"])[::2], map(json.loads, list(answer["rates"])[1::2])
+    starts = {name: starts_within(state, moment) for name, state in zip(names, states, strict=True)}
+    return [
+        LimitUse(name, live[name], waiting[name], starts.get(name, {}))
+        for name in sorted(live.keys() | waiting.keys() | starts.keys())
+    ]  # fmt: skip
 
 
 class Batch(NamedTuple):

@@ -97,14 +97,15 @@ class _Fired(NamedTuple):
 
 def _item(job_id: str, state: JobState, live: int, plan: FiringPlan, fence: int) -> list[Any]:
     """Return what is written about a job; its runs stand in a list of their own."""
-    fate, following = _fate(plan), plan.next_run_time
+    fate, following, refusal = _fate(plan), plan.next_run_time, plan.wait_for
     item = [
         job_id, state.stamp, state.fence, state.due, live, str(fence), len(plan.start), len(plan.wait), fate
     ]  # fmt: skip
-    if fate != "gone" or plan.records or plan.cancel_live:
+    if fate != "gone" or plan.records or plan.cancel_live or refusal is not None:
         item += (
             moment(following), "Z" if following is None else zone_text(following), json_text(plan.suspended),
             [record_row(record_of(each)) for each in plan.records], plan.cancel_live,
+            None if refusal is None else refusal.key, moment(None if refusal is None else refusal.until),
         )  # fmt: skip
     return item
 

@@ -24,7 +24,7 @@ from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest, Requeued, SharedJobStore
 from goscheduler.jobstores.redis.claiming import Claiming
-from goscheduler.jobstores.redis.due_work import DueWorkReader
+from goscheduler.jobstores.redis.due_work import DueWorkReader, limit_usage
 from goscheduler.jobstores.redis.facts import facts_of
 from goscheduler.jobstores.redis.firing import Firing
 from goscheduler.jobstores.redis.history import History
@@ -48,6 +48,7 @@ from goscheduler.jobstores.redis.scripts import ScriptClient, is_outage
 from goscheduler.jobstores.redis.settling import Settling
 from goscheduler.references import maybe_ref
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
+from goscheduler.runs.queries import LimitUse
 from goscheduler.runs.records import HistoryQuery, Record, Retention, record_of
 from goscheduler.times import UTC, from_micros, micros_of, to_micros
 
@@ -352,6 +353,9 @@ class RedisJobStore(RedisReads, SharedJobStore):
             for name, (expires, info, *report) in zip(names, values, strict=True)
             if int(expires) > int(answer["now"])
         ]  # fmt: skip
+
+    def limit_usage(self, now: datetime) -> list[LimitUse]:
+        return limit_usage(self._scripts, now)
 
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
         settlements = self._settling.recover(now, decide)

@@ -14,8 +14,9 @@
 --
 -- An item of write_due is [job id; stamp, fence, due time and number of live runs that the decision is based on; fence of the
 -- runs; how many runs start, and how many wait; fate of the job: moved, gone, finished or suspended] and, unless the job is
--- gone and nothing else happens, [next time, zone, reason, records, whether live runs get a cancel request]. The runs of all
--- items are one text, with NUL between its parts; each run has three: id, text without the definition of its job, due time.
+-- gone and nothing else happens, [next time, zone, reason, records, whether live runs get a cancel request, key on which the
+-- pending runs are blocked or null, time until which they are put off]. The runs of all items are one text, with NUL between
+-- its parts; each run has three: id, text without the definition of its job, due time.
 --
 -- An item of write_ready is [run id, live runs of its job, fate: start, hold, later or aside; fence; key, time or reason;
 -- [fence, due time] that the decision is based on].
@@ -103,8 +104,20 @@ local function cancel_live_runs(job_id, reason)
   end
 end
 
+-- Write a pending run of a job that fires; blocked at once, where that may be.
+local function leave_pending(run_id, state, key, until_time, may_block)
+  if until_time and until_time ~= '' and tonumber(until_time) > tonumber(state[DUE]) then state[DUE] = until_time end
+  if not may_block[key] then
+    become_pending(run_id, state)
+    return
+  end
+  call('HSET', P .. 'pending:' .. state[JOB], run_id, 'W')
+  block(run_id, state, key)
+  write_state(run_id, state)
+end
+
 -- Fire a job. Its runs begin at this place of the list.
-local function fire(job_id, state, item, runs, place, definition, owner, reason)
+local function fire(job_id, state, item, runs, place, definition, owner, reason, may_block)
   if item[14] then cancel_live_runs(job_id, reason) end
   for number = 1, item[7] + item[8] do
     local run_id, due = runs[place], runs[place + 2]
@@ -112,7 +125,8 @@ local function fire(job_id, state, item, runs, place, definition, owner, reason)
     if number <= item[7] then
       become_live(run_id, {job_id, state[LANE], due, owner, item[6], '', '', '', '1', '', state[LIMITS]})
     else
-      become_pending(run_id, {job_id, state[LANE], due, '', '0', '', '', '', '1', '', state[LIMITS]})
+      local pending = {job_id, state[LANE], due, '', '0', '', '', '', '1', '', state[LIMITS]}
+      leave_pending(run_id, pending, item[15], item[16], may_block)
     end
     place = place + 3
   end
@@ -131,16 +145,17 @@ function steps.write_due()
   load_live_runs(ids)
   for index, item in ipairs(items) do
     local job_id, state = item[1], read_state(states[index], JOB_STATE)
-    local starts = item[7] > 0
+    local starts, before = item[7] > 0, #refused
     if not state or state[STAMP] ~= item[2] or state[FENCE] ~= item[3] or state[DUE] ~= item[4] then
       refused[#refused + 1] = job_id
     elseif lapsed or (starts and (count_live(job_id) > item[5] or not allows(compared, state[LIMITS]))) then
       refused[#refused + 1] = job_id
       give_back('due', job_id, state)
     else
-      fire(job_id, state, item, runs, place, definitions[index] or '', request.owner, reason)
+      fire(job_id, state, item, runs, place, definitions[index] or '', request.owner, reason, compared.may_block)
       started = started or starts
     end
+    if starts and #refused > before then compared.may_block = {} end  -- what follows may wait for a run that does not start
     place = place + 3 * (item[7] + item[8])
   end
   if started then call('SADD', P .. 'holders', request.owner) end

@@ -7,6 +7,7 @@
 --   put_aside reason id ...             live runs that cannot be read
 --   discard job revoke                  deletes the pending runs of one job or of all; if revoke is 1, nothing follows live ones
 --   runs kind job                       [id, state] of runs that are live or pending
+--   limit_usage                         now, and live runs, blocked runs and latest starts by limit
 --   to_cancel owner                     [id, state, text] of its runs that have a cancel request
 --   adopt schema                        makes this the stored version: done, newer, or in use by living owners of an older one
 --   renew owner lease information report      1, or 0 if its runs were recovered
@@ -170,6 +171,25 @@ function steps.runs()
     if state and (state[OWNER] ~= '') == (wanted == 'live') then found[#found + 1] = {run_id, states[index]} end
   end
   return encode(found)
+end
+
+function steps.limit_usage()
+  local live, waiting = {}, {}
+  for _, owner in ipairs(call('SMEMBERS', P .. 'holders')) do
+    for _, state in ipairs(values('run_heads', call('SMEMBERS', P .. 'owned:' .. owner))) do
+      state = read_state(state, RUN_STATE)
+      for _, name in ipairs(state and names_of(state[R_LIMITS]) or {}) do
+        live[name] = live[name] or call('SCARD', P .. 'under:' .. name)
+      end
+    end
+  end
+  for _, key in ipairs(call('SMEMBERS', P .. 'held')) do
+    local name = string.match(key, '^limit:(.*)$')
+    for _, lane in ipairs(name and call('SMEMBERS', P .. 'held:' .. key) or {}) do
+      waiting[name] = (waiting[name] or 0) + call('ZCARD', P .. 'holds:' .. lane .. key)
+    end
+  end
+  return encode({now = text(now), live = live, waiting = waiting, rates = call('HGETALL', P .. 'rates')})
 end
 
 function steps.to_cancel()
