@@ -240,7 +240,7 @@ class _Firing:
                 queue.push(entry)
                 self._more = True
                 return
-            start, wait, records, following, suspended, cancel_live, keep = plan(job, runs.concurrency(job.id), now)
+            start, wait, records, following, suspended, cancel_live, keep, _ = plan(job, runs.concurrency(job.id), now)
             if suspended is not None:
                 self._suspend(job, suspended)
                 continue

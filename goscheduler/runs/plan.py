@@ -36,7 +36,7 @@ from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.limits import Ledger, Limit
+    from goscheduler.runs.limits import Ledger, Limit, Obstacle
 
 #: How many gathered fire times are run one by one, at most, when a job does not coalesce; and how many runs of a job
 #: that queues may wait.
@@ -82,6 +82,8 @@ class FiringPlan(NamedTuple):
     """Whether the live runs of the job are to be told to end."""
     keep: bool = False
     """Whether a job without a next time is kept, as finished, instead of being removed."""
+    wait_for: Refusal | None = None
+    """What :func:`admit` would answer for the runs that wait, if a limit is in their way."""
 
 
 class Refusal(NamedTuple):
@@ -131,7 +133,7 @@ def plan_firing(
     unhindered = live < options.max_instances and not waiting and not options.limits
     if alone and unhindered and options.misfire_grace_time is None:
         run = unchecked_tuple(Run, (new_id(), job, due, due, owner, fence, 1, _SCHEDULE, 0, 0))
-        return unchecked_tuple(FiringPlan, ((run,), (), (), following, None, False, not options.auto_remove))
+        return unchecked_tuple(FiringPlan, ((run,), (), (), following, None, False, not options.auto_remove, None))
     times: Sequence[datetime] = (due,)
     bypassed = 0
     if not alone:
@@ -146,7 +148,9 @@ def plan_firing(
     ]
     start = [Run(new_id(), job, time, time, owner, fence, coalesced=coalesced) for time in places.start]
     wait = [Run(new_id(), job, time, time, coalesced=coalesced) for time in places.wait]
-    return FiringPlan(start, wait, records, following, None, places.cancel_live, not options.auto_remove)
+    return FiringPlan(
+        start, wait, records, following, None, places.cancel_live, not options.auto_remove, places.wait_for
+    )
 
 
 class _Places(NamedTuple):
@@ -157,6 +161,7 @@ class _Places(NamedTuple):
     skip: Sequence[datetime] = ()
     reason: str = ""
     cancel_live: bool = False
+    wait_for: Refusal | None = None
 
 
 def _placed(job: Job, times: Sequence[datetime], concurrency: ConcurrencyState, now: datetime) -> _Places:
@@ -178,7 +183,7 @@ def _placed(job: Job, times: Sequence[datetime], concurrency: ConcurrencyState, 
     if obstacle is not None and waiting and options.overlap != "queue":
         return _Places(start, (), rest, f"a run of it waits already: {obstacle.reason}")
     if free > 0:
-        return _Places(start, rest)
+        return _Places(start, rest, wait_for=None if obstacle is None else _refusal(obstacle))
     return _overlapping(job, rest, live, waiting)
 
 
@@ -205,7 +210,11 @@ def admit(run: Run, concurrency: ConcurrencyState, now: datetime) -> Refusal | N
     if obstacle is None:
         concurrency.ledger.take(options.limits, now)
         return None
-    return Refusal(None if obstacle.until else _limit_key(obstacle.limit), obstacle.until)
+    return _refusal(obstacle)
+
+
+def _refusal(obstacle: Obstacle) -> Refusal:
+    return Refusal(None if obstacle.until else limit_key(obstacle.limit), obstacle.until)
 
 
 def keys_of(run: Run, limits: Sequence[Limit] | None = None) -> list[str]:
@@ -214,14 +223,15 @@ def keys_of(run: Run, limits: Sequence[Limit] | None = None) -> list[str]:
     ``limits`` are those under which it was started, if its job may have got others since.
     """
     limits = run.job.limits if limits is None else limits
-    return [_job_key(run.job.id), *(_limit_key(limit.name) for limit in limits)]
+    return [_job_key(run.job.id), *(limit_key(limit.name) for limit in limits)]
 
 
 def _job_key(job_id: str) -> str:
     return f"job:{job_id}"
 
 
-def _limit_key(name: str) -> str:
+def limit_key(name: str) -> str:
+    """Return the key of :func:`keys_of` that stands for a limit."""
     return f"limit:{name}"
 
 

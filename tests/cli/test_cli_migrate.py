@@ -21,7 +21,7 @@ def test_tables_are_made_once_and_their_version_is_told(tmp_path):
     assert call("up", url).stdout == "The tables are up to date.\n"
     assert call("up", url).stdout == "The tables were up to date.\n"
     after = call("status", url)
-    assert (after.exit_code, after.stdout) == (0, "The tables are of version 4; this goscheduler needs version 4.\n")
+    assert (after.exit_code, after.stdout) == (0, "The tables are of version 5; this goscheduler needs version 5.\n")
 
 
 def test_the_printed_sql_is_complete(tmp_path):

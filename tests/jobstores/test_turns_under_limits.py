@@ -60,7 +60,7 @@ def statements_of_a_round(store, jobs):
         made.remove_all_jobs()
         for number in range(jobs):
             limits = Limit(f"tenant-{number % (jobs // 2)}", concurrency=1), Limit("all", concurrency=jobs // 4)
-            made.add_job(nothing, "interval", seconds=1, id=f"job-{number}", overlap="queue", limits=limits)
+            made.add_job(nothing, "interval", seconds=1, id=f"job-{number:02}", overlap="queue", limits=limits)
         made.clock.advance(1)
         made.run_due()
         for run in list(executor.held.values()):

@@ -1,48 +1,37 @@
-"""Claiming in the SQL store: a due pending run becomes ours, waits for another run to end, or is put off.
-
-A run waits because others are live. The end of a run unblocks one waiting run, and would miss a run whose wait is not
-committed yet. So a claim locks the rows of the live runs before it writes that a run waits. If such a row is locked
-already, its run is just ending, and one run tries again in a moment instead of waiting.
-"""
+"""Claiming in the SQL store: a due pending run becomes ours, waits for another run to end, or is put off."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select, text, update
+from sqlalchemy import select, update
 
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.decisions import admit
 from goscheduler.jobstores.base import Claimed, FireRequest
-from goscheduler.jobstores.sqlalchemy.bulk import table_name
 from goscheduler.jobstores.sqlalchemy.due_work import DueWork, claimable, unblocked
 from goscheduler.jobstores.sqlalchemy.firing import due_rows
 from goscheduler.jobstores.sqlalchemy.locking import (
     Limits,
     StoreContext,
-    lock,
     lock_jobs,
     lock_limits,
     lock_rows,
     save_ledger,
 )
 from goscheduler.jobstores.sqlalchemy.rows import DueRun, WaitingRun, json_text
+from goscheduler.jobstores.sqlalchemy.usage import add_usage, remove_usage
+from goscheduler.jobstores.sqlalchemy.waiting import changes_of_refused, unblock_next
 from goscheduler.runs.model import unchecked_tuple
 from goscheduler.runs.plan import Refusal
 from goscheduler.runs.transitions import claimed
-from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.limits import Ledger
     from goscheduler.runs.model import Run
 
-#: The pause before another try for rows that other processes have locked.
-RETRY_LOCKED_AFTER = timedelta(milliseconds=50)
-#: Keys in one search for waiting runs.
-MAX_KEYS_PER_STATEMENT = 50
 #: Further searches of one transaction, where runs that it found have to wait.
 MAX_SEARCHES_PER_TRANSACTION = 4
 #: Each search reads so many times more runs than the last. Runs that have to wait take no room.
@@ -94,11 +83,11 @@ class Claiming:
         if not waiting:
             return False
         busy_before = len(self._busy_jobs) + len(self._busy_limits)
-        rows = self._taken(waiting)
-        self._new, self._refused, self._unreadable = [], [], []
-        limits = lock_limits(self._context, [row.limits for row in rows])
+        # Limits first: runs that are locked in vain would be missed by the process that has locked their limits.
+        limits = lock_limits(self._context, [row.limits for row in waiting])
         self._busy_limits.update(limits.busy)
-        rows = [row for row in rows if row.limits not in self._busy_limits]
+        rows = self._taken([row for row in waiting if row.limits not in self._busy_limits])
+        self._new, self._refused, self._unreadable = [], [], []
         self._live = self._live_runs({row.job_id for row in rows})
         live = Counter({job_id: len(ids) for job_id, ids in self._live.items()})
         for row in rows:
@@ -124,7 +113,7 @@ class Claiming:
 
     def _taken(self, waiting: Sequence[Any]) -> list[DueRun]:
         """Lock the runs and their jobs; return, in the same order, the runs that no other process starts."""
-        if not self._context.dialect.skips_locked:
+        if not self._context.dialect.skips_locked or not waiting:
             return list(waiting)
         job_ids = {row.job_id for row in waiting}
         ours = lock_jobs(self._context, job_ids)
@@ -135,7 +124,7 @@ class Claiming:
         query = query.where(self._context.dialect.column_in(runs.c.id, run_ids), *claimable(runs))
         rows = [unchecked_tuple(DueRun, row) for row in self._context.connection.execute(query)]
         found = {row.id: row for row in rows}
-        return [found[run_id] for run_id in run_ids if run_id in found]
+        return [found[row.id] for row in waiting if row.id in found and found[row.id].limits == row.limits]
 
     def _live_runs(self, job_ids: set[str]) -> dict[str, list[str]]:
         runs = self._context.tables.runs
@@ -167,45 +156,25 @@ class Claiming:
         ])  # fmt: skip
         for run_id, reason in self._unreadable:
             keep_unreadable(self._context, run_id, reason)
+        add_usage(self._context, self._new)
         save_ledger(self._context, limits.ledger)
-        self._write_refusals(self._ending(limits))
+        self._write_refusals(limits.ledger)
 
-    def _ending(self, limits: Limits) -> Counter[str]:
-        """Return key → number of its live runs that are just ending. The others end after this transaction."""
-        keys = {refusal.key for _, refusal in self._refused if refusal.key is not None}
-        if not keys or not self._context.dialect.skips_locked:
-            return Counter()
-        under: dict[str, list[str]] = {}
-        for key in keys:
-            kind, _, name = key.partition(":")
-            under[key] = (self._live if kind == "job" else limits.live).get(name, [])
-        all_of_them = sorted({run_id for ids in under.values() for run_id in ids})
-        staying = lock(self._context, self._context.tables.runs.c.id, all_of_them)
-        return Counter({key: sum(run_id not in staying for run_id in ids) for key, ids in under.items()})
-
-    def _write_refusals(self, ending: Counter[str]) -> None:
+    def _write_refusals(self, ledger: Ledger) -> None:
         """Hold the refused runs, or put them off. The next run under the key that let one try may try in its stead."""
-        changes: list[dict[str, Any]] = []
-        turns: Counter[str] = Counter()
-        for row, refusal in self._refused:
-            held, until = refusal.key, refusal.until
-            if until is None and held is not None and ending[held] > 0:
-                ending[held] -= 1
-                until = self._now + RETRY_LOCKED_AFTER
-            if until is not None:
-                # Its due time stays, and with that its rank: it gets older.
-                changes.append({"id": row.id, "held": None, "ready": max(to_micros(until), row.due), "freed": None})
-            else:
-                changes.append({"id": row.id, "held": held, "ready": None, "freed": None})
-            if row.freed is not None and row.freed != held:
-                turns[row.freed] += 1
+        refused = ((row.id, row.due, refusal) for row, refusal in self._refused)
+        changes = changes_of_refused(self._context, refused, self._now, ledger, self._live)
         self._context.dialect.update_rows(self._context.connection, self._context.tables.runs, changes)
+        held = {change["id"]: change["held"] for change in changes}
+        turns = Counter(row.freed for row, _ in self._refused if row.freed is not None and row.freed != held[row.id])
         unblock_next(self._context, turns)
 
     def _unblock_instead(self) -> None:
         """Unblock other runs instead of those whose executor has no room here."""
         runs = self._context.tables.runs
         full = [executor for executor, room in self._room.items() if room <= 0]
+        if not full:
+            return
         waiting = (*unblocked(runs), runs.c.owner.is_(None), runs.c.executor.in_(full))
         query = select(runs.c.id, runs.c.freed).where(*waiting)
         rows = lock_rows(self._context, query)
@@ -217,68 +186,7 @@ class Claiming:
 def keep_unreadable(context: StoreContext, run_id: str, reason: str) -> None:
     """Keep a run that cannot be read, so that no process claims it."""
     runs = context.tables.runs
+    remove_usage(context, [run_id])
     context.connection.execute(
         update(runs).where(runs.c.id == run_id).values(owner=None, ready=None, freed=None, cancel=json_text(reason))
     )
-
-
-def has_blocked_runs(context: StoreContext) -> bool:
-    """Tell whether runs wait for other runs to end."""
-    runs = context.tables.runs
-    return context.connection.execute(select(runs.c.id).where(runs.c.held.is_not(None)).limit(1)).first() is not None
-
-
-def unblock_next(context: StoreContext, keys: Counter[str]) -> bool:
-    """Unblock as many waiting runs under each key as its count; true if there were any.
-
-    It takes a few statements for any number of keys: the rows of jobs are locked meanwhile.
-    """
-    if not keys or not has_blocked_runs(context):
-        return False
-    rows = _lock_blocked_longest(context, keys, "cancel IS NULL")
-    rows += _lock_blocked_longest(context, keys - Counter(row.held for row in rows), "cancel IS NOT NULL")
-    context.dialect.update_rows(context.connection, context.tables.runs, [
-        {"id": row.id, "held": None, "freed": row.held, "ready": row.due} for row in rows
-    ])  # fmt: skip
-    return bool(rows)
-
-
-def _lock_blocked_longest(context: StoreContext, keys: Counter[str], condition: str) -> list[Any]:
-    """Lock the runs that have been held longest under each key, as many as it is counted, and return their rows."""
-    runs = context.tables.runs
-    taken: list[Any] = []
-    passed: set[str] = set()
-    wanted = +keys
-    while wanted:
-        found = _first_blocked(context, wanted, condition, passed)
-        ids = [run_id for key in wanted for run_id in found[key]]
-        passed.update(ids)
-        query = select(runs.c.id, runs.c.held, runs.c.due).where(context.dialect.column_in(runs.c.id, ids))
-        left = Counter(wanted)
-        for row in lock_rows(context, query.where(runs.c.held.is_not(None), runs.c.freed.is_(None))) if ids else ():
-            if left[row.held] > 0:  # it may be held under another key by now
-                left[row.held] -= 1
-                taken.append(row)
-        # Others have locked the rest of those that were found. Where fewer were found than wanted there are no more.
-        wanted = Counter({key: left[key] for key, count in wanted.items() if left[key] and len(found[key]) == count})
-    return taken
-
-
-def _first_blocked(
-    context: StoreContext, wanted: Counter[str], condition: str, passed: Collection[str]
-) -> dict[str, list[str]]:
-    """Return key → ids of the runs that have been held longest under it, without those that were ``passed``."""
-    table = table_name(context.connection, context.tables.runs)
-    found: dict[str, list[str]] = {key: [] for key in wanted}
-    keys = sorted(wanted)
-    for begin in range(0, len(keys), MAX_KEYS_PER_STATEMENT):
-        portion = keys[begin : begin + MAX_KEYS_PER_STATEMENT]
-        query = " UNION ALL ".join(
-            f"SELECT * FROM (SELECT id, held FROM {table} WHERE held = :key_{number} AND freed IS NULL AND {condition}"
-            f" ORDER BY due LIMIT {wanted[key] + len(passed)}) AS held_{number}"
-            for number, key in enumerate(portion)
-        )
-        for run_id, key in context.connection.execute(text(query), {f"key_{n}": key for n, key in enumerate(portion)}):
-            if run_id not in passed and len(found[key]) < wanted[key]:
-                found[key].append(run_id)
-    return found

@@ -14,8 +14,16 @@ from goscheduler.jobstores._shared.records import zone_text
 from goscheduler.jobstores.base import Fired, FireRequest, Suspended
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.due_work import MAX_JOBS_PER_TRANSACTION, DueWork, QueueKey, claimable, known_task
-from goscheduler.jobstores.sqlalchemy.locking import StoreContext, being_claimed, lock_limits, lock_rows, save_ledger
+from goscheduler.jobstores.sqlalchemy.locking import (
+    StoreContext,
+    being_claimed,
+    lock_limits,
+    lock_rows,
+    save_ledger,
+)
 from goscheduler.jobstores.sqlalchemy.rows import DueJob, DueRun, RowCodec, WaitingRun, json_text
+from goscheduler.jobstores.sqlalchemy.usage import add_usage
+from goscheduler.jobstores.sqlalchemy.waiting import changes_of_refused
 from goscheduler.runs.model import unchecked_tuple
 from goscheduler.runs.plan import PRIORITY_STEP_US
 from goscheduler.times import to_micros
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.runs.limits import Ledger
     from goscheduler.runs.model import Attempt, Run
-    from goscheduler.runs.plan import FiringPlan
+    from goscheduler.runs.plan import FiringPlan, Refusal
 
 
 #: Further searches of one transaction, where another process has locked limits of the jobs it found.
@@ -45,6 +53,8 @@ class Decisions:
         """Started and pending runs."""
         self.definitions: list[str] = []
         """The job text of each of these, as in the job's row."""
+        self.refused: list[tuple[Run, str, Refusal]] = []
+        """Pending runs that a limit is in the way of, with the job text."""
         self.records: list[Attempt] = []
         self.removed: list[str] = []
         self.finished: list[Job] = []
@@ -62,8 +72,11 @@ class Decisions:
         self._advance(job, plan, fence)
         self.started += plan.start
         self.new_runs += plan.start
-        self.new_runs += plan.wait
-        self.definitions += [row.definition] * (len(plan.start) + len(plan.wait))
+        if plan.wait_for is None:
+            self.new_runs += plan.wait
+        else:
+            self.refused += [(run, row.definition, plan.wait_for) for run in plan.wait]
+        self.definitions += [row.definition] * (len(self.new_runs) - len(self.definitions))
         self.records += plan.records
         if plan.cancel_live:
             self.to_cancel_live.append(job.id)
@@ -162,6 +175,7 @@ class Firing:
             self._cancel_live(decided.to_cancel_live)
         new_runs = columns_of(map(rows.run_row, decided.new_runs, decided.definitions))
         dialect.insert_rows(connection, tables.runs, new_runs)
+        add_usage(self._context, decided.started)
         if decided.removed:
             dialect.delete_rows(connection, tables.jobs.c.id, decided.removed)
         dialect.update_rows(connection, tables.jobs, decided.advanced)
@@ -172,6 +186,18 @@ class Firing:
             for job, reason in decided.suspended
         ])  # fmt: skip
         save_ledger(self._context, ledger)
+        self._write_refused(ledger)
+
+    def _write_refused(self, ledger: Ledger) -> None:
+        """Write the pending runs that a limit is in the way of; last, because that locks live runs."""
+        decided, rows = self._decisions, self._context.rows
+        refused = ((run.id, to_micros(run.due_at), refusal) for run, _, refusal in decided.refused)
+        changes = changes_of_refused(self._context, refused, decided.now, ledger, {})
+        new_runs = columns_of(
+            rows.run_row(run, definition)._replace(held=change["held"], ready=change["ready"])
+            for (run, definition, _), change in zip(decided.refused, changes, strict=True)
+        )
+        self._context.dialect.insert_rows(self._context.connection, self._context.tables.runs, new_runs)
 
     def _cancel_live(self, job_ids: Sequence[str]) -> None:
         runs = self._context.tables.runs

@@ -14,12 +14,10 @@ The end of a run locks only that run and its job. ``sqlalchemy.claiming`` says w
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, bindparam, select, update
+from sqlalchemy import Select, bindparam, func, select, update
 from sqlalchemy.engine import Connection
 
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
@@ -53,7 +51,8 @@ def lock_jobs(context: StoreContext, job_ids: Collection[str]) -> set[str]:
             first[job_id] = min(run_id, first.get(job_id, run_id))
     locked = lock(context, runs.c.id, list(first.values()))
     ours |= {job_id for job_id, run_id in first.items() if run_id in locked}
-    return ours - _claimed_by_others(context, {run_id: job_id for run_id, job_id, _ in found if job_id in ours})
+    left = {run_id: job_id for run_id, job_id, _ in found if job_id in ours and run_id not in locked}
+    return ours - _claimed_by_others(context, left)
 
 
 def being_claimed(context: StoreContext, job_ids: Collection[str]) -> set[str]:
@@ -100,8 +99,6 @@ class Limits(NamedTuple):
     ledger: Ledger
     busy: Collection[str] = ()
     """``limits`` columns that name a limit which another process has locked."""
-    live: Mapping[str, list[str]] = MappingProxyType({})
-    """Name → ids of the live runs that count."""
 
 
 def lock_limits(context: StoreContext, texts: Iterable[str]) -> Limits:
@@ -114,21 +111,26 @@ def lock_limits(context: StoreContext, texts: Iterable[str]) -> Limits:
     if not wanted:
         return Limits(Ledger())
     connection, tables, dialect, _ = context
-    limits, runs = tables.limits, tables.runs
-    known = set(connection.execute(select(limits.c.name).where(limits.c.name.in_(wanted))).scalars())
-    if len(known) < len(wanted):
-        raise MissingLimitsError([name for name in wanted if name not in known])
-    query = select(limits.c.name, limits.c.state).where(limits.c.name.in_(wanted)).order_by(limits.c.name)
+    limits, usage = tables.limits, tables.usage
+    query = select(limits.c.name, limits.c.state).where(dialect.column_in(limits.c.name, wanted))
     if dialect.skips_locked:
         query = query.with_for_update(skip_locked=True)
     rates = {name: json.loads(state) for name, state in connection.execute(query)}
-    live: dict[str, list[str]] = {}
-    counted = select(runs.c.id, runs.c.limits).where(runs.c.owner.is_not(None), runs.c.limits != "")
-    for run_id, text in connection.execute(counted):
-        for name in limit_names(text):
-            live.setdefault(name, []).append(run_id)
-    ledger = Ledger(Counter({name: len(ids) for name, ids in live.items()}), {n: s for n, s in rates.items() if s})
-    return Limits(ledger, [text for text, names in table_name.items() if not rates.keys() >= set(names)], live)
+    if len(rates) < len(wanted):
+        _require_limits(context, [name for name in wanted if name not in rates])
+    counted = select(usage.c.name, func.count()).where(dialect.column_in(usage.c.name, list(rates)))
+    live = dict(map(tuple, connection.execute(counted.group_by(usage.c.name)))) if rates else {}
+    ledger = Ledger(live, {name: state for name, state in rates.items() if state})
+    return Limits(ledger, [text for text, names in table_name.items() if not rates.keys() >= set(names)])
+
+
+def _require_limits(context: StoreContext, names: Collection[str]) -> None:
+    """Raise unless these limits are there, locked by other processes."""
+    limits = context.tables.limits
+    query = select(limits.c.name).where(context.dialect.column_in(limits.c.name, names))
+    known = set(context.connection.execute(query).scalars()) if context.dialect.skips_locked else set()
+    if len(known) < len(names):
+        raise MissingLimitsError([name for name in names if name not in known])
 
 
 def add_limits(context: StoreContext, names: Collection[str]) -> None:

@@ -7,12 +7,13 @@ from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from typing import NamedTuple
 
-from sqlalchemy import Table, create_mock_engine, insert, inspect, literal_column, select, update
+from sqlalchemy import Table, create_mock_engine, delete, insert, inspect, literal_column, select, update
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.schema import CreateColumn
 
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
+from goscheduler.jobstores.sqlalchemy.rows import limit_names
 from goscheduler.jobstores.sqlalchemy.tables import MYSQL, TURN, VERSION, Tables, exact_collation
 from goscheduler.jobstores.sqlalchemy.views import views
 
@@ -188,8 +189,22 @@ def _make_views(tables: Tables, connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _count_usage(tables: Tables, connection: Connection) -> None:
+    """Count the live runs under their limits, which was done at every start before."""
+    usage, runs = tables.usage, tables.runs
+    usage.create(connection, checkfirst=True)
+    connection.execute(delete(usage))
+    live = select(runs.c.id, runs.c.limits).where(runs.c.owner.is_not(None), runs.c.limits != "")
+    found = connection.execute(live).all()
+    rows = [{"run_id": run_id, "name": name} for run_id, text in found for name in limit_names(text)]
+    if rows:
+        connection.execute(insert(usage), rows)
+
+
 #: Version → what leads from there to the next one.
-STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {1: _change_indexes, 2: _compare_exactly, 3: _add_search}
+STEPS: Mapping[int, Callable[[Tables, Connection], None]] = {
+    1: _change_indexes, 2: _compare_exactly, 3: _add_search, 4: _count_usage,
+}  # fmt: skip
 
 
 def _check_columns(tables: Tables, there: Collection[str], connection: Connection) -> None:

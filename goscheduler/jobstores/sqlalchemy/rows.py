@@ -70,6 +70,7 @@ class RunRow(NamedTuple):
     limits: str
     run: str
     attempt: int
+    held: str | None = None
 
 
 class DeadRow(NamedTuple):
@@ -106,11 +107,17 @@ class WaitingRun(NamedTuple):
     due: int
     id: str
     job_id: str
+    limits: str
 
 
 class LimitRow(NamedTuple):
     name: str
     state: str
+
+
+class UsageRow(NamedTuple):
+    run_id: str
+    name: str
 
 
 class DueRun(NamedTuple):

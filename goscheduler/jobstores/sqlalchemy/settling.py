@@ -14,10 +14,12 @@ from sqlalchemy.engine import Connection
 from goscheduler.codec import CodecError
 from goscheduler.jobstores._shared.decisions import allowed
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
-from goscheduler.jobstores.sqlalchemy.claiming import has_blocked_runs, keep_unreadable, unblock_next
+from goscheduler.jobstores.sqlalchemy.claiming import keep_unreadable
 from goscheduler.jobstores.sqlalchemy.locking import StoreContext, lock, lock_rows
 from goscheduler.jobstores.sqlalchemy.rows import json_text, micros_or_none
 from goscheduler.jobstores.sqlalchemy.tables import Tables
+from goscheduler.jobstores.sqlalchemy.usage import remove_unfounded, remove_usage, unfounded
+from goscheduler.jobstores.sqlalchemy.waiting import has_blocked_runs, unblock_next
 from goscheduler.runs.model import NO_STATS, DeadLetter, JobStats, Run, Settlement
 from goscheduler.runs.plan import keys_of
 from goscheduler.runs.records import record_of
@@ -65,6 +67,7 @@ def _end(context: StoreContext, settlements: Sequence[Settlement]) -> bool:
 def write_ends(context: StoreContext, settlements: Sequence[Settlement]) -> bool:
     """Write the ends of deleted runs; true if new work can be claimed."""
     connection, tables, dialect, rows = context
+    remove_usage(context, limited(settlements))
     note_ends(context, settlements)
     letters = [
         DeadLetter(settlement.attempt.run, record_of(settlement.attempt), settlement.dead)
@@ -82,6 +85,12 @@ def write_ends(context: StoreContext, settlements: Sequence[Settlement]) -> bool
     return freed or bool(follow_ups)
 
 
+def limited(settlements: Sequence[Settlement]) -> list[str]:
+    """Return the ids of the runs that count under limits."""
+    runs = (settlement.attempt.run for settlement in settlements)
+    return [run.id for run in runs if run.job.options.limits]
+
+
 def note_ends(context: StoreContext, settlements: Sequence[Settlement]) -> None:
     """Write ends into the history and the statistics of their jobs."""
     history = context.rows.history_columns([settlement.attempt for settlement in settlements])
@@ -90,16 +99,18 @@ def note_ends(context: StoreContext, settlements: Sequence[Settlement]) -> None:
 
 
 def is_anything_lost(connection: Connection, tables: Tables, now: datetime) -> bool:
-    """Tell whether an owner has lapsed, or a run has an owner without a lease."""
+    """Tell whether an owner has lapsed, a run has an owner without a lease, or what is used of a limit has no run."""
     owners, runs = tables.owners, tables.runs
     lapsed = exists().where(owners.c.expires <= to_micros(now))
     unknown = exists().where(runs.c.owner.is_not(None), runs.c.owner.not_in(select(owners.c.id)))
-    return bool(connection.execute(select(or_(lapsed, unknown).label("lost"))).scalar())
+    uncounted = exists().where(tables.usage.c.run_id.is_not(None), unfounded(tables))
+    return bool(connection.execute(select(or_(lapsed, unknown, uncounted).label("lost"))).scalar())
 
 
 def recover(context: StoreContext, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:
     """Delete the owners whose lease has lapsed, and settle their runs."""
     connection, tables, dialect, rows = context
+    remove_unfounded(context)
     owners, runs = tables.owners, tables.runs
     lapsed = select(owners).where(owners.c.expires <= to_micros(now))
     if dialect.skips_locked:  # another process recovers it, or it renews its lease
@@ -131,6 +142,7 @@ def retire(context: StoreContext, owner: str) -> bool:
         {"id": row.id, "owner": None, "ready": row.due} for row in found if not row.revoked
     ])  # fmt: skip
     dialect.delete_rows(connection, runs.c.id, [row.id for row in found if row.revoked])
+    remove_usage(context, [row.id for row in found if row.limits])
     dialect.delete_rows(connection, owners.c.id, [owner])
     keys = Counter(key for row in found for key in _keys_of_row(context, row))
     return unblock_next(context, keys) or bool(found)

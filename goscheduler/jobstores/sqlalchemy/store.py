@@ -23,7 +23,7 @@ from goscheduler.jobstores._shared.owner_info import owner_info, read_owner
 from goscheduler.jobstores._shared.polling import Poll
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
-from goscheduler.jobstores.sqlalchemy.claiming import RETRY_LOCKED_AFTER, Claiming
+from goscheduler.jobstores.sqlalchemy.claiming import Claiming
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.settling import fits_batch, settle_in_batch
 from goscheduler.jobstores.sqlalchemy.due_work import DueWork, DueWorkReader, QueueKey, earliest, to_cancel
 from goscheduler.jobstores.sqlalchemy.firing import Firing, request_cancel
@@ -37,8 +37,11 @@ from goscheduler.jobstores.sqlalchemy.rows import read_json_text
 from goscheduler.jobstores.sqlalchemy.settling import Settled, drop_pending, is_anything_lost, recover, retire, settle
 from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
+from goscheduler.jobstores.sqlalchemy.usage import limit_usage
+from goscheduler.jobstores.sqlalchemy.waiting import RETRY_LOCKED_AFTER
 from goscheduler.jobstores.types import PartlySettled
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
+from goscheduler.runs.queries import LimitUse
 from goscheduler.runs.records import HistoryQuery, Record, Retention
 from goscheduler.times import UTC, from_micros, to_micros
 
@@ -173,7 +176,7 @@ class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
 
     def settle(self, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
         def end_at_once(context: StoreContext) -> None:
-            settle_in_batch(context, settlements)
+            settle_in_batch(context, settlements, self._has_blocked_runs)
 
         def end(context: StoreContext) -> Settled:
             settled = settle(context, settlements)
@@ -181,7 +184,7 @@ class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
                 self._dialect.notify(context.connection, self._tables)
             return settled
 
-        if not self._has_blocked_runs and fits_batch(settlements) and self._database.write_batch(end_at_once):
+        if fits_batch(settlements) and self._database.write_batch(end_at_once):
             return ()
         settled = self._database.write(end)
         if settled.left:
@@ -293,6 +296,10 @@ class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
         renewed = self._database.write(renew, first=True)
         self._registered.add(owner.id)
         return renewed
+
+    def limit_usage(self, now: datetime) -> list[LimitUse]:
+        with self._database.reading() as connection:
+            return limit_usage(connection, self._tables, self._now(connection, now))
 
     def retire_owner(self, owner: str) -> None:
         def leave(context: StoreContext) -> None:

@@ -11,7 +11,8 @@ errors are JSON, because not every database takes every character.
 ``history``  one row an attempt that has ended, ordered by (finished, run_id, fence)
 ``dead``     one row a dead letter
 ``owners``   one row for each start of a scheduler that is alive
-``limits``   what was started under limits that have a rate
+``limits``   one row a limit, which whoever starts a run under it locks; what was started, if it has a rate
+``usage``    one row for each live run and each limit under which it counts
 ``notes``    small texts beside the jobs, by kind and name
 ``inbox``    one row a request of another program; ``inbox_refused`` has those that could not be read, with the reason
 ``meta``     the version of the tables, and a row that serialises writers where rows cannot be skipped
@@ -35,7 +36,7 @@ from sqlalchemy.types import UserDefinedType
 
 from goscheduler.errors import InvalidArgument, shown
 
-VERSION = 4
+VERSION = 5
 #: Databases that have every row of a table in every index of it.
 MYSQL = ("mysql", "mariadb")
 #: The row of ``meta`` that a writer locks where rows cannot be skipped.
@@ -147,6 +148,7 @@ class Tables:
         self.notes = self._table("notes", *_notes_columns())
         self.inbox = self._table("inbox", *_inbox_columns(), sqlite_with_rowid=True, sqlite_autoincrement=True)
         self.inbox_refused = self._table("inbox_refused", *_refused_columns())
+        self.usage = self._table("usage", *_usage_columns())
         self.meta = self._table("meta", Column("name", _text(64), primary_key=True), Column("value", Integer))
         self._add_indexes(prefix)
 
@@ -169,6 +171,7 @@ class Tables:
         Index(f"{prefix}_runs_job", runs.job_id)
         Index(f"{prefix}_history_job", history.job_id, history.finished)
         Index(f"{prefix}_dead_finished", dead.finished)
+        Index(f"{prefix}_usage_name", self.usage.c.name)
         _index_of_few(f"{prefix}_jobs_finished", jobs.finished)
         self.partial = [
             _index_of_few(f"{prefix}_jobs_suspended", jobs.id, only=jobs.suspended),
@@ -325,4 +328,11 @@ def _refused_columns() -> list[Column[Any]]:
         Column("created", _Moment()),
         Column("reason", _long_text(), nullable=False),
         Column("refused", _Moment(), server_default=_Now()),
+    ]
+
+
+def _usage_columns() -> list[Column[Any]]:
+    return [
+        Column("run_id", _text(64), primary_key=True),
+        Column("name", _text(ID), primary_key=True),
     ]

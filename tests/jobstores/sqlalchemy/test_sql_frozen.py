@@ -44,7 +44,7 @@ def database(request, shared_server):
 def url(database):
     engine, url = database
     with engine.begin() as connection:
-        for table in ("jobs", "runs", "history", "dead", "limits", "owners"):
+        for table in ("jobs", "runs", "history", "dead", "limits", "usage", "owners"):
             connection.execute(text(f"DELETE FROM goscheduler_{table}"))
     return url
 
@@ -266,9 +266,10 @@ def test_a_run_that_waits_for_one_that_is_just_ending_is_not_forgotten(stores, m
     ask(other, first, "first")
     requests.claim(other)
     ask(other, second, "second")
-    runs = other._tables.runs
+    runs, usage = other._tables.runs, other._tables.usage
     with other._database.engine.begin() as ending:
         ending.execute(delete(runs).where(runs.c.id == "first"))
+        ending.execute(delete(usage).where(usage.c.run_id == "first"))
         ending.execute(select(runs.c.id).where(runs.c.held.is_not(None))).all()
         assert in_time(lambda: requests.claim(claimer)).runs == []
     assert [run.id for run in requests.claim(other, now=NOW + SECOND).runs] == ["second"]

@@ -156,9 +156,12 @@ def make_older(url, version, broken_off):
     """Make tables as they were in a version; or some of them, as if a step from it had broken off."""
     engine = create_engine(url)
     with engine.begin() as connection:
-        remove_search(connection, broken_off)
+        if version < 4:
+            remove_search(connection, broken_off)
+        make_usage_older(connection, broken_off)
         if engine.dialect.name == "mysql" and version < 3:
-            for table in ALL[broken_off:]:
+            there = set(inspect(connection).get_table_names())
+            for table in [table for table in ALL[broken_off:] if table.name in there]:
                 padding = "CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
                 connection.execute(text(f"ALTER TABLE {table.name} {padding}"))
         if engine.dialect.name == "mysql" and version == 1:
@@ -169,6 +172,14 @@ def make_older(url, version, broken_off):
                 connection.execute(text(f"CREATE INDEX {index.name} ON {index.table.name} ({columns})"))
         connection.execute(text(f"UPDATE goscheduler_meta SET value = {version} WHERE name = 'schema'"))
     engine.dispose()
+
+
+def make_usage_older(connection, broken_off):
+    """Make tables of version 4; or with some wrong rows, as if the step from it had broken off."""
+    if broken_off:
+        connection.execute(text("UPDATE goscheduler_usage SET run_id = 'ended'"))
+    else:
+        connection.execute(text("DROP TABLE goscheduler_usage"))
 
 
 #: What version 4 has added to tables that were there.

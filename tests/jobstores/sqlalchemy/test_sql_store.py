@@ -133,6 +133,16 @@ class SharedContract(ReadContract, InboxContract, StoreContract):
             assert pages(store, query) == expected
         assert pages(store, JobQuery(tag="t", sort="id", limit=2)) == sorted(expected)
 
+    def test_places_under_a_limit_come_back_after_their_runs_were_deleted_by_hand(self, store, make_job, requests):
+        store.add_jobs([make_job(job_id, limits=[Limit("one", concurrency=1)]) for job_id in ("a", "b")])
+        (run,) = requests.fire(store).runs
+        with store._database.engine.begin() as connection:
+            connection.execute(delete(TABLES.runs).where(TABLES.runs.c.id == run.id))
+        assert not requests.claim(store).runs
+        assert store.recover_runs(NOW, pytest.fail) == []
+        assert [use.live for use in store.limit_usage(NOW)] == [0] * len(store.limit_usage(NOW))
+        assert len(requests.claim(store).runs) == 1
+
     def test_of_several_stores_that_make_the_tables_at_once_none_fails(self, scheduler):
         stores = [SQLAlchemyJobStore(self.url, tablename="new") for _ in range(4)]
         in_threads([lambda store=store: store.start(scheduler, "default") for store in stores])

@@ -16,17 +16,17 @@ Each of those that are known has a module of its own; :mod:`goscheduler.jobstore
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from sqlalchemy import Column, Table, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import Column, Table, bindparam, delete, func, insert, literal_column, select, text, update
 from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
-from goscheduler.jobstores.sqlalchemy.bulk import Changes, Columns, Names, rows_of
+from goscheduler.jobstores.sqlalchemy.bulk import Changes, Columns, Names, rows_of, table_name
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import ChangeListener
 from goscheduler.jobstores.sqlalchemy.tables import TURN, Tables
 
@@ -39,6 +39,8 @@ CALL_SECONDS = 7
 #: The server ends a transaction that is idle for this share of a lease, but for no less than these seconds.
 IDLE_SHARE = 1 / 4
 MIN_IDLE_SECONDS = 0.5
+#: Keys in one search for waiting runs.
+MAX_KEYS_PER_STATEMENT = 50
 
 
 class Dialect:
@@ -51,6 +53,9 @@ class Dialect:
     """Whether a query that finds rows by an index and locks them may also lock one beside them."""
     now: ColumnElement[Any] | None = None
     """The present moment in microseconds, as the database knows it."""
+
+    waiting_kinds: Sequence[str] = ("1 = 1",)
+    """Conditions that tell apart runs that wait: an index has those of each kind in the order of their due time."""
 
     idle_seconds = float(CALL_SECONDS)
     """After this time the server ends an idle transaction, where it can, because that keeps rows locked."""
@@ -142,6 +147,24 @@ class Dialect:
         if not keys:
             return 0
         return connection.execute(delete(key.table).where(self.column_in(key, keys), *which)).rowcount
+
+    def blocked_longest(self, connection: Connection, runs: Table, most: Mapping[str, int]) -> Iterable[Sequence[Any]]:
+        """Return id and key of the runs that have been held longest under each key, no more than ``most`` of it."""
+        query = select(runs.c.held).where(self.column_in(runs.c.held, sorted(most))).distinct()
+        keys = sorted(connection.execute(query).scalars())
+        for kind in self.waiting_kinds:
+            for begin in range(0, len(keys), MAX_KEYS_PER_STATEMENT):
+                portion = keys[begin : begin + MAX_KEYS_PER_STATEMENT]
+                union = " UNION ALL ".join(
+                    f"SELECT * FROM (SELECT id, held FROM {table_name(connection, runs)} WHERE held = :key_{number}"
+                    f" AND freed IS NULL AND {kind} ORDER BY due LIMIT {most[key]}) AS held_{number}"
+                    for number, key in enumerate(portion)
+                )
+                yield from connection.execute(text(union), {f"key_{n}": key for n, key in enumerate(portion)}).all()
+
+    def unblock_in_batch(self, connection: Connection, tables: Tables, keys: Mapping[str, int]) -> None:
+        """Unblock runs, where the database takes batches."""
+        raise NotImplementedError
 
     def update_rows(
         self, connection: Connection, table: Table, rows: Sequence[Changes], added: Names = (), kept: Names = ()

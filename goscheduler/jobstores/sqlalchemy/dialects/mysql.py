@@ -57,6 +57,7 @@ class MySQL(Dialect):
     extra = "mysql"
     skips_locked = True
     locks_neighbours = True
+    waiting_kinds = ("cancel IS NULL", "cancel IS NOT NULL")
     now = literal_column(
         "CAST(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) AS SIGNED)", BigInteger
     )

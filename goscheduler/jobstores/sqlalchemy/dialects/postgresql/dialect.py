@@ -9,7 +9,7 @@ prepared that the next connection would not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 
-from goscheduler.jobstores.sqlalchemy.bulk import Batch, RowSource, quote_identifiers, types_of
+from goscheduler.jobstores.sqlalchemy.bulk import Batch, RowSource, quote_identifiers, table_name, types_of
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, CONNECT_SECONDS, number_of
 from goscheduler.jobstores.sqlalchemy.dialects.json_rows import JSONDialect
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.batch import CONFLICTS
@@ -128,8 +128,37 @@ class PostgreSQL(JSONDialect):
         each = text("ARRAY(SELECT json_array_elements_text(CAST(:those AS JSON)))")
         return column == func.any(each.bindparams(those=json.dumps(list(values))))
 
+    def blocked_longest(self, connection: Connection, runs: Table, most: Mapping[str, int]) -> Iterable[Sequence[Any]]:
+        return connection.exec_driver_sql(*_blocked_longest(connection, runs, most)).all()
+
+    def unblock_in_batch(self, connection: Connection, tables: Tables, keys: Mapping[str, int]) -> None:
+        """Unblock as many runs under each key as its count, and tell the other processes if there are any."""
+        search, parameters = _blocked_longest(connection, tables.runs, keys, " FOR UPDATE SKIP LOCKED")
+        connection.exec_driver_sql(
+            f"WITH found AS ({search}), unblocked AS (UPDATE {table_name(connection, tables.runs)} AS there"
+            " SET held = NULL, freed = found.held, ready = there.due FROM found WHERE there.id = found.id RETURNING 1)"
+            f" SELECT pg_notify('{_channel(tables)}', '{self._me}') WHERE EXISTS (SELECT 1 FROM unblocked)",
+            parameters,
+        )
+
     def source(self, connection: Connection, table: Table, batch: Batch) -> RowSource:
         return row_source(connection, table, batch)
+
+
+def _blocked_longest(
+    connection: Connection, runs: Table, most: Mapping[str, int], locking: str = ""
+) -> tuple[str, tuple[str, ...]]:
+    """Return a search for the runs that have been held longest under each key, and its parameters.
+
+    It has one plan for all keys: to plan a search for each of them takes longer than the searches.
+    """
+    texts = "json_array_elements_text(CAST(%s AS JSON))"
+    query = (
+        f"SELECT run.id, run.held FROM ROWS FROM ({texts}, {texts}) AS given (held, most) CROSS JOIN LATERAL ("
+        f"SELECT there.id, there.held FROM {table_name(connection, runs)} AS there WHERE there.held = given.held"
+        f" AND there.freed IS NULL ORDER BY there.due LIMIT CAST(given.most AS BIGINT){locking}) AS run"
+    )
+    return query, (json.dumps(list(most)), json.dumps(list(most.values())))
 
 
 def _in_words(seconds: float) -> str:

@@ -1,0 +1,132 @@
+"""Runs that wait for other runs to end, in the SQL store: how they are held, and how an end unblocks them.
+
+A run waits because others are live. The end of a run unblocks one waiting run, and would miss a run whose wait is not
+committed yet. So whoever writes that a run waits locks the rows of the live runs before. If such a row is locked
+already, its run is just ending, and one run tries again in a moment instead of waiting.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import select
+
+from goscheduler.jobstores.sqlalchemy.locking import StoreContext, lock, lock_rows
+from goscheduler.runs.limits import Ledger
+from goscheduler.runs.plan import Refusal, limit_of_key
+from goscheduler.times import to_micros
+
+#: The pause before another try for rows that other processes have locked.
+RETRY_LOCKED_AFTER = timedelta(milliseconds=50)
+
+
+def changes_of_refused(
+    context: StoreContext,
+    refused: Iterable[tuple[str, int, Refusal]],
+    now: datetime,
+    ledger: Ledger,
+    live: Mapping[str, Sequence[str]],
+) -> list[dict[str, Any]]:
+    """Return the columns by which refused runs, given by id and due time, are held or put off.
+
+    ``ledger`` counts the live runs that were in their way, those that this transaction has started included. ``live``
+    has the ids of the live runs of a job.
+    """
+    refused = list(refused)
+    ending = _ending(context, {refusal.key for _, _, refusal in refused if refusal.key is not None}, ledger, live)
+    changes: list[dict[str, Any]] = []
+    for run_id, due, (held, until) in refused:
+        if until is None and held is not None and ending[held] > 0:
+            ending[held] -= 1
+            until = now + RETRY_LOCKED_AFTER
+        if until is not None:
+            # Its due time stays, and with that its rank: it gets older.
+            changes.append({"id": run_id, "held": None, "ready": max(to_micros(until), due), "freed": None})
+        else:
+            changes.append({"id": run_id, "held": held, "ready": None, "freed": None})
+    return changes
+
+
+def _ending(
+    context: StoreContext, keys: Collection[str], ledger: Ledger, live: Mapping[str, Sequence[str]]
+) -> Counter[str]:
+    """Return key → number of its live runs that are just ending. The others end after this transaction."""
+    if not keys or not context.dialect.skips_locked:
+        return Counter()
+    limits = {name: key for key in keys if (name := limit_of_key(key)) is not None}
+    under = {key: live.get(key.partition(":")[2], ()) for key in keys if limit_of_key(key) is None}
+    counts = Counter({key: len(ids) for key, ids in under.items()})
+    counts.update({key: ledger.running(name) for name, key in limits.items()})
+    under.update({limits[name]: ids for name, ids in _counted_ids(context, limits).items()})
+    staying = lock(context, context.tables.runs.c.id, sorted({run_id for ids in under.values() for run_id in ids}))
+    ending = counts - Counter({key: sum(run_id in staying for run_id in ids) for key, ids in under.items()})
+    return ending - _held_before(context, ending)
+
+
+def _held_before(context: StoreContext, most: Counter[str]) -> Counter[str]:
+    """Return key → number of runs that were held under it before this transaction, no more than ``most``.
+
+    Whoever wrote that these wait has seen to it that every end since finds them, so as many ends have unblocked one.
+    """
+    if not most:
+        return Counter()
+    found = context.dialect.blocked_longest(context.connection, context.tables.runs, most)
+    return Counter(key for _, key in found)
+
+
+def _counted_ids(context: StoreContext, names: Collection[str]) -> dict[str, list[str]]:
+    """Return name of a limit → ids of the live runs that count under it now; some may have ended since the count."""
+    usage = context.tables.usage
+    query = select(usage.c.name, usage.c.run_id).where(context.dialect.column_in(usage.c.name, sorted(names)))
+    found: dict[str, list[str]] = {}
+    for name, run_id in context.connection.execute(query) if names else ():
+        found.setdefault(name, []).append(run_id)
+    return found
+
+
+def has_blocked_runs(context: StoreContext) -> bool:
+    """Tell whether runs wait for other runs to end."""
+    runs = context.tables.runs
+    return context.connection.execute(select(runs.c.id).where(runs.c.held.is_not(None)).limit(1)).first() is not None
+
+
+def unblock_next(context: StoreContext, keys: Counter[str]) -> bool:
+    """Unblock as many waiting runs under each key as its count; true if there were any.
+
+    It takes a few statements for any number of keys: the rows of jobs are locked meanwhile.
+    """
+    if not keys or not has_blocked_runs(context):
+        return False
+    rows = _lock_blocked_longest(context, keys)
+    context.dialect.update_rows(context.connection, context.tables.runs, [
+        {"id": row.id, "held": None, "freed": row.held, "ready": row.due} for row in rows
+    ])  # fmt: skip
+    return bool(rows)
+
+
+def _lock_blocked_longest(context: StoreContext, keys: Counter[str]) -> list[Any]:
+    """Lock the runs that have been held longest under each key, as many as it is counted, and return their rows."""
+    runs = context.tables.runs
+    taken: list[Any] = []
+    passed: set[str] = set()
+    wanted = +keys
+    while wanted:
+        most = {key: count + len(passed) for key, count in wanted.items()}
+        found: dict[str, list[str]] = {key: [] for key in wanted}
+        for run_id, key in context.dialect.blocked_longest(context.connection, runs, most):
+            if run_id not in passed and len(found[key]) < wanted[key]:
+                found[key].append(run_id)
+        ids = [run_id for key in wanted for run_id in found[key]]
+        passed.update(ids)
+        query = select(runs.c.id, runs.c.held, runs.c.due).where(context.dialect.column_in(runs.c.id, ids))
+        left = Counter(wanted)
+        for row in lock_rows(context, query.where(runs.c.held.is_not(None), runs.c.freed.is_(None))) if ids else ():
+            if left[row.held] > 0:  # it may be held under another key by now
+                left[row.held] -= 1
+                taken.append(row)
+        # Others have locked the rest of those that were found. Where fewer were found than wanted there are no more.
+        wanted = Counter({key: left[key] for key, count in wanted.items() if left[key] and len(found[key]) == count})
+    return taken
