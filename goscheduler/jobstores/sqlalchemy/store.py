@@ -108,14 +108,17 @@ class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
         self._database.open(rows)
         try:
             bring_up_to_date(self._tables, self._database.engine, self._describing(rows))
-            with self._database.reading() as connection:
-                for warning in self._dialect.warnings(connection):
-                    self._logger.warning('Job store "%s": %s', alias, warning)
+            for warning in self.warnings():
+                self._logger.warning('Job store "%s": %s', alias, warning)
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise StoreUnavailable(f"the connection to the database was lost: {error.orig}") from error
             raise
         self._rows = rows
+
+    def warnings(self) -> list[str]:
+        with self._database.reading() as connection:
+            return self._dialect.warnings(connection)
 
     def shutdown(self) -> None:
         self._database.close()
