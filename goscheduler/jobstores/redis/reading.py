@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
 
 #: So many jobs are read and put in order as a whole, if all that fit are among them.
-MAX_SORTED = 5000
+MAX_SORTED = 2000
 #: How many jobs are looked at first where a filter may refuse some.
 FIRST_SIFTED = 200
 #: At least so many jobs are read together.
