@@ -292,6 +292,8 @@ class _Page:
     def _end_of_portion(self, segment: _Segment, hint: str) -> JobPosition | None:
         """Return where the next portion of a segment ends; None if less than that is left."""
         size = FEW_JOBS if self._may_scan else PORTION
+        if self._may_scan and segment.order is _BY_ID and self._query.sort != "id":
+            size = max(size, self._size // SCAN_GAIN)  # or all would be looked through again
         rows = self._jobs.find(segment.bounds, {"due.at": 1}).hint(hint).sort(segment.order)
         last = list(rows.skip(size - 1).limit(1))
         return _place(last[0], self._query) if last else None
