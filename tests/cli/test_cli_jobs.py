@@ -145,6 +145,12 @@ def test_a_job_is_removed(invoke: Callable[..., Any], target: str) -> None:
     assert set(jobs_of(target)) == {"nightly"}
 
 
+def test_all_jobs_that_fit_are_paused_by_way_of_a_scheduler_too(invoke: Callable[..., Any], target: str) -> None:
+    paused = invoke("jobs", "pause", "--tag", "big", "--yes", "--app", target)
+    assert (paused.exit_code, paused.stdout) == (0, "1 job is paused.\n")
+    assert [job_id for job_id, job in jobs_of(target).items() if job.next_run_time is None] == ["nightly"]
+
+
 @pytest.mark.parametrize("command", ["show", "pause", "resume", "run", "remove"])
 def test_an_unknown_job_is_exit_code_1(invoke: Callable[..., Any], target: str, command: str) -> None:
     result = invoke("jobs", command, "nix", "--app", target)

@@ -13,10 +13,16 @@ from typing import Any
 import pytest
 import warm
 
+from goscheduler import BackgroundScheduler
 from goscheduler.cli._command_error import CommandError
 from goscheduler.cli._session import place_of
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def work() -> None:
+    """Do nothing."""
+
 
 #: A module that tells when it is imported, and adds a job of its own when it is run.
 EVIL = """
@@ -196,3 +202,30 @@ def test_the_completion_of_a_shell_knows_commands_and_options(tmp_path: Path) ->
     environment.update(COMP_WORDS="goscheduler jobs pause --pause", COMP_CWORD="3")
     done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
     assert done.stdout.split() == ["--pause-id"]
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb", "redis", "mongodb", "etcd", "zookeeper"])
+def test_every_store_is_looked_into_by_its_url(
+    invoke: Callable[..., Any], url_of: Callable[[str], str], kind: str
+) -> None:
+    url = url_of(kind)
+    scheduler = BackgroundScheduler(jobstores={"default": url})
+    scheduler.start(paused=True)
+    for number in range(3):
+        scheduler.add_job(work, "interval", hours=1 + number, id=f"job-{number}", tags=["few"])
+    scheduler.shutdown()
+
+    def ask(*arguments: str) -> Any:
+        result = invoke(*arguments, "--json", "--store", url)
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+    assert [job["id"] for job in ask("jobs", "list", "--limit", "2")] == ["job-0", "job-1"]
+    assert ask("jobs", "pause", "job-0")["state"] == "paused"
+    view = ask("jobs", "pause", "--tag", "few", "--yes")
+    assert (view["changed"], view["unchanged"]) == (2, 1)
+    assert ask("jobs", "count", "--state", "paused")["number"] == 3
+    assert ask("jobs", "resume", "--pause-id", view["id"], "--yes")["changed"] == 2
+    assert ask("jobs", "show", "job-0")["why_not_running"].startswith("It was paused by ")
+    assert [entry["operation"] for entry in ask("audit")["items"]] == ["start_bulk", "start_bulk", "pause_jobs"]
+    assert ask("runs", "live") == []
