@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from goscheduler.apscheduler_import.passwords import passwords_hidden
-from goscheduler.cli._command_error import CommandError, errors_told
+from goscheduler.cli._command_error import FAILED, CommandError, errors_told
 from goscheduler.cli._logging import silent_log
 from goscheduler.cli._options import Where
 from goscheduler.cli._stores import require_store, tell_of_narrow_sight
@@ -28,6 +28,8 @@ PAGE = 200
 APP_VARIABLE, STORE_VARIABLE = "GOSCHEDULER_APP", "GOSCHEDULER_STORE"
 
 _STORE = re.compile(r"(?:(?P<alias>[^=:/?@\s]+)=)?(?P<url>[A-Za-z][A-Za-z0-9+.-]*://.*)", re.DOTALL)
+
+_SQLITE_FILE = re.compile(r"sqlite(?:\+\w+)?:///(?P<path>[^?:]+)(?:\?.*)?")
 
 
 class Place(NamedTuple):
@@ -132,12 +134,20 @@ def opened(where: Where) -> Iterator[Session]:
         yield Session(scheduler, place.alias)
 
 
+def _require_file(url: str) -> None:
+    """Refuse the URL of a SQLite file that is not there: opening it would make one, and show that it has no jobs."""
+    match = _SQLITE_FILE.fullmatch(url)
+    if match is not None and not os.path.exists(match["path"]):
+        raise CommandError(f"--store: there is no file {match['path']}", FAILED)
+
+
 @contextmanager
 def _observer(place: Place, debug: bool) -> Iterator[BaseScheduler]:
     from goscheduler.observer import Observer
 
     with ExitStack() as closing:
         for url in place.urls.values():
+            _require_file(url)
             closing.enter_context(passwords_hidden(url))
         if not debug:
             closing.enter_context(silent_log())

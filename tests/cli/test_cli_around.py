@@ -202,7 +202,9 @@ def test_what_was_done_stands_in_the_audit(ask: Callable[..., Any], told: Callab
 
 
 def test_where_there_is_nothing_it_is_said_on_stderr(invoke: Callable[..., Any], tmp_path: Path) -> None:
-    store = ("--store", f"sqlite:///{tmp_path}/empty.db")
+    url = f"sqlite:///{tmp_path}/empty.db"
+    assert invoke("migrate", "up", url).exit_code == 0
+    store = ("--store", url)
     for command in (("workers",), ("limits",), ("audit",), ("bulk", "list"), ("dead", "groups"), ("runs", "live")):
         result = invoke(*command, *store)
         assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (0, "", 1), command

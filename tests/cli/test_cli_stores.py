@@ -99,7 +99,9 @@ def test_the_store_may_stand_in_the_environment(invoke: Callable[..., Any], url:
 def test_several_stores_are_looked_into_together_or_one_by_its_alias(
     invoke: Callable[..., Any], url: str, tmp_path: Path
 ) -> None:
-    both = ("--store", f"one={url}", "--store", f"two=sqlite:///{tmp_path}/other.db")
+    other = f"sqlite:///{tmp_path}/other.db"
+    assert invoke("migrate", "up", other).exit_code == 0
+    both = ("--store", f"one={url}", "--store", f"two={other}")
     assert invoke("jobs", "count", *both).stdout == "6\n"
     assert invoke("jobs", "count", *both, "--store", "two").stdout == "0\n"
     refused = invoke("jobs", "count", *both, "--store", "three")
@@ -112,6 +114,13 @@ def test_a_store_that_is_down_is_one_line_without_its_password_and_exit_code_1(i
     assert len(result.stderr.splitlines()) == 1
     assert "could not be reached" in result.stderr
     assert "CANARY" not in result.stderr
+
+
+def test_a_look_makes_no_database(invoke: Callable[..., Any], tmp_path: Path) -> None:
+    result = invoke("jobs", "list", "--store", f"sqlite:///{tmp_path}/typo.db")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: --store: there is no file {tmp_path}/typo.db\n"
+    assert not (tmp_path / "typo.db").exists()
 
 
 @pytest.mark.parametrize("url", ["nix://host", "memory://"])
