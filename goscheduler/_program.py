@@ -38,6 +38,8 @@ _MOST_KNOWN = 4096
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git", ".hg")
 #: Folders that package managers install into.
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
+#: Modules of ours that make schedulers for whoever calls them.
+_MAKERS = ("goscheduler.schedulers", "goscheduler.observer")
 
 
 class Program:
@@ -112,7 +114,7 @@ class Program:
 
 def _is_of_a_command(modules: Iterable[str]) -> bool:
     """Tell whether a command of ours has made a scheduler for itself: what called the command is not the program."""
-    maker = next((name for name in modules if not name.startswith("goscheduler.schedulers")), "")
+    maker = next((name for name in modules if not name.startswith(_MAKERS)), "")
     return maker.startswith("goscheduler.cli")
 
 

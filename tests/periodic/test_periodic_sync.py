@@ -408,8 +408,8 @@ class Meddler(MemoryJobStore):
 
     meddle = None
 
-    def get_all_jobs(self):
-        found = super().get_all_jobs()
+    def find_jobs(self, query):
+        found = super().find_jobs(query)
         meddle, self.meddle = self.meddle, None
         if meddle is not None:
             meddle()
