@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType, ModuleType
+from importlib import import_module
+from types import MappingProxyType
 
-from goscheduler.ops import adding, bulk, calendar, cluster, doctor, fronts, jobs, letters, overview, runs
 from goscheduler.ops.operation import Operation
 
-MODULES: tuple[ModuleType, ...] = (
-    overview, jobs, adding, bulk, runs, letters, cluster, calendar, fronts, doctor,
+#: The modules whose operations are in the table, in this order.
+MODULES = (
+    "overview", "jobs", "adding", "bulk", "runs", "letters", "cluster", "calendar", "fronts", "doctor",
 )  # fmt: skip
 
 
 def _collected() -> Mapping[str, Operation]:
     found: dict[str, Operation] = {}
-    for module in MODULES:
+    for name in MODULES:
+        module = import_module(f"goscheduler.ops.{name}")
         for value in vars(module).values():
             if isinstance(value, Operation) and value.function.__module__ == module.__name__:
                 found[value.name] = value
