@@ -71,6 +71,8 @@ def _jobs(store: BaseJobStore) -> list[Job]:
 def _check_processes(patient: Patient) -> Iterator[tuple[str, str]]:
     if not patient.store.shared:
         yield UNKNOWN, "the store serves one process, which cannot be seen from outside"
+    elif patient.processes and all(each.report and each.report.state == "paused" for each in patient.processes):
+        yield PROBLEM, f"{len(patient.processes)} alive, and all of them are paused"
     elif patient.processes:
         hosts = sorted({process.host for process in patient.processes})
         yield OK, f"{len(patient.processes)} alive, on {_named(hosts)}"
