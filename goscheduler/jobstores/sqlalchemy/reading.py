@@ -46,7 +46,7 @@ class StoredReads(StoredJobs):
         until = SYSTEM_CLOCK.monotonic() + queries.SEARCH_SECONDS
         jobs: list[Job] = []
         after = query.after
-        with self._database.reading() as connection:
+        with self._database.searching() as connection:
             search = JobSearch(self._tables, connection, query, until)
             while not search.impossible:
                 positions, following, complete = search.keys(after, query.limit - len(jobs))
@@ -73,7 +73,7 @@ class StoredReads(StoredJobs):
                     yield job
 
     def count_jobs(self, query: JobQuery, cap: int) -> Count:
-        with self._database.reading() as connection:
+        with self._database.searching() as connection:
             search = JobSearch(self._tables, connection, query, 0)
             if search.impossible:
                 return Count(0)
@@ -91,7 +91,7 @@ class StoredReads(StoredJobs):
         sums = [func.sum(case((condition, 1), else_=0)) for condition in (live, due)]
         these = self._dialect.column_in(runs.job_id, job_ids)
         query = select(runs.job_id, *sums, func.count()).where(these).group_by(runs.job_id)
-        with self._database.reading() as connection:
+        with self._database.searching() as connection:
             rows = connection.execute(query).all() if job_ids else []
         return {row[0]: RunCounts(int(row[1]), int(row[2]), int(row[3] - row[1] - row[2])) for row in rows}
 
@@ -100,20 +100,20 @@ class StoredReads(StoredJobs):
         query = select(history.record).where(history.run_id == run_id)
         if job_id is not None:
             query = query.where(history.job_id == job_id)
-        with self._database.reading() as connection:
+        with self._database.searching() as connection:
             rows = connection.execute(query.order_by(history.finished.desc(), history.fence.desc())).all()
         return [self._rows.record(row) for row in rows]
 
     def dead_letter(self, run_id: str) -> DeadLetter | None:
         dead = self._tables.dead
-        with self._database.reading() as connection:
+        with self._database.searching() as connection:
             row = connection.execute(select(dead).where(dead.c.run_id == run_id)).first()
         return None if row is None else self._rows.letter(row)
 
     def letter_groups(self, query: HistoryQuery) -> list[LetterGroup]:
         dead = self._tables.dead
         newest = page(dead, query._replace(limit=min(query.limit, queries.MOST_LETTERS)))
-        with self._database.reading() as connection:
+        with self._database.searching() as connection:
             rows = connection.execute(newest.with_only_columns(dead.c.record)).all()
         return letter_groups(self._rows.record(row) for row in rows)
 

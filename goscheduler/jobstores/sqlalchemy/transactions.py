@@ -141,6 +141,12 @@ class Transactions:
             self.dialect.begin_reading(connection)
             yield connection
 
+    @contextmanager
+    def searching(self) -> Iterator[Connection]:
+        """Give a connection for questions whose best plan depends on what is looked for."""
+        with self.reading() as connection, self.dialect.planning_anew(connection):
+            yield connection
+
     def set_lease(self, lease: float) -> None:
         """Set the length of a lease in seconds."""
         before = self.dialect.idle_seconds

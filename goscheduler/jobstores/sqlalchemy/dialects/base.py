@@ -106,6 +106,11 @@ class Dialect:
         connection.begin()
 
     @contextmanager
+    def planning_anew(self, connection: Connection) -> Iterator[None]:
+        """Have each statement planned for its values, where one that comes again is planned for any values."""
+        yield
+
+    @contextmanager
     def turn(self, writes: bool, first: bool = False) -> Iterator[None]:
         """Wait for the other threads of this process; a write that goes ``first`` waits for no other write."""
         yield

@@ -9,7 +9,8 @@ prepared that the next connection would not know.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -100,6 +101,18 @@ class PostgreSQL(JSONDialect):
     def begin_reading(self, connection: Connection) -> None:
         # The driver then sends the query alone, without BEGIN before and COMMIT after it, each of which is waited for.
         connection.execution_options(isolation_level="AUTOCOMMIT")
+
+    @contextmanager
+    def planning_anew(self, connection: Connection) -> Iterator[None]:
+        driver = connection.connection.driver_connection
+        threshold = getattr(driver, "prepare_threshold", None)
+        if driver is not None and threshold is not None:
+            driver.prepare_threshold = None
+        try:
+            yield
+        finally:
+            if driver is not None and threshold is not None:
+                driver.prepare_threshold = threshold
 
     def begin(self, connection: Connection, tables: Tables) -> None:
         limits = self._limits() if self._sets_limits else {}
