@@ -281,26 +281,34 @@ local function change_outcome(job_id, before, after)
   new_outcomes[job_id] = {known and known[1] or before, after}
 end
 
--- Take what people find jobs by away from jobs that go.
-local function forget_facts(job_ids)
-  local stats, by_label = values('lives', job_ids), {}
+-- Remove what is known of jobs that go, but for their states, and what people find them by.
+local function forget_jobs(job_ids)
+  local by_label, with_stats = {}, {}
   for index, facts in ipairs(values('facts', job_ids)) do
     for _, label in ipairs(labels_of(facts)) do
       local ids = by_label[label]
       if ids then ids[#ids + 1] = job_ids[index] else by_label[label] = {job_ids[index]} end
     end
-    if stats[index] then change_outcome(job_ids[index], outcome_of(stats[index]), '') end
   end
   for label, ids in pairs(by_label) do
     put_all('ZREM', label, ids)
     touched_lists[label] = names_of_labels(label)
   end
   put_all('HDEL', 'facts', job_ids)
+  if call('EXISTS', P .. 'lives') == 1 then
+    for index, stats in ipairs(values('lives', job_ids)) do
+      if stats then
+        with_stats[#with_stats + 1] = job_ids[index]
+        change_outcome(job_ids[index], outcome_of(stats), '')
+      end
+    end
+    put_all('HDEL', 'lives', with_stats)
+  end
 end
 
 local function remove_job(job_id)
   local state = job_state(job_id)
-  forget_facts({job_id})
+  forget_jobs({job_id})
   if state then
     unschedule(job_id, state)
   else
@@ -310,7 +318,6 @@ local function remove_job(job_id)
       if call('ZREM', P .. list, job_id) == 1 then touched_lists[list] = 'idle' end
     end
   end
-  call('HDEL', P .. 'lives', job_id)
   return call('HDEL', P .. 'jobs', job_id) + call('HDEL', P .. 'heads', job_id)
 end
 

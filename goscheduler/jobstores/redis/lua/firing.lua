@@ -74,9 +74,6 @@ local function move_on(job_id, state, item)
   touched.due[state[LANE]] = true
   if fate ~= 'moved' then gather('ZREM', 'due:' .. state[LANE], job_id) end
   if fate == 'gone' then
-    gather('HDEL', 'heads', job_id)
-    gather('HDEL', 'jobs', job_id)
-    gather('HDEL', 'lives', job_id)
     if state[FINISHED] ~= '' then call('ZREM', P .. 'finished', job_id) end
     gone[#gone + 1] = job_id
     return
@@ -159,7 +156,11 @@ function steps.write_due()
     place = place + 3 * (item[7] + item[8])
   end
   if started then call('SADD', P .. 'holders', request.owner) end
-  if #gone > 0 then forget_facts(gone) end
+  if #gone > 0 then
+    put_all('HDEL', 'heads', gone)
+    put_all('HDEL', 'jobs', gone)
+    forget_jobs(gone)
+  end
   write_rates(compared, decode(ARGV[7]))
   finish()
   return encode({refused = refused, work = peek(request)})
