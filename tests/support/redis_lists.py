@@ -65,7 +65,7 @@ def lists_for_people(store):
     expected = defaultdict(set)
     for job_id, text in everything(scripts, "heads").items():
         state, job = JobState._make(json.loads(text)), store.lookup_job(job_id)
-        labels = list(facts_of(job)[1])
+        labels = json.loads(facts_of(job).split("\n")[0])
         if not state.due:
             labels.append(state.idle_list)
         if job.stats.last_outcome is not None:

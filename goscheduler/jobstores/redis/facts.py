@@ -7,12 +7,11 @@ what a search looks through.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from goscheduler.runs.model import OutcomeKind
+from goscheduler.runs.model import JobStats, OutcomeKind
 from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
@@ -34,15 +33,23 @@ class Origin(NamedTuple):
 _UNKNOWN = Origin()
 
 
-def facts_of(job: Job) -> tuple[str, Sequence[str]]:
-    """Return the facts of a job as text, and its labels."""
-    stats = job.stats
-    line, labels = _labels(job.executor, job.func_ref or "", job.tags, stats.pause_id)
-    origin = ""
-    if stats.created_at is not None or stats.created_by or stats.pause_reason or stats.pause_id:
-        made = None if stats.created_at is None else to_micros(stats.created_at)
-        origin = _dumps([stats.pause_reason, stats.pause_id, made, stats.created_by])
-    return f"{line}\n{origin}\n{_searched(job.name, job.func_ref or '')}{_searched_id(job.id)}", labels
+def facts_of(job: Job) -> str:
+    """Return the facts of a job as text."""
+    return "\n".join(parted_facts_of(job))
+
+
+def parted_facts_of(job: Job) -> tuple[str, str]:
+    """Return the first line of the facts of a job, and the others."""
+    stats, reference = job.stats, job.func_ref or ""
+    line = _labels(job.executor, reference, job.tags, stats.pause_id)
+    return line, f"{_origin(stats)}\n{_searched(job.name, reference)}{_searched_id(job.id)}"
+
+
+def _origin(stats: JobStats) -> str:
+    made = None if stats.created_at is None else to_micros(stats.created_at)
+    if stats.created_by or stats.pause_reason or stats.pause_id:
+        return _dumps([stats.pause_reason, stats.pause_id, made, stats.created_by])
+    return "" if made is None else f"[null,null,{made},null]"
 
 
 @lru_cache(maxsize=1024)
@@ -58,13 +65,11 @@ def _searched_id(job_id: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _labels(
-    executor: str, reference: str, tags: tuple[str, ...], pause_id: str | None
-) -> tuple[str, Sequence[str]]:
+def _labels(executor: str, reference: str, tags: tuple[str, ...], pause_id: str | None) -> str:
     labels = [kind_label(executor, reference), *(tag_label(tag) for tag in dict.fromkeys(tags))]
     if pause_id is not None:
         labels.append(pause_label(pause_id))
-    return _dumps(labels), labels
+    return _dumps(labels)
 
 
 def origin_of(facts: str) -> Origin:

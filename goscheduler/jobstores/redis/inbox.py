@@ -73,4 +73,4 @@ class Inbox:
                 raise
             return [entry_id, str(error)], None
         taken = str(ConflictingIdError(job.id))
-        return [entry_id, taken, job.id, state, definition, stats, facts_of(job)[0]], job
+        return [entry_id, taken, job.id, state, definition, stats, facts_of(job)], job

@@ -38,5 +38,5 @@ def index_jobs(scripts: ScriptClient, read_jobs: Callable[[Sequence[str]], Itera
 
 
 def _index(scripts: ScriptClient, read_jobs: Callable[[Sequence[str]], Iterator[Job]], ids: Sequence[str]) -> None:
-    rows = [text for job in read_jobs(ids) for text in (job.id, facts_of(job)[0])]
+    rows = [text for job in read_jobs(ids) for text in (job.id, facts_of(job))]
     scripts.call("index_jobs", None, *rows)

@@ -129,7 +129,7 @@ class RedisReads(StoreReads):
 
     def _row(self, job: Job) -> list[str]:
         definition = self._rows.records.job_text(job)
-        return [job.id, self._rows.job_state(job, uuid4().hex).text, definition, facts_of(job)[0]]
+        return [job.id, self._rows.job_state(job, uuid4().hex).text, definition, facts_of(job)]
 
     def remove_jobs(self, job_ids: Sequence[str]) -> list[str]:
         removed: list[str] = []

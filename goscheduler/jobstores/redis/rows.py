@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goscheduler.codec import CodecError
 from goscheduler.errors import described
 from goscheduler.jobstores._shared.records import Records, history_text, read_zone, zone_text
-from goscheduler.jobstores.redis.facts import facts_of, origin_of, outcome_label
+from goscheduler.jobstores.redis.facts import origin_of, parted_facts_of
 from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source
 from goscheduler.runs.records import DEFAULT_EXECUTOR, Record, record_of
 from goscheduler.runs.transitions import with_attempt
@@ -161,8 +161,8 @@ class Rows:
             firing_flag(run), limits_text(run.job),
         ]  # fmt: skip
 
-    def settlement(self, settlement: Settlement) -> list[Any]:
-        """Return the row of the end of a run."""
+    def settlement(self, settlement: Settlement) -> tuple[list[Any], str]:
+        """Return the row of the end of a run, and the text of its record, which the row does not have."""
         attempt, follow_up, dead = settlement
         following: Any = False
         letter: Any = False
@@ -172,8 +172,9 @@ class Rows:
         if dead is not None:
             letter = [self.records.run_text(attempt.run), json_text(dead)]
         row = record_row(record_of(attempt))
+        text, row[-1] = row[-1], ""
         row += following, letter, *_stats_change(attempt)
-        return row
+        return row, text
 
 
 def record_row(record: Record) -> list[Any]:
@@ -191,16 +192,12 @@ def new_jobs_text(jobs: Iterable[tuple[Job, JobState, str]]) -> str:
     stats: list[str] = []
     suspended: list[str] = []
     finished: list[str] = []
-    facts: list[str] = []
+    facts: dict[str, list[str]] = {}
     due: dict[str, list[str]] = {}
     idle: dict[str, list[str]] = {}
-    labels: dict[str, list[str]] = {}
     for job, state, definition in jobs:
-        fact, labels_of_job = facts_of(job)
-        facts += job.id, fact
-        outcome = job.stats.last_outcome
-        for label in labels_of_job if outcome is None else [*labels_of_job, outcome_label(outcome)]:
-            labels.setdefault(label, []).extend(("0", job.id))
+        line, others = parted_facts_of(job)
+        facts.setdefault(line, []).extend((job.id, others))
         ids.append(job.id)
         states += job.id, state.text
         definitions += job.id, definition
@@ -216,7 +213,7 @@ def new_jobs_text(jobs: Iterable[tuple[Job, JobState, str]]) -> str:
             finished += state.finished, job.id
     return dumps({
         "ids": ids, "states": states, "definitions": definitions, "stats": stats, "facts": facts, "due": due,
-        "suspended": suspended, "finished": finished, "idle": idle, "labels": labels,
+        "suspended": suspended, "finished": finished, "idle": idle,
     })  # fmt: skip
 
 

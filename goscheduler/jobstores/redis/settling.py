@@ -28,8 +28,12 @@ class Settling:
 
     def settle(self, settlements: Sequence[Settlement], lapsed_owners: Sequence[str] = ()) -> list[Settlement]:
         """Write how runs ended, and return those that were refused. Forget lapsed owners that have no runs left."""
-        rows = dumps([self._rows.settlement(settlement) for settlement in settlements])
-        refused = self._scripts.call_json("settle", None, dumps(list(lapsed_owners)), rows)
+        rows, texts = [], []
+        for settlement in settlements:
+            row, text = self._rows.settlement(settlement)
+            rows.append(row)
+            texts.append(text)
+        refused = self._scripts.call_json("settle", None, dumps(list(lapsed_owners)), dumps(rows), "\0".join(texts))
         return [settlements[index] for index in refused]
 
     def recover(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> list[Settlement]:

@@ -244,7 +244,7 @@ class RedisJobStore(RedisReads, SharedJobStore):
         stats = stats_text(job.stats) if has_stats(job) else ""
         state_text = self._rows.job_state(job, uuid4().hex).text
         definition = self._rows.records.job_text(job)
-        return self._write("put_job", how, job.id, state_text, definition, stats, facts_of(job)[0], expected)
+        return self._write("put_job", how, job.id, state_text, definition, stats, facts_of(job), expected)
 
     def remove_job(self, job_id: str) -> None:
         if not self.remove_jobs([job_id]):

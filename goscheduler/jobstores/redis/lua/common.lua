@@ -193,6 +193,20 @@ local function read_state(state, size)
   return (due == '' or find(due, '^-?%d+$')) and value or nil
 end
 
+-- Return the parts of a text that has NUL between them.
+local function parts_of(joined)
+  local parts, size, first = {}, 0, 1
+  local stop = find(joined, '\0', 1, true)
+  while stop do
+    size = size + 1
+    parts[size] = string.sub(joined, first, stop - 1)
+    first = stop + 1
+    stop = find(joined, '\0', first, true)
+  end
+  parts[size + 1] = string.sub(joined, first)
+  return parts
+end
+
 local function job_state(job_id)
   return read_state(call('HGET', P .. 'heads', job_id), JOB_STATE)
 end
@@ -403,7 +417,9 @@ end
 local function become_live(run_id, state)
   add_live(state[JOB], run_id)
   gather('SADD', 'owned:' .. state[OWNER], run_id)
-  for _, name in ipairs(names_of(state[R_LIMITS])) do call('SADD', P .. 'under:' .. name, run_id) end
+  if state[R_LIMITS] ~= '' then
+    for _, name in ipairs(names_of(state[R_LIMITS])) do call('SADD', P .. 'under:' .. name, run_id) end
+  end
   if state[CANCEL] ~= '' then call('SADD', P .. 'ending:' .. state[OWNER], run_id) end
   write_state(run_id, state)
 end
@@ -456,7 +472,9 @@ end
 local function release_run(run_id, state)
   remove_live(state[JOB], run_id)
   gather('SREM', 'owned:' .. state[OWNER], run_id)
-  for _, name in ipairs(names_of(state[R_LIMITS])) do call('SREM', P .. 'under:' .. name, run_id) end
+  if state[R_LIMITS] ~= '' then
+    for _, name in ipairs(names_of(state[R_LIMITS])) do call('SREM', P .. 'under:' .. name, run_id) end
+  end
   if state[CANCEL] ~= '' then call('SREM', P .. 'ending:' .. state[OWNER], run_id) end
 end
 
@@ -490,8 +508,14 @@ end
 -- The history
 
 -- Return the place of a record: run id, NUL, fence, NUL, end. Both numbers have 20 digits, so that they sort as text.
+local fences = {}
 local function place_of(run_id, fence, finished)
-  return run_id .. '\0' .. string.rep('0', 20 - #fence) .. fence .. '\0' .. finished
+  local padded = fences[fence]
+  if not padded then
+    padded = '\0' .. string.rep('0', 20 - #fence) .. fence .. '\0'
+    fences[fence] = padded
+  end
+  return run_id .. padded .. finished
 end
 
 local function place_in_job(job_id, place, finished)
@@ -627,6 +651,7 @@ local function comparison(known)
 end
 
 local function allows(compared, limits)
+  if limits == '' then return true end
   for _, name in ipairs(names_of(limits)) do
     if not compared.may_start['limit:' .. name] then return false end
   end

@@ -21,16 +21,6 @@
 -- An item of write_ready is [run id, live runs of its job, fate: start, hold, later or aside; fence; key, time or reason;
 -- [fence, due time] that the decision is based on].
 
--- Return the parts of a text that has NUL between them; none of them is empty.
-local function parts_of(joined)
-  local parts, size = {}, 0
-  for part in string.gmatch(joined, '%Z+') do
-    size = size + 1
-    parts[size] = part
-  end
-  return parts
-end
-
 local function are_others()
   return call('HLEN', P .. 'owners') > 1
 end
@@ -46,7 +36,9 @@ function steps.take_due()
     local lane, state = lanes[index], read_state(states[index], JOB_STATE)
     if state and state[LANE] == lane and state[DUE] ~= '' then
       if hides then gather('ZADD', 'due:' .. lane, hidden_until, job_id) end
-      for _, name in ipairs(names_of(state[LIMITS])) do names[name] = true end
+      if state[LIMITS] ~= '' then
+        for _, name in ipairs(names_of(state[LIMITS])) do names[name] = true end
+      end
       local definition = stored[index] or ''
       if not numbers[definition] then
         numbers[definition] = #definitions

@@ -16,8 +16,8 @@
 --                                                      the id is free; answers done, refused, or gone if the entry is
 --   index_jobs (id facts)...                           gives facts and labels to jobs of an earlier goscheduler
 --
--- jobs are lists in the order of the commands' arguments: ids, states, definitions, stats, facts,
--- due (by lane), suspended, finished, idle (by list), labels (by label).
+-- jobs are lists in the order of the commands' arguments: ids, states, definitions, stats, facts (without their first line,
+-- by that), due (by lane), suspended, finished, idle (by list).
 
 local function put_job(how, job_id, state, definition, stats, facts, expected)
   local stored = call('HGET', P .. 'heads', job_id)
@@ -74,7 +74,7 @@ function steps.add_jobs()
   put_all('HSET', 'heads', jobs.states)
   put_all('HSET', 'jobs', jobs.definitions)
   put_all('HSET', 'lives', jobs.stats)
-  put_all('HSET', 'facts', jobs.facts)
+  for index = 1, #jobs.stats, 2 do change_outcome(jobs.stats[index], '', outcome_of(jobs.stats[index + 1])) end
   for lane, due in pairs(jobs.due) do
     put_all('ZADD', 'due:' .. lane, due)
     touched.due[lane] = true
@@ -85,9 +85,17 @@ function steps.add_jobs()
     put_all('ZADD', list, ids)
     touched_lists[list] = 'idle'
   end
-  for label, ids in pairs(jobs.labels) do
-    put_all('ZADD', label, ids)
-    touched_lists[label] = names_of_labels(label)
+  for line, facts in pairs(jobs.facts) do
+    local ids = {}
+    for index = 1, #facts, 2 do
+      ids[index], ids[index + 1] = '0', facts[index]
+      facts[index + 1] = line .. '\n' .. facts[index + 1]
+    end
+    put_all('HSET', 'facts', facts)
+    for _, label in ipairs(labels_of(line)) do
+      put_all('ZADD', label, ids)
+      touched_lists[label] = names_of_labels(label)
+    end
   end
   woken = true
   return ''

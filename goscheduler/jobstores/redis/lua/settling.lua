@@ -1,6 +1,6 @@
 -- The ends of runs, single runs, owners, history and dead letters.
 --
---   settle owners items                 writes how runs ended, and forgets lapsed owners; places of the items that were refused
+--   settle owners items texts           writes how runs ended, and forgets lapsed owners; places of the items that were refused
 --   add_run id job text lane due fence firing limits must_exist      done, or gone if the job is
 --   cancel_run id state reason record   ends a pending run, or asks the owner of a live one to; done or changed
 --   withdraw_cancel_requests owner (id reason)...    ids of the runs whose reason was still this one
@@ -17,9 +17,9 @@
 --   prune items                         forgets records: [place, job id or nothing, end in 20 digits]
 --   take_dead id letter arguments of add_run...    removes a dead letter, and adds the run that follows
 --
--- An item of settle is a record, see add_record(), then follow-up and dead letter, false where there is none, then the
--- change of the statistics, if there is one: runs to add, last run, error and outcome. A follow-up is [text, lane, due, 1 for
--- a fire time, limits], a dead letter [run, reason].
+-- An item of settle is a record, see add_record(), whose text stands in texts, with NUL between them; then follow-up and dead
+-- letter, false where there is none, then the change of the statistics, if there is one: runs to add, last run, error and
+-- outcome. A follow-up is [text, lane, due, 1 for a fire time, limits], a dead letter [run, reason].
 
 local function follow(run_id, job_id, fence, next)
   gather('HSET', 'runs', run_id, next[1])
@@ -53,7 +53,7 @@ local function forget_owner(owner)
 end
 
 function steps.settle()
-  local items, states, jobs, refused = decode(ARGV[6]), {}, {}, {}
+  local items, texts, states, jobs, refused = decode(ARGV[6]), parts_of(ARGV[7]), {}, {}, {}
   for index, state in ipairs(values('run_heads', firsts(items))) do
     states[index] = read_state(state, RUN_STATE) or false
     jobs[index] = states[index] and states[index][JOB] or ''
@@ -64,6 +64,7 @@ function steps.settle()
     local state = not ended[item[1]] and states[index]
     if state and state[OWNER] ~= '' and state[R_FENCE] == item[2] then
       ended[item[1]] = true
+      item[6] = texts[index]
       settle(state, item, known[index])
     else
       refused[#refused + 1] = index - 1
