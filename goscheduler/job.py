@@ -12,6 +12,7 @@ from os import urandom
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.options import (
     CHECKS,
     DEFAULTS,
@@ -27,7 +28,7 @@ from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import NO_STATS, JobState, JobStats
 from goscheduler.runs.retry import Retry
 from goscheduler.tasks import Target, TaskRegistry, UnknownTask, resolve, restore
-from goscheduler.times import convert_to_datetime
+from goscheduler.times import convert_to_datetime, to_micros
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
 
@@ -118,7 +119,7 @@ class Job:
         self.suspended = None
         self.stats = NO_STATS
         self.options = OPEN
-        self.id = urandom(16).hex() if id is None else check_job_id(id)
+        self.id = _new_id() if id is None else check_job_id(id)
         self._set_call(*self._checked_call(func, args, kwargs))
         self.name = (self.task or get_callable_name(self.func)) if name is None else check_name(name)
         self.trigger = _check_trigger(trigger)
@@ -387,6 +388,14 @@ class Job:
 
 
 _T = TypeVar("_T")
+
+
+def _new_id() -> str:
+    """Return an id that no other job has, behind those of the jobs made before.
+
+    Jobs that are added together stand together in every database then, whose indexes are in the order of ids.
+    """
+    return f"{to_micros(SYSTEM_CLOCK.now()):014x}{urandom(9).hex()}"
 
 
 def _decided(name: str, value: _T) -> _T:

@@ -80,6 +80,7 @@ def test_an_id_that_is_not_given_is_made_up(running: ManualScheduler) -> None:
     assert first.id != second.id
     assert len(first.id) == 32
     assert int(first.id, 16)
+    assert first.id[:14] <= second.id[:14], "indexes in the order of ids have jobs together that were added together"
 
 
 @pytest.mark.parametrize(
