@@ -11,7 +11,7 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``here``        whether there is a job; false while only runs of it are left
 ``fence``       the highest fence so far
 ``definition``  the job text; also that of all its runs that have none of their own
-``search``      what people find the job by: ``traits`` and ``words``, see ``mongodb.traits``
+``search``      ``words`` and ``name`` of the job, where they do not stand in its text, see ``mongodb.traits``
 ``state``       where the job stands: scheduled, paused, suspended, completed or failed
 ``lane``        executor, priority and task of the job, the last one empty where it has none
 ``next``        its next time, with ``zone``
@@ -29,7 +29,7 @@ step on every kind of server. Moments are whole microseconds since 1970. A field
 ``told``        records on their way into the history
 ``marks``       what it is found by: "owner:" with an owner of a run, "end:" with the owner of a run that has a cancel
                 request, "held:" with a key that runs are blocked on and when the first of these is due, "told",
-                "suspended", "finished". One index for all of them costs less
+                "suspended", "finished", and the traits of the job. One index for all of them costs less
 ==============  ======================================================================================================
 
 An **end of a queue** is a document of no job, due at :data:`NEVER`; ``mongodb.due_work`` explains it. Its ``_id`` names
@@ -52,7 +52,7 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.codec import CodecError
 from goscheduler.errors import InvalidArgument, described
 from goscheduler.jobstores._shared.records import Records, changed_head, history_text, read_zone, run_head, zone_text
-from goscheduler.jobstores.mongodb.traits import search_of, state_of
+from goscheduler.jobstores.mongodb.traits import LASTING, following_traits, search_of, state_of, traits_of
 from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Source
 from goscheduler.runs.plan import PRIORITY_STEP_US
 from goscheduler.times import EPOCH, UTC, from_micros, to_micros
@@ -92,8 +92,8 @@ class DocumentCodec:
     def with_job(self, document: Document, job: Job) -> Document:
         """Return the document with this job in it, in place of what it said about one."""
         text = self._checked_text(job)
-        changed = redefined(without_job(document), text)
-        changed.update(here=True, lane=queue_of(job), zone="Z", search=search_of(job))
+        changed = redefined(found_by(without_job(document), job, text), text)
+        changed.update(here=True, lane=queue_of(job), zone="Z")
         if job.next_run_time is not None:
             changed.update(next=to_micros(job.next_run_time), zone=zone_text(job.next_run_time))
         if job.suspended is not None:
@@ -210,6 +210,15 @@ def redefined(document: Document, text: str) -> Document:
     return changed
 
 
+def found_by(document: Document, job: Job, text: str) -> Document:
+    """Return the document with the traits and words of a job that is written as ``text``."""
+    changed, search = without(document, "search"), search_of(job, text)
+    changed["marks"] = traits_of(job)
+    if search is not None:
+        changed["search"] = search
+    return changed
+
+
 def with_runs(document: Document, runs: Sequence[Document]) -> Document:
     """Return the document with these runs."""
     return {**document, "runs": list(runs)} if runs else without(document, "runs")
@@ -218,7 +227,10 @@ def with_runs(document: Document, runs: Sequence[Document]) -> Document:
 def indexed(document: Document) -> Document:
     """Return the document with the fields that follow from the others, by which it is found."""
     runs = document.get("runs", ())
-    marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
+    marks: list[str] = []
+    if document["here"]:
+        marks = [mark for mark in document.get("marks", ()) if mark.startswith(LASTING)] + following_traits(document)
+    marks += [name for name in ("told", "suspended", "finished") if name in document]
     blocked: list[Document] = []
     for entry in runs:
         if "owner" in entry:
@@ -233,7 +245,7 @@ def indexed(document: Document) -> Document:
     if document["here"]:
         changed["state"] = state_of(document)
     if marks:
-        changed["marks"] = sorted(set(marks))
+        changed["marks"] = list(dict.fromkeys(marks))
     if claimable := [entry for entry in runs if is_claimable(entry)]:
         first = min(claimable, key=lambda entry: (entry["lane"] != document.get("lane"), entry["due"]))
         changed["ready"] = {**first["lane"], "at": first["due"]}
@@ -281,6 +293,8 @@ PENDING: Document = {
 def broken(document: Document, error: Exception) -> Document:
     """Return a document that is not of the shape described above as that of a suspended job, with all that it held."""
     kept = without(document, "due", "ready", "marks", "runs", "told")
+    marks = document.get("marks")
+    kept["marks"] = [mark for mark in marks if isinstance(mark, str)] if isinstance(marks, list) else []
     reason = f"its document is broken: {described(error)}"
     told = document.get("told")
     return {**kept, "here": True, "suspended": json_text(reason), "broken": [document.get("runs"), told]}
@@ -343,6 +357,8 @@ def stats_of(document: Document) -> JobStats:
     if life is None:
         return NO_STATS if finished is None else NO_STATS._replace(finished_at=from_micros(finished, UTC))
     outcome = life.get("outcome")
+    if len(life) == 1 and "created" in life and finished is None:  # it has not fired yet
+        return JobStats(created_at=from_micros(life["created"], UTC))
     return JobStats(
         life.get("count", 0), _time(life.get("last")), _time(life.get("success")), from_json_text(life.get("error")),
         None if outcome is None else OutcomeKind(outcome), from_json_text(life.get("paused_by")), _time(finished),

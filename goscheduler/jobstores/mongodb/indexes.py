@@ -17,7 +17,7 @@ from goscheduler._drivers.mongodb import CALL_SECONDS, DURABLE, deadline, explai
 from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
 from goscheduler.jobstores.mongodb.documents import Document
 from goscheduler.jobstores.mongodb.due_work import META
-from goscheduler.jobstores.mongodb.traits import MARKS, OUTCOME, QUEUE, READY, TRAITS
+from goscheduler.jobstores.mongodb.traits import MARKS, QUEUE, READY
 from goscheduler.jobstores.mongodb.views import make_views
 from goscheduler.jobstores.mongodb.writer import Collections
 
@@ -32,8 +32,8 @@ NOTIFICATION_BYTES = 64 * 1024
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
 _EXISTS, _NO_INDEX = 48, 27
-#: The index of version 1 for the queues of due jobs, which were not ordered by their ids.
-_OLD_QUEUE = "goscheduler_due"
+#: Indexes of version 1: queues that were not ordered by ids, and marks without the state and id of their jobs.
+_OLD = ("goscheduler_due", "goscheduler_marks")
 
 
 def check_name(field: str, value: Any) -> str:
@@ -114,13 +114,11 @@ def _make_indexes(collections: Collections) -> None:
     collections.jobs.create_indexes([
         _partial(QUEUE, *_queue("due", "_id", "due.task"), where="due.at"),
         _partial(READY, *_queue("ready", "ready.task"), where="ready.at"),
-        _partial(MARKS, "marks", where="marks"),
-        _partial(TRAITS, "search.traits", "state", "_id", where="state"),
-        _partial(OUTCOME, "life.outcome", "state", "_id", where="life.outcome"),
+        _partial(MARKS, "marks", "state", "_id", where="marks"),
     ])  # fmt: skip
-    if _OLD_QUEUE in collections.jobs.index_information():
+    for name in collections.jobs.index_information().keys() & _OLD:
         with _tolerated(_NO_INDEX):  # another process has just dropped it
-            collections.jobs.drop_index(_OLD_QUEUE)
+            collections.jobs.drop_index(name)
     for collection in (collections.history, collections.dead):
         collection.create_indexes([
             IndexModel([("finished", -1), ("run_id", -1), ("fence", -1)], name="goscheduler_newest"),
@@ -159,6 +157,7 @@ def _tolerated(code: int) -> Iterator[None]:
     except OperationFailure as error:
         if error.code != code:
             raise
+
 
 def _warn_of_unsafe_writes(collections: Collections, logger: logging.Logger) -> None:
     concern = collections.jobs.write_concern.document

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pymongo
 from pymongo.errors import PyMongoError
@@ -23,13 +23,12 @@ from goscheduler.jobstores.mongodb.firing import StoreContext
 from goscheduler.jobstores.mongodb.traits import (
     IDLE_STATES,
     MARKS,
-    OUTCOME,
     QUEUE,
     SCHEDULED,
     STATES,
-    TRAITS,
     called_trait,
     executor_trait,
+    outcome_trait,
     pause_trait,
     tag_trait,
     words_with,
@@ -51,12 +50,13 @@ SCAN_GAIN = 4
 _WHOLE = {"$natural": 1}
 _BY_TIME = [("due.at", 1), ("_id", 1)]
 _BY_ID = [("_id", 1)]
+_IDS = "_id_"
 
 
 class _Key(NamedTuple):
-    """A condition that an index serves."""
+    """A condition that an index serves; without a hint the server takes two of them."""
 
-    hint: str
+    hint: str | None
     condition: Document
 
 
@@ -70,6 +70,7 @@ class _Segment(NamedTuple):
     filters: Sequence[Document]
     """What has to hold beside that."""
     order: list[tuple[str, int]]
+    states: Sequence[str]
 
     def condition(self, end: JobPosition | None = None) -> Document:
         """Return the condition for the jobs that are wanted, up to a position."""
@@ -90,13 +91,13 @@ class _Question:
             trait(value)
             for trait, value in (
                 (tag_trait, query.tag), (called_trait, query.task), (pause_trait, query.pause_id),
-                (executor_trait, query.executor),
             )
             if value is not None
         ]  # fmt: skip
-        self.keys = [_Key(TRAITS, {"search.traits": trait}) for trait in traits]
         if query.last_outcome is not None:
-            self.keys.insert(0, _Key(OUTCOME, {"life.outcome": query.last_outcome.value}))
+            traits.insert(0, outcome_trait(query.last_outcome.value))
+        self.traits: list[Document] = [{"marks": trait} for trait in traits]
+        self.executor: list[Document] = [] if query.executor is None else [{"lane.executor": query.executor}]
         self.running = query.state is JobState.RUNNING
         self.text = [] if query.text is None else [words_with(query.text)]
         self.states = STATES if self.running or query.state is None else [str.__str__(query.state)]
@@ -113,62 +114,72 @@ class _Question:
         """Return the condition for all that is wanted, wherever the page is."""
         time_limit = {} if self.query.due_before is None else {"due.at": {"$lt": self.before}}
         state: Document = {"state": {"$in": self.states}}
-        return {"$and": [state, time_limit, *(key.condition for key in self.keys), *self.filters]}
+        return {"$and": [state, time_limit, *self.traits, *self.executor, *self.filters]}
 
-    def indexed(self) -> list[_Key]:
-        """Return the conditions of which an index tells at once how many jobs fit."""
-        states = {"state": {"$in": self.states}}
-        keys = [_Key(hint, {**condition, **states}) for hint, condition in self.keys]
+    def indexed(self, states: Sequence[str]) -> list[_Key]:
+        """Return the conditions of which an index tells at once how many jobs in some states fit."""
+        keys = [_Key(MARKS, {**trait, "state": {"$in": list(states)}}) for trait in self.traits]
+        if self.query.executor is not None:
+            ways = self._by_executors([self.query.executor], states)
+            keys += ways if len(ways) == 1 else [_Key(None, {"$or": [way.condition for way in ways]})]
         return [_Key(MARKS, LIVE), *keys] if self.running else keys
 
-    def counted_by(self, executors: Sequence[str] | None) -> _Key | None:
-        """Return the one condition that is all that is asked, and that an index serves."""
-        if self.filters or len(self.keys) > 1 or (executors is None and not self.keys):
-            return None
-        if self.query.due_before is None:
-            (hint, condition), *_ = self.keys or [_of_executors(executors)]
-            return _Key(hint, {**condition, "state": {"$in": self.states}})
-        if len(self.keys) == (self.query.executor is not None):
-            return _Key(QUEUE, {**_queues(executors), "due.at": {"$lt": self.before}})
-        return None
+    def counted_by(self, executors: Sequence[str] | None) -> list[_Key]:
+        """Return conditions for different jobs which are all that is asked, and which indexes serve, if there are any.
+        """
+        if self.filters or len(self.traits) > 1:
+            return []
+        if not self.traits:
+            return [] if executors is None else self._by_executors(executors, self.states)
+        others = self.executor or self.query.due_before is not None
+        return [] if others else [_Key(MARKS, {**self.traits[0], "state": {"$in": self.states}})]
+
+    def _by_executors(self, executors: Sequence[str], states: Sequence[str]) -> list[_Key]:
+        """Return conditions for the jobs of executors: for those that wait for a time, and for the others."""
+        keys = [_Key(QUEUE, {**_queues(executors), "due.at": {"$lt": self.before}})] if SCHEDULED in states else []
+        idle = [state for state in states if state != SCHEDULED]
+        return [*keys, _Key(MARKS, {**_idle_of(executors), "state": {"$in": idle}})] if idle else keys
 
     def segments(self, executors: Sequence[str] | None, after: JobPosition | None) -> list[_Segment]:
         """Return what a page behind a position is read from."""
         if self.query.sort == "id":
-            before = [] if self.query.due_before is None else [{"due.at": {"$lt": self.before}}]
-            return [self._by_id(self.states, executors, after, before)] if self.states else []
+            return [self._by_id(self.states, executors, after)] if self.states else []
         segments: list[_Segment] = []
         if SCHEDULED in self.states and (after is None or after.due < NEVER):
             segments = self._by_time(executors, after)
             after = None
         idle = [state for state in self.states if state in IDLE_STATES]
-        return [*segments, self._by_id(idle, executors, after, [])] if idle else segments
+        return [*segments, self._by_id(idle, executors, after)] if idle else segments
 
     def _by_time(self, executors: Sequence[str] | None, after: JobPosition | None) -> list[_Segment]:
         """Return the jobs that wait for a time; those that have the time of the last page are apart."""
         queues = _queues(executors)
-        others = [key.condition for key in self.keys if key.condition != self._executor_condition()]
         times: list[Document] = [{"due.at": {"$lt": self.before}}]
         if after is not None:
             times = [{"due.at": {"$gt": after.due, "$lt": self.before}}]
             if after.due < self.before:
                 times.insert(0, {"due.at": after.due, "_id": {"$gt": after.id}})
         hint = None if executors is None else QUEUE
-        return [_Segment(hint, {**queues, **part}, [*others, *self.filters], _BY_TIME) for part in times]
+        filters = [*self.traits, *self.filters]
+        return [_Segment(hint, {**queues, **part}, filters, _BY_TIME, [SCHEDULED]) for part in times]
 
-    def _executor_condition(self) -> Document:
-        return {} if self.query.executor is None else {"search.traits": executor_trait(self.query.executor)}
-
-    def _by_id(
-        self, states: Sequence[str], executors: Sequence[str] | None, after: JobPosition | None, filters: list[Document]
-    ) -> _Segment:
-        hint: str | None
-        (hint, bounds), *others = self.keys or [_of_executors(executors)]
-        hint = None if executors is None and not self.keys else hint
-        bounds = {**bounds, "state": {"$in": list(states)}}
-        if after is not None:
-            bounds["_id"] = {"$gt": after.id}
-        return _Segment(hint, bounds, [*(key.condition for key in others), *filters, *self.filters], _BY_ID)
+    def _by_id(self, states: Sequence[str], executors: Sequence[str] | None, after: JobPosition | None) -> _Segment:
+        """Return jobs in these states by their ids."""
+        place: Document = {} if after is None else {"_id": {"$gt": after.id}}
+        among: Document = {"state": {"$in": list(states)}}
+        time_limit: list[Document] = [] if self.query.due_before is None else [{"due.at": {"$lt": self.before}}]
+        if self.traits:
+            filters = [*self.traits[1:], *self.executor, *time_limit, *self.filters]
+            return _Segment(MARKS, {**self.traits[0], **among, **place}, filters, _BY_ID, states)
+        if SCHEDULED not in states:
+            hint, of_executors = (None, {}) if executors is None else (MARKS, _idle_of(executors))
+            return _Segment(hint, {**of_executors, **among, **place}, self.filters, _BY_ID, states)
+        # No index has the ids of all jobs but that of the collection. Other documents have ids of another type.
+        place = place or {"_id": {"$gte": ""}}
+        filters = [*self.executor, *time_limit, *self.filters]
+        if len(states) == len(STATES):
+            return _Segment(_IDS, {**among, **place}, filters, _BY_ID, states)
+        return _Segment(_IDS, place, [among, *filters], _BY_ID, states)
 
 
 def _queues(executors: Sequence[str] | None) -> Document:
@@ -177,9 +188,9 @@ def _queues(executors: Sequence[str] | None) -> Document:
     return {"due.executor": {"$in": list(executors)}, "due.priority": {"$in": PRIORITIES}}
 
 
-def _of_executors(executors: Sequence[str] | None) -> _Key:
-    """Return the condition for all jobs; each has one executor."""
-    return _Key(TRAITS, {} if executors is None else {"search.traits": {"$in": list(map(executor_trait, executors))}})
+def _idle_of(executors: Sequence[str]) -> Document:
+    """Return the condition for all jobs of executors that wait for no time; each has one executor."""
+    return {"marks": {"$in": list(map(executor_trait, executors))}}
 
 
 class JobReader:
@@ -205,11 +216,12 @@ class JobReader:
             return Count(0)
         with deadline():
             executors = executors_of(self._jobs) if query.executor is None else [query.executor]
-            key, condition = question.counted_by(executors), question.condition()
-            if key is not None:
-                number = self._jobs.count_documents(key.condition, hint=key.hint, limit=cap + 1)
-            elif (key := rarest(self._jobs, question.indexed(), self._jobs.estimated_document_count())) is not None:
-                number = self._jobs.count_documents(condition, hint=key.hint, limit=cap + 1)
+            keys, condition = question.counted_by(executors), question.condition()
+            size = self._jobs.estimated_document_count()
+            if keys:
+                number = sum(count_by(self._jobs, key, cap + 1) for key in keys)
+            elif (key := rarest(self._jobs, question.indexed(question.states), size)) is not None:
+                number = count_by(self._jobs, key._replace(condition={"$and": [key.condition, condition]}), cap + 1)
             elif query.text is None:
                 number = self._jobs.count_documents(condition, hint=_WHOLE, limit=cap + 1)
             else:
@@ -238,6 +250,7 @@ class _Page:
         self._query = query
         self._question = _Question(query)
         self._executors = executors_of(jobs) if query.executor is None else [query.executor]
+        self._fewest: dict[tuple[str, ...], _Key | None] = {}
         self._give_up_at = SYSTEM_CLOCK.monotonic() + SEARCH_SECONDS
 
     def read(self) -> tuple[list[Document], JobPosition | None]:
@@ -261,9 +274,9 @@ class _Page:
         condition = segment.condition()
         if segment.hint is not None and not segment.filters:
             return self._find(segment, condition, segment.hint, count), None
-        if self._few is not None:
-            # Its condition names the states, or the server could not use an index that has nothing but jobs.
-            return self._find(segment, {"$and": [self._few.condition, condition]}, self._few.hint, count), None
+        few = self._few(segment)
+        if few is not None:
+            return self._find(segment, {"$and": [few.condition, condition]}, few.hint, count), None
         if segment.hint is None:
             return self._find(segment, condition, _WHOLE, count), None
         end = self._end_of_portion(segment, segment.hint)
@@ -277,12 +290,12 @@ class _Page:
                 raise
             return found, end
 
-    def _find(self, segment: _Segment, condition: Document, index: str | Document, count: int) -> list[Document]:
-        return list(self._jobs.find(condition).hint(index).sort(segment.order).limit(count))
+    def _find(self, segment: _Segment, condition: Document, index: Any, count: int) -> list[Document]:
+        return list(self._jobs.find(condition, hint=index).sort(segment.order).limit(count))
 
     def _scan(self, segment: _Segment, count: int) -> list[Document]:
         if self._query.text is None:
-            key = rarest(self._jobs, self._question.indexed(), self._size)
+            key = rarest(self._jobs, self._question.indexed(segment.states), self._size)
             if key is not None:
                 return self._find(segment, {"$and": [key.condition, segment.condition()]}, key.hint, count)
             return self._find(segment, segment.condition(), _WHOLE, count)
@@ -298,9 +311,12 @@ class _Page:
         last = list(rows.skip(size - 1).limit(1))
         return _place(last[0], self._query) if last else None
 
-    @cached_property
-    def _few(self) -> _Key | None:
-        return few_by(self._jobs, self._question.indexed(), FEW_JOBS)
+    def _few(self, segment: _Segment) -> _Key | None:
+        """Return the condition that few jobs fit; two segments of one page may have the same states."""
+        states = tuple(segment.states)
+        if states not in self._fewest:
+            self._fewest[states] = few_by(self._jobs, self._question.indexed(states), FEW_JOBS)
+        return self._fewest[states]
 
     @property
     def _may_scan(self) -> bool:
@@ -311,9 +327,15 @@ class _Page:
         return self._jobs.estimated_document_count()
 
 
+def count_by(jobs: pymongo.collection.Collection[Document], key: _Key, most: int) -> int:
+    """Return how many jobs fit a condition, counted up to ``most``."""
+    hint: dict[str, Any] = {} if key.hint is None else {"hint": key.hint}
+    return int(jobs.count_documents(key.condition, limit=most, **hint))
+
+
 def few_by(jobs: pymongo.collection.Collection[Document], keys: Sequence[_Key], most: int) -> _Key | None:
     """Return the condition that the fewest jobs fit, if these are not more than ``most``."""
-    sizes = [jobs.count_documents(key.condition, hint=key.hint, limit=most + 1) for key in keys]
+    sizes = [count_by(jobs, key, most + 1) for key in keys]
     smallest = min(sizes, default=most + 1)
     return keys[sizes.index(smallest)] if smallest <= most else None
 
@@ -325,16 +347,30 @@ def rarest(jobs: pymongo.collection.Collection[Document], keys: Sequence[_Key], 
 
 def executors_of(jobs: pymongo.collection.Collection[Document]) -> list[str] | None:
     """Return the executors that jobs name; None if the server cannot merge so many."""
-    found: list[str] = []
-    prefix, beyond = executor_trait(""), "executor;"
-    while len(found) <= MAX_EXECUTORS:
-        last = executor_trait(found[-1]) if found else prefix
-        behind: Document = {"search.traits": {"$elemMatch": {"$gt": last, "$lt": beyond}}, "state": {"$in": STATES}}
-        row = jobs.find_one(behind, {"search.traits": 1}, hint=TRAITS)
-        if row is None:
-            return found
-        found.append(next(trait for trait in row["search"]["traits"] if trait.startswith(prefix)).removeprefix(prefix))
-    return None
+    found: set[str] = set()
+    for following in (_executor_of_a_queue, _executor_of_idle_jobs):
+        executor = following(jobs, "")
+        while executor is not None:
+            found.add(executor)
+            if len(found) > MAX_EXECUTORS:
+                return None
+            executor = following(jobs, executor)
+    return sorted(found)
+
+
+def _executor_of_a_queue(jobs: pymongo.collection.Collection[Document], last: str) -> str | None:
+    """Return the next executor that a job names which waits for a time."""
+    behind: Document = {"due.executor": {"$gt": last}, "due.at": {"$lt": NEVER}}
+    row = jobs.find_one(behind, {"_id": 0, "due.executor": 1}, hint=QUEUE, sort=[("due.executor", 1)])
+    return None if row is None else row["due"]["executor"]
+
+
+def _executor_of_idle_jobs(jobs: pymongo.collection.Collection[Document], last: str) -> str | None:
+    """Return the next executor that a job names which waits for no time."""
+    prefix = executor_trait("")
+    behind: Document = {"marks": {"$elemMatch": {"$gt": executor_trait(last), "$lt": "executor;"}}}
+    row = jobs.find_one(behind, {"marks": 1}, hint=MARKS)
+    return None if row is None else next(mark.removeprefix(prefix) for mark in row["marks"] if mark.startswith(prefix))
 
 
 def _place(row: Document, query: JobQuery) -> JobPosition:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import logging
 
 from goscheduler._drivers.mongodb import deadline
-from goscheduler.jobstores.mongodb.documents import Document, broken, indexed
+from goscheduler.jobstores.mongodb.documents import Document, broken, found_by, indexed
 from goscheduler.jobstores.mongodb.due_work import META
 from goscheduler.jobstores.mongodb.firing import BROKEN, StoreContext
-from goscheduler.jobstores.mongodb.traits import executor_trait, search_of
 from goscheduler.jobstores.mongodb.writer import Change
 
 #: How many documents are read and written together.
@@ -49,8 +48,7 @@ def _upgrade_some(context: StoreContext, after: str) -> bool:
 
 def _upgraded(context: StoreContext, document: Document) -> Document:
     try:
-        return indexed({**document, "search": search_of(context.codec.job(document))})
+        return indexed(found_by(document, context.codec.job(document), document["definition"]))
     except BROKEN as error:
         job_id = document["_id"]
-        search = {"traits": [executor_trait("default")], "words": [job_id.lower()], "name": job_id}
-        return {**broken(document, error), "search": search}
+        return {**broken(document, error), "search": {"words": [job_id.lower()], "name": job_id}}

@@ -13,6 +13,7 @@ from pymongo.errors import OperationFailure
 
 from goscheduler._drivers.mongodb import UNAUTHORISED
 from goscheduler.jobstores.mongodb.documents import Document
+from goscheduler.jobstores.mongodb.traits import PLAIN_HEAD
 from goscheduler.jobstores.mongodb.writer import Collections
 
 VERSION = 1
@@ -71,7 +72,7 @@ def _jobs() -> list[Document]:
             "_id": 0,
             "id": "$_id",
             "status": {"$cond": [{"$gt": [{"$size": owners}, 0]}, "running", "$state"]},
-            "name": "$search.name",
+            "name": _name(),
             "task": _task("$lane.task"),
             "function": {"$ifNull": [{"$first": _traits("calls", ":")}, None]},
             "tags": _traits("tag"),
@@ -107,7 +108,7 @@ def _unfinished() -> list[Document]:
             "id": "$runs.id",
             "job_id": "$_id",
             "status": {"$cond": [{"$ifNull": ["$runs.owner", False]}, "claimed", pending]},
-            "name": "$search.name",
+            "name": _name(),
             "task": _task("$runs.lane.task"),
             "executor": "$runs.lane.executor",
             "due": _date("$runs.due"),
@@ -153,7 +154,7 @@ def _messages(collections: Collections) -> list[Document]:
     waiting = [
         {"$match": {"lane.task": _MESSAGES, "due": {"$exists": True}}},
         {"$project": {
-            "_id": 0, "id": "$_id", "status": "pending", "event": "$search.name", "source": _source("$lane.task"),
+            "_id": 0, "id": "$_id", "status": "pending", "event": _name(), "source": _source("$lane.task"),
             "due": _date("$due.at"), "attempts": {"$literal": 0}, "owner": None, "error": None,
         }},
     ]  # fmt: skip
@@ -176,10 +177,15 @@ def _messages(collections: Collections) -> list[Document]:
     ]
 
 
+def _name() -> Document:
+    """Return the expression for the name of a job: that which the text of the job has, unless it is told beside it."""
+    return {"$ifNull": ["$search.name", {"$arrayElemAt": [_captured("$definition", PLAIN_HEAD.pattern), 1]}]}
+
+
 def _traits(kind: str, having: str = "") -> Document:
     """Return the expression for what the traits of a kind name; only for those that have a text in their names."""
     these = {"$regexMatch": {"input": "$$trait", "regex": f"(?s)^{kind}:.*{having}"}}
-    found = {"$filter": {"input": {"$ifNull": ["$search.traits", []]}, "as": "trait", "cond": these}}
+    found = {"$filter": {"input": {"$ifNull": ["$marks", []]}, "as": "trait", "cond": these}}
     name = {"$substrCP": ["$$trait", len(kind) + 1, {"$strLenCP": "$$trait"}]}
     return {"$map": {"input": found, "as": "trait", "in": name}}
 

@@ -27,8 +27,6 @@ DOCUMENTS_PER_MESSAGE = 1000
 #: How often one change is tried before it fails because other processes are always quicker.
 MAX_ATTEMPTS = 200
 _DUPLICATE = 11000
-#: Fields that describe a job, which a firing leaves as they are.
-_LARGE = ("definition", "search")
 
 
 class Collections(NamedTuple):
@@ -215,10 +213,11 @@ def _update(group: Sequence[Change]) -> Any:
     """
     ids = [change.before["_id"] for change in group]
     values = [
-        without(after, *[name for name in _LARGE if after.get(name) == before.get(name)]) for before, after in group
+        without(after, "definition") if after.get("definition") == before.get("definition") else after
+        for before, after in group
     ]
     value: Document = {"$arrayElemAt": [{"$literal": values}, {"$indexOfArray": [{"$literal": ids}, "$_id"]}]}
-    steps = [{"$replaceWith": {"$mergeObjects": [{name: f"${name}" for name in _LARGE}, value]}}]
+    steps = [{"$replaceWith": {"$mergeObjects": [{"definition": "$definition"}, value]}}]
     return UpdateMany(as_read([change.before for change in group]), steps)
 
 

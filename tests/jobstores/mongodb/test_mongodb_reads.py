@@ -137,14 +137,33 @@ def test_a_search_that_gives_up_tells_where_it_goes_on(store, make_job, monkeypa
     assert steps > 3
 
 
-def test_a_firing_changes_no_entry_of_the_index_of_traits(store, make_job, requests, database):
+def test_a_firing_of_a_recurring_job_changes_no_trait(store, make_job, requests, database):
     store.add_job(make_job("a", due=NOW, tags=["x", "y"]))
-    before = database.jobs.find_one({"_id": "a"})
-    (run,) = requests.fire(store).runs
-    store.settle([success(run)])
-    after = database.jobs.find_one({"_id": "a"})
-    assert after["v"] != before["v"]
-    assert [after[name] for name in ("search", "state", "_id")] == [before[name] for name in ("search", "state", "_id")]
+    traits = ["tag:x", "tag:y", "calls:goscheduler.testing.contract:nothing"]
+    seen = [database.jobs.find_one({"_id": "a"})]
+    for minute in range(2):
+        (run,) = requests.fire(store, now=NOW + minute * MINUTE).runs
+        seen.append(database.jobs.find_one({"_id": "a"}))
+        store.settle([success(run)])
+        seen.append(database.jobs.find_one({"_id": "a"}))
+    owner, ended = f"owner:{run.owner}", "outcome:succeeded"
+    assert [each["marks"] for each in seen] == [
+        traits, [*traits, owner], [*traits, ended], [*traits, ended, owner], [*traits, ended]
+    ]  # fmt: skip
+    assert len({each["v"] for each in seen}) == 5
+    assert {(each["state"], "search" in each) for each in seen} == {("scheduled", False)}
+
+
+def test_words_are_kept_of_jobs_that_are_not_plain(store, make_job, database):
+    names = {"plain": "Nightly", "quoted": 'a "b"', "böse": "x", "other": "É"}
+    store.add_jobs([make_job(job_id, due=NOW, name=name) for job_id, name in names.items()])
+    assert {row["_id"] for row in database.jobs.find({"search": {"$exists": True}})} == {"quoted", "böse", "other"}
+    texts = {"NIGHT": "plain", 'A "': "quoted", "BÖ": "böse", "é": "other", "LAIN": "plain", '"name"': None}
+    for text, job_id in texts.items():
+        assert [job.id for job in store.find_jobs(JobQuery(text=text)).jobs] == ([job_id] if job_id else []), text
+    store.edit_job("quoted", lambda job: copy_with(job, name="plain now"))
+    assert "search" not in database.jobs.find_one({"_id": "quoted"})
+    assert [job.id for job in store.find_jobs(JobQuery(text="N NOW")).jobs] == ["quoted"]
 
 
 # Many jobs at once
@@ -193,9 +212,11 @@ def test_a_job_that_cannot_be_stored_is_refused_and_the_others_are_edited(store,
 
 def as_version_1(database):
     """Leave the collections as the version before has written them."""
-    database.jobs.update_many({}, {"$unset": {"search": "", "state": ""}})
-    for name in ("goscheduler_queue", "goscheduler_traits", "goscheduler_outcome"):
+    traits = {"$regex": "^(tag|calls|pause|outcome|executor):"}
+    database.jobs.update_many({"here": True}, {"$unset": {"search": "", "state": ""}, "$pull": {"marks": traits}})
+    for name in ("goscheduler_queue", "goscheduler_found"):
         database.jobs.drop_index(name)
+    database.jobs.create_index("marks", name="goscheduler_marks", partialFilterExpression={"marks": {"$exists": True}})
     database.jobs.create_index([("due.executor", 1), ("due.at", 1)], name="goscheduler_due")
     database["jobs.meta"].update_one({"_id": "schema"}, {"$set": {"version": 1}})
 
@@ -209,7 +230,7 @@ def test_a_store_of_version_1_is_upgraded(store, scheduler, make_job, requests, 
     as_version_1(database)
     store.start(scheduler, "default")
     assert [pages(store, query) for query in queries] == before
-    assert "goscheduler_due" not in database.jobs.index_information()
+    assert not {"goscheduler_due", "goscheduler_marks"} & database.jobs.index_information().keys()
     assert database["jobs.meta"].find_one({"_id": "schema"}) == {"_id": "schema", "version": 2}
     assert requests.fire(store, now=NOW + 5 * MINUTE).runs
 
