@@ -44,7 +44,6 @@ for each note, ``jobs.inbox`` and ``jobs.refused``: what other programs ask for,
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -69,7 +68,8 @@ MAX_TEXT_LENGTH = 4 * 1024 * 1024
 #: How many runs of one job may wait.
 MAX_RUNS_PER_JOB = 20_000
 #: The marks of runs that are blocked until others end, and not because they cannot be read.
-ANY_BLOCKED: Document = {"$in": [re.compile("^held:job:"), re.compile("^held:limit:")]}
+#: Not regular expressions: for those of Python the server looks through all marks.
+ANY_BLOCKED: Document = {"$elemMatch": {"$gte": "held:job:", "$lt": "held:limit;"}}
 
 PRIORITIES = list(range(10))
 #: When the ends of queues are due. No time of a job comes near to it.
