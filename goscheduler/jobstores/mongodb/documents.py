@@ -227,10 +227,10 @@ def with_runs(document: Document, runs: Sequence[Document]) -> Document:
 def indexed(document: Document) -> Document:
     """Return the document with the fields that follow from the others, by which it is found."""
     runs = document.get("runs", ())
-    marks: list[str] = []
+    marks: list[str] = [name for name in ("told", "suspended", "finished") if name in document]
     if document["here"]:
-        marks = [mark for mark in document.get("marks", ()) if mark.startswith(LASTING)] + following_traits(document)
-    marks += [name for name in ("told", "suspended", "finished") if name in document]
+        lasting = [mark for mark in document.get("marks", ()) if mark.startswith(LASTING)]
+        marks = [*lasting, *following_traits(document), *marks]
     blocked: list[Document] = []
     for entry in runs:
         if "owner" in entry:
@@ -245,7 +245,7 @@ def indexed(document: Document) -> Document:
     if document["here"]:
         changed["state"] = state_of(document)
     if marks:
-        changed["marks"] = list(dict.fromkeys(marks))
+        changed["marks"] = marks if len(marks) == 1 else list(dict.fromkeys(marks))
     if claimable := [entry for entry in runs if is_claimable(entry)]:
         first = min(claimable, key=lambda entry: (entry["lane"] != document.get("lane"), entry["due"]))
         changed["ready"] = {**first["lane"], "at": first["due"]}
