@@ -219,7 +219,9 @@ class JobReader:
             keys, condition = question.counted_by(executors), question.condition()
             size = self._jobs.estimated_document_count()
             if keys:
-                number = sum(count_by(self._jobs, key, cap + 1) for key in keys)
+                number = 0
+                while keys and number <= cap:
+                    number += count_by(self._jobs, keys.pop(0), cap + 1)
             elif (key := rarest(self._jobs, question.indexed(question.states), size)) is not None:
                 number = count_by(self._jobs, key._replace(condition={"$and": [key.condition, condition]}), cap + 1)
             elif query.text is None:
