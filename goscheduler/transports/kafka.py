@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, NamedTuple, TypeAlias
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -29,6 +29,7 @@ LISTEN_SECONDS = 0.2
 
 _LOGGER = guarded_logger(__name__)
 
+_URL = re.compile(r"kafka://(?P<servers>[^/?#]+)(?:/(?P<topic>[^?#]*))?(?:\?(?P<query>[^#]*))?", re.IGNORECASE)
 _TOPIC = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
 #: What no other attempt would change.
 _NEVER = frozenset(
@@ -310,17 +311,19 @@ def _headers(message: Delivery) -> list[tuple[str, bytes]]:
 
 
 def _read(url: Any) -> _Address:
-    if not isinstance(url, str) or not url.isprintable() or not re.match(r"kafka://[^/?#]", url, re.IGNORECASE):
+    # Not by urlsplit: it takes no brackets behind another server.
+    parts = _URL.fullmatch(url) if isinstance(url, str) and url.isprintable() else None
+    if parts is None:
         raise _bad_url()
     require_clear_login(url)
+    query = parts["query"] or ""
     try:
-        parts = urlsplit(url)
-        settings = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        settings = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
     except ValueError:
         raise _bad_url() from None
-    login, _, servers = parts.netloc.rpartition("@")
-    topic = unquote(parts.path.removeprefix("/"))
-    if not servers or parts.fragment or (topic and not _TOPIC.match(topic)):
+    login, _, servers = parts["servers"].rpartition("@")
+    topic = unquote(parts["topic"] or "")
+    if not servers or servers.count("[") != servers.count("]") or (topic and not _TOPIC.match(topic)):
         raise _bad_url()
     return _Address(servers, topic, {**_login(login), **settings})
 
