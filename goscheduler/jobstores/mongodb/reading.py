@@ -258,6 +258,8 @@ class _Page:
     def read(self) -> tuple[list[Document], JobPosition | None]:
         """Return the documents, one more than fit on the page; and where the search has stopped, if it gave up."""
         rows: list[Document] = []
+        if self._question.running and self._query.executor is None and self._few_run():
+            self._executors = None  # those few are fetched; the queues would only distract the server from them
         segments = self._question.segments(self._executors, self._query.after)
         while segments and len(rows) <= self._query.limit:
             found, end = self._read(segments.pop(0), self._query.limit + 1 - len(rows))
@@ -267,6 +269,9 @@ class _Page:
             if end is not None:
                 segments = self._question.segments(self._executors, end)
         return rows, None
+
+    def _few_run(self) -> bool:
+        return count_by(self._jobs, _Key(MARKS, LIVE), FEW_JOBS + 1) <= FEW_JOBS
 
     def _is_late(self) -> bool:
         return self._query.text is not None and SYSTEM_CLOCK.monotonic() > self._give_up_at
