@@ -26,7 +26,9 @@ MOST_JOBS = 1_000_000
 MOST_FIRINGS = 20_000_000
 MOST_OF_ONE = 100_000
 SECONDS = 10.0
-PAGE = 1000
+PAGE = 500
+#: The times of so many different schedules are kept, for other jobs that have the same.
+MOST_ALIKE = 5000
 #: So many buckets are the most.
 MOST_BUCKETS = 1000
 
@@ -90,7 +92,9 @@ class _Count:
         key = str(job.trigger), first
         times = self._alike.get(key)
         if times is None:
-            times = self._alike[key] = self._times(job, first)
+            times = self._times(job, first)
+            if len(self._alike) < MOST_ALIKE:
+                self._alike[key] = times
         for number, firings in times.items():
             self._firings[number][job.executor] += firings
             self._jobs_in[number] += 1
