@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from goscheduler.errors import InvalidArgument
 from goscheduler.ops.access import Role
 from goscheduler.ops.errors import Changed, NotFound, TooMany
-from goscheduler.ops.jobs import DueBefore, Executor, LastOutcome, PartOfText, PauseId, State, Tag, Task
+from goscheduler.ops.filters import JobFilters
 from goscheduler.ops.model import BulkPreview, BulkView
-from goscheduler.ops.operation import Call, Id, Store, operation
+from goscheduler.ops.operation import Call, Id, operation
 from goscheduler.ops.schema import Choice, Text, Whole
 from goscheduler.ops.values import plain
 from goscheduler.ops.views import bulk_view
@@ -39,27 +39,10 @@ Act = Annotated[str, Choice("What is to be done.", ACTS)]
 
 
 @operation(Role.OPERATOR)
-def preview_bulk(
-    call: Call,
-    act: Act,
-    jobstore: Store = None,
-    tag: Tag = None,
-    state: State = None,
-    executor: Executor = None,
-    task: Task = None,
-    text: PartOfText = None,
-    due_before: DueBefore = None,
-    last_outcome: LastOutcome = None,
-    pause_id: PauseId = None,
-) -> BulkPreview:
+def preview_bulk(call: Call, act: Act, wanted: JobFilters) -> BulkPreview:
     """Count the jobs that an act would touch, and return a ticket for it, which is valid for ten minutes."""
     _require_role(call, act)
-    given: dict[str, Any] = {
-        "state": state, "executor": executor, "task": task, "text": text,
-        "due_before": call.moment("due_before", due_before, ahead=True), "last_outcome": last_outcome,
-        "pause_id": pause_id, **call.scoped(tag, jobstore),
-    }  # fmt: skip
-    filters = {name: value for name, value in given.items() if value is not None}
+    filters = wanted.given(call)
     if not filters.keys() - {"jobstore"}:
         raise InvalidArgument("a filter, such as tag or state, must say which jobs are meant", field="filters")
     count = call.scheduler.count_jobs(cap=MOST_JOBS, **filters)

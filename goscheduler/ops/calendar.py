@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import InvalidArgument, survivable
 from goscheduler.ops.access import Role
-from goscheduler.ops.jobs import Executor, Tag, Task
+from goscheduler.ops.filters import Executor, Tag, Task
 from goscheduler.ops.model_around import Bucket, Forecast, TriggerView
 from goscheduler.ops.operation import Call, Store, operation
 from goscheduler.ops.schema import MOMENT, JsonValue, Text, Whole

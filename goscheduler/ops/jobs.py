@@ -10,13 +10,13 @@ from goscheduler.errors import GoSchedulerError, InvalidArgument
 from goscheduler.job import copy_with
 from goscheduler.ops.access import Role
 from goscheduler.ops.errors import Changed, message_of
+from goscheduler.ops.filters import JobFilters
 from goscheduler.ops.gaps import gaps_of
 from goscheduler.ops.model import ChangeView, CountView, EditView, FireTime, JobRow, JobView, Page, RunRow, WhyView
 from goscheduler.ops.operation import Call, Id, Store, operation
 from goscheduler.ops.schema import FLAG, MOMENT, TEXT, Choice, JsonValue, Text, Texts, Whole
 from goscheduler.ops.views import NO_RUNS, definition_of, etag_of, fire_times, job_row, job_view, run_row
-from goscheduler.runs.model import OutcomeKind
-from goscheduler.runs.queries import SORTS, STORED_STATES
+from goscheduler.runs.queries import SORTS
 from goscheduler.schedulers._requested_trigger import trigger_of
 
 if TYPE_CHECKING:
@@ -27,66 +27,28 @@ LAST_RUNS = 5
 GAPS_WITHIN = timedelta(days=1)
 COUNT_CAP = 10_000
 
-STATES = tuple(sorted(state.value for state in STORED_STATES))
-OUTCOMES = tuple(kind.value for kind in OutcomeKind)
-
-Tag = Annotated[str | None, Text("Only jobs with this tag.")]
-State = Annotated[str | None, Choice("Only jobs in this state.", STATES)]
-Executor = Annotated[str | None, Text("Only jobs of this executor.")]
-Task = Annotated[str | None, Text("Only jobs of this task, or of this function.")]
-PartOfText = Annotated[str | None, Text("PartOfText of id, name, task or function, in any case of letters.")]
-DueBefore = Annotated[str | None, MOMENT]
-LastOutcome = Annotated[str | None, Choice("How the last attempt ended.", OUTCOMES)]
-PauseId = Annotated[str | None, Text("Only jobs that this act has paused.")]
 Ids = Annotated[list[str], Texts(200)]
 
 
 @operation(Role.VIEWER)
 def find_jobs(
     call: Call,
-    jobstore: Store = None,
-    tag: Tag = None,
-    state: State = None,
-    executor: Executor = None,
-    task: Task = None,
-    text: PartOfText = None,
-    due_before: DueBefore = None,
-    last_outcome: LastOutcome = None,
-    pause_id: PauseId = None,
+    wanted: JobFilters,
     sort: Annotated[str, Choice("The order.", SORTS)] = "next_run",
     limit: Annotated[int, Whole("How many at most.", 1, 200)] = 50,
     after: Annotated[str | None, TEXT] = None,
 ) -> Page:
     """Return a page of the jobs that fit."""
-    found = call.scheduler.find_jobs(
-        state=state, executor=executor, task=task, text=text, last_outcome=last_outcome,
-        due_before=call.moment("due_before", due_before, ahead=True), pause_id=pause_id, sort=sort, limit=limit,
-        after=after, **call.scoped(tag, jobstore),
-    )  # fmt: skip
+    found = call.scheduler.find_jobs(sort=sort, limit=limit, after=after, **wanted.given(call))
     states = call.scheduler.job_states(found.jobs)
     rows: list[JobRow] = [job_row(job, state) for job, state in zip(found.jobs, states, strict=True)]
     return Page(rows, found.next, found.complete)
 
 
 @operation(Role.VIEWER)
-def count_jobs(
-    call: Call,
-    jobstore: Store = None,
-    tag: Tag = None,
-    state: State = None,
-    executor: Executor = None,
-    task: Task = None,
-    text: PartOfText = None,
-    due_before: DueBefore = None,
-    last_outcome: LastOutcome = None,
-    pause_id: PauseId = None,
-) -> CountView:
+def count_jobs(call: Call, wanted: JobFilters) -> CountView:
     """Count the jobs that fit, up to 10,000."""
-    found = call.scheduler.count_jobs(
-        state=state, executor=executor, task=task, text=text, last_outcome=last_outcome,
-        due_before=call.moment("due_before", due_before, ahead=True), pause_id=pause_id, cap=COUNT_CAP,
-        **call.scoped(tag, jobstore),
-    )  # fmt: skip
+    found = call.scheduler.count_jobs(cap=COUNT_CAP, **wanted.given(call))
     return CountView(found.number, found.exact)
 
 

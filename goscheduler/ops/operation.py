@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 from goscheduler.errors import InvalidArgument, JobLookupError, StoreUnavailable, shown
 from goscheduler.ops.access import Forbidden, Principal, Role
-from goscheduler.ops.schema import TEXT, Param, Text, params_of
+from goscheduler.ops.schema import TEXT, Param, Text, groups_of, params_of
 from goscheduler.times import convert_to_datetime, parse_duration, to_micros
 
 if TYPE_CHECKING:
@@ -34,8 +34,18 @@ class Operation:
     whole: bool
     """Whether it is about all jobs, so that nobody may call it whose rights end at some stores or tags."""
     params: tuple[Param, ...]
+    groups: Mapping[str, type]
+    """Name of a parameter of the function → what it is made of: some of the operation's parameters."""
     function: Callable[..., Any]
     summary: str
+
+    def __call__(self, call: Call, given: Mapping[str, Any]) -> Any:
+        """Do it with checked arguments."""
+        arguments = dict(given)
+        for name, group in self.groups.items():
+            wanted = [field.name for field in fields(group) if field.name in arguments]
+            arguments[name] = group(**{field: arguments.pop(field) for field in wanted})
+        return self.function(call, **arguments)
 
 
 #: What every operation that acts takes beside its own parameters.
@@ -54,7 +64,7 @@ def operation(role: Role, *, acts: bool = False, whole: bool = False) -> Callabl
     def make(function: Callable[..., Any]) -> Operation:
         params = params_of(function) + (ACTING_PARAMS if acts else ())
         summary = (function.__doc__ or "").strip().partition("\n")[0]
-        return Operation(function.__name__, role, acts, whole, params, function, summary)
+        return Operation(function.__name__, role, acts, whole, params, groups_of(function), function, summary)
 
     return make
 
@@ -130,6 +140,12 @@ class Call:
         for alias, store in self.source.stores.items():
             if jobstore in (None, alias) and self.principal.sees_store(alias):
                 yield alias, store
+
+    @property
+    def own_tag(self) -> str | None:
+        """The tag that the principal's rights are about, if it is one."""
+        tags = self.principal.tags
+        return next(iter(tags)) if tags is not None and len(tags) == 1 else None
 
     def only_store(self, jobstore: str | None) -> str | None:
         """Return the store that is to be asked; None for all.

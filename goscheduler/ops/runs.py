@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import RunLookupError
 from goscheduler.ops.access import Role
+from goscheduler.ops.filters import OUTCOMES, ErrorType, JobId, Since, Tag
 from goscheduler.ops.jobs import Ids
 from goscheduler.ops.model import ChangeView, LiveRunView, Page, RunRow, RunView
 from goscheduler.ops.operation import Call, Id, Store, operation
-from goscheduler.ops.schema import MOMENT, TEXT, Choices, Number, Text, Whole
+from goscheduler.ops.schema import TEXT, Choices, Number, Text, Whole
 from goscheduler.ops.views import live_row, run_row
-from goscheduler.runs.model import OutcomeKind
 
 if TYPE_CHECKING:
     from goscheduler.runs.records import Record
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 PORTION = 500
 SEARCH_SECONDS = 1.0
 
-JobId = Annotated[str | None, Text("Only of this job.")]
-Tag = Annotated[str | None, Text("Only of jobs with this tag.")]
-Since = Annotated[str | None, MOMENT]
-ErrorType = Annotated[str | None, Text('Only with this error, such as "ValueError" or "module.Name".')]
 Limit = Annotated[int, Whole("How many at most.", 1, 200)]
 Before = Annotated[str | None, TEXT]
 
@@ -35,7 +31,7 @@ def find_runs(
     call: Call,
     jobstore: Store = None,
     job_id: JobId = None,
-    outcome: Annotated[list[str] | None, Choices("How they ended.", tuple(kind.value for kind in OutcomeKind))] = None,
+    outcome: Annotated[list[str] | None, Choices("How they ended.", OUTCOMES)] = None,
     since: Since = None,
     until: Since = None,
     tag: Tag = None,
@@ -54,8 +50,7 @@ def find_runs(
             and call.sees_job(record.job_id, record.tags, jobstore)
         )
 
-    if tag is None and call.principal.tags is not None and len(call.principal.tags) == 1:
-        tag = next(iter(call.principal.tags))
+    tag = call.own_tag if tag is None else tag
     found = history_pages(call, jobstore, before, limit, owner is None and later_than is None, {
         "job_id": job_id, "outcome": outcome, "since": since, "until": until, "tag": tag, "error_type": error_type,
     })  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -239,16 +239,38 @@ class Param(NamedTuple):
 
 
 def params_of(function: Callable[..., Any]) -> tuple[Param, ...]:
-    """Return the parameters of the function of an operation, but for the first, which is the call."""
+    """Return the parameters of the function of an operation, but for the first, which is the call.
+
+    One that is a group counts as its fields.
+    """
     hints = get_type_hints(function, include_extras=True)
-    names = list(inspect.signature(function).parameters.values())[1:]
-    return tuple(_param_of(each, hints[each.name]) for each in names)
+    groups = groups_of(function)
+    params: list[Param] = []
+    for each in list(inspect.signature(function).parameters.values())[1:]:
+        params += params_of_group(groups[each.name]) if each.name in groups else [_param_of(each, hints[each.name])]
+    return tuple(params)
+
+
+def groups_of(function: Callable[..., Any]) -> dict[str, type]:
+    """Return the parameters that stand for several: dataclasses whose fields are annotated as parameters are."""
+    hints = get_type_hints(function, include_extras=True)
+    names = list(inspect.signature(function).parameters)[1:]
+    return {name: hints[name] for name in names if is_dataclass(hints[name])}
+
+
+def params_of_group(group: type) -> list[Param]:
+    """Return the fields of a group as parameters; each can be left out."""
+    hints = get_type_hints(group, include_extras=True)
+    return [Param(each.name, _kind_of(hints[each.name]), False, each.default) for each in fields(group)]
 
 
 def _param_of(parameter: inspect.Parameter, hint: Any) -> Param:
-    kind = next(each for each in get_args(hint)[1:] if isinstance(each, Kind))
     required = parameter.default is inspect.Parameter.empty
-    return Param(parameter.name, kind, required, None if required else parameter.default)
+    return Param(parameter.name, _kind_of(hint), required, None if required else parameter.default)
+
+
+def _kind_of(hint: Any) -> Kind:
+    return next(each for each in get_args(hint)[1:] if isinstance(each, Kind))
 
 
 def read_arguments(params: Sequence[Param], given: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Operations:
         given = read_arguments(operation.params, arguments or {}, f"the operation {name}")
         if not operation.acts or given.get("dry_run"):
             asked = {name: value for name, value in given.items() if name not in ("reason", "request_id")}
-            return operation.function(Call(self.source, principal, via), **asked)
+            return operation(Call(self.source, principal, via), asked)
         return self._act(operation, principal, given, via)
 
     def _act(self, operation: Operation, principal: Principal, given: dict[str, Any], via: str) -> Any:
@@ -84,7 +84,7 @@ class Operations:
             call.now, principal, via, operation.name, {"arguments": facts_of(given), "reason": reason}
         )
         try:
-            view = operation.function(call, **given)
+            view = operation(call, given)
         except BaseException as error:
             if survivable(error):
                 audit.end(entry, {"status": "failed", "error": kind_of(error).name, "message": message_of(error)})
