@@ -29,6 +29,7 @@ RATES = Number("Start at most so many a second; without it all are due at once."
 
 Ids = Annotated[list[str] | None, Texts("Ids of runs; without them all that fit the filters.", 1000)]
 
+
 @operation(Role.VIEWER)
 def find_letters(
     call: Call, wanted: LetterFilters, jobstore: Store = None, limit: Limit = 50, before: Before = None
