@@ -19,6 +19,7 @@ have java || missing="$missing default-jre-headless"
 [ -e /usr/share/java/zookeeper.jar ] || missing="$missing libzookeeper-java"
 have rabbitmq-server || missing="$missing rabbitmq-server"
 have nats-server || missing="$missing nats-server"
+have chromium || missing="$missing chromium"  # the browser that looks at the pages
 # What mongod is linked with, and a small Python image does not carry.
 ! have ldconfig || ldconfig -p | grep -q 'libcurl\.so\.4' || missing="$missing libcurl4"
 

@@ -1,0 +1,1 @@
+"""gRPC: the service of event-scheduler, and the operations."""

@@ -1,0 +1,1 @@
+"""Telemetry: what is counted and traced, told to Prometheus, OpenTelemetry and the log."""

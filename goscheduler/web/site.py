@@ -1,0 +1,45 @@
+"""What all routes of one web application share, and how a route asks the operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+
+from goscheduler.ops.access import Principal
+from goscheduler.ops.service import Operations
+from goscheduler.ops.source import Source
+
+
+class Site:
+    """The operations on one source. Every route finds it as ``request.app.state.site``."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.operations = Operations(source)
+
+
+def site_of(request: Request) -> Site:
+    """Return the site that a request was made to."""
+    site: Site = request.app.state.site
+    return site
+
+
+def principal_of(request: Request) -> Principal:
+    """Return who asks, as the guard in front of all routes has found out."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+def ask(request: Request, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    """Return what an operation answers to whoever has made a request, in plain values.
+
+    It asks a store, so it is called on a worker thread: from a route that is a plain function.
+    """
+    return site_of(request).operations.call(operation, principal_of(request), arguments, via="web")
+
+
+def link(request: Request, path: str) -> str:
+    """Return the path of a page below the place where the application is mounted; ``path`` begins with a slash."""
+    return f"{request.scope.get('root_path', '').rstrip('/')}{path}"
