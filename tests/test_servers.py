@@ -253,6 +253,25 @@ def test_worker_processes_share_one_server(tmp_path) -> None:
 
 
 @pytest.mark.serial
+def test_a_shared_server_that_has_ended_by_itself_is_started_again_and_told_of(tmp_path) -> None:
+    ended = run_session(
+        tmp_path,
+        """
+        @pytest.mark.parametrize("number", range(3))
+        def test_ends(number, redis_server):
+            redis_server.ping()
+            Path(f"seen{number}").write_text(str(redis_server.pid))
+            process = psutil.Process(redis_server.pid)
+            process.kill()
+            process.wait()
+        """,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert len({(tmp_path / f"seen{number}").read_text() for number in range(3)}) == 3
+    assert ended.stdout.count("redis has ended by itself, and was started again") == 2
+
+
+@pytest.mark.serial
 @pytest.mark.parametrize(
     ("ci", "outcome", "told"),
     [("", "1 skipped", "NOT TESTED: 1 tests need redis"), ("true", "1 error", "redis needs redis-server-of-the-moon")],
@@ -277,7 +296,7 @@ def test_a_missing_server_skips_loudly_and_fails_in_ci(tmp_path, monkeypatch, ci
 
 def run_session(folder: Path, tests: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run tests in a session of their own, with the same fixtures."""
-    imports = "import os, signal\nfrom pathlib import Path\n\nimport pytest\nfrom shared_servers import KINDS\n"
+    imports = "import os, signal\nfrom pathlib import Path\n\nimport psutil, pytest\nfrom shared_servers import KINDS\n"
     (folder / "conftest.py").write_text("pytest_plugins = ['server_fixtures']\n")
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_inner.py").write_text(imports + textwrap.dedent(tests))

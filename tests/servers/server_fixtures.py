@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 import warm
 from server_process import Server, Space
-from shared_servers import ALL_KINDS, KINDS, clear_away, let_go, share
+from shared_servers import ALL_KINDS, KINDS, clear_away, ended_by_themselves, let_go, share
 
 _SESSION = pytest.StashKey[Path]()
 _FOLDER = "folder_of_servers"
@@ -165,3 +165,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if count:
             what = f"NOT TESTED: {count} tests need {kind}, which is not installed. Run: make servers"
             terminalreporter.write_line(what, red=True, bold=True)
+    for line in ended_by_themselves(terminalreporter.config.stash[_SESSION]).splitlines():
+        terminalreporter.write_line(line, red=True)

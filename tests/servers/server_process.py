@@ -170,6 +170,15 @@ class Server:
         told = json.loads(note)
         self.port, self._pid, self._shared = told["port"], told["pid"], True
 
+    def detach(self) -> None:
+        """Forget a server that has ended; its keeper ends by itself."""
+        self._keeper, self._pid, self._shared = None, None, False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process, which this or another process has started, is gone."""
+        return self._pid is None or not psutil.pid_exists(self._pid)
+
     @property
     def running(self) -> bool:
         return self._keeper is not None and self._keeper.poll() is None

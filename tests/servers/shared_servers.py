@@ -22,33 +22,48 @@ KINDS: dict[str, type[Server]] = {
 #: Beside them, what is of use to nobody alone.
 ALL_KINDS = {**KINDS, Sentinel.kind: Sentinel, PgBouncer.kind: PgBouncer}
 
+#: What the name of a file ends with that tells of a server that has ended by itself.
+ENDED = "ended"
+
 _in_use: dict[str, Server] = {}
 
 
 def share(session: Path, kind: str) -> Server:
-    """Return the running server of the session; start it when nobody has."""
+    """Return the running server of the session; start it when nobody has, or when it has ended by itself."""
     if kind not in _in_use:
-        _in_use[kind] = _attach_or_start(session, kind)
+        _in_use[kind] = KINDS[kind](session / kind)
+        _attach_or_start(session, _in_use[kind])
+    elif _in_use[kind].has_ended:
+        _attach_or_start(session, _in_use[kind])
     return _in_use[kind]
 
 
-def _attach_or_start(session: Path, kind: str) -> Server:
-    server = KINDS[kind](session / kind)
+def _attach_or_start(session: Path, server: Server) -> None:
     note = server.folder / "shared"
-    with alone(session / f"{kind}.starting"):
+    with alone(session / f"{server.kind}.starting"):
         server.hold()  # waits while the keeper ends a server; afterwards the folder is gone, and a new one is started
         if note.exists():
             server.attach(note.read_text())
-        else:
-            shutil.rmtree(server.folder, ignore_errors=True)  # of a start that failed
-            server.start()
-            note.write_text(server.share())
-    return server
+            if not server.has_ended:
+                return
+            with (session / f"{server.kind}.{ENDED}").open("a") as told:
+                told.write(f"{server.kind} has ended by itself, and was started again. Its log:\n{server.log()}\n")
+            server.detach()
+        shutil.rmtree(server.folder, ignore_errors=True)  # of a start that failed, or of a server that is gone
+        server.start()
+        note.write_text(server.share())
+
+
+def ended_by_themselves(session: Path) -> str:
+    """Return what is to be told of servers that were not to end."""
+    return "".join(path.read_text() for path in sorted(session.glob(f"*.{ENDED}")))
 
 
 def let_go() -> None:
     """Stop using the servers of the session in this process."""
     for server in _in_use.values():
+        if server.has_ended:
+            shutil.rmtree(server.folder, ignore_errors=True)  # its keeper has ended with it
         server.let_go()
 
 
