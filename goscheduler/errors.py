@@ -98,14 +98,14 @@ class JobLookupError(GoSchedulerError, KeyError):
 
 
 class RunLookupError(GoSchedulerError, KeyError):
-    """No store has a dead letter by this run id."""
+    """No store has a dead letter by this run id, or no run at all if that was asked for."""
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, what: str = "dead letter") -> None:
         super().__init__(run_id)
-        self.run_id = run_id
+        self.run_id, self._what = run_id, what
 
     def __str__(self) -> str:
-        return f"No dead letter by the run id of {_shown_id(self.run_id)} was found"
+        return f"No {self._what} by the run id of {_shown_id(self.run_id)} was found"
 
 
 class ConflictingIdError(GoSchedulerError, KeyError):

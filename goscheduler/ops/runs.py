@@ -104,7 +104,7 @@ def run(
     live = [each for each in call.scheduler.live_runs(job_id, call.only_store(jobstore)) if each.id == id]
     live = [each for each in live if call.sees_job(each.job_id)]
     if not attempts and not live:
-        raise RunLookupError(id)
+        raise RunLookupError(id, "run")
     return RunView(id, live_row(live[0]) if live else None, [run_row(record) for record in attempts], dead)
 
 
@@ -135,7 +135,7 @@ def cancel_runs(call: Call, ids: Ids, jobstore: Store = None) -> ChangeView:
         if run_id in in_scope and call.scheduler.cancel_run(run_id, call.reason or f"cancelled by {call.by}"):
             ended.append(run_id)
         else:
-            failed[run_id] = str(RunLookupError(run_id))
+            failed[run_id] = str(RunLookupError(run_id, "live run"))
     if len(ids) == 1 and failed:
-        raise RunLookupError(ids[0])
+        raise RunLookupError(ids[0], "live run")
     return ChangeView(ended, [], failed)

@@ -8,7 +8,14 @@ from datetime import timedelta
 import pytest
 from operation_doubles import ADMIN, fail, nothing
 
-from goscheduler.errors import InvalidArgument, JobLookupError, ReadOnly, StoreUnavailable, UnknownOption
+from goscheduler.errors import (
+    InvalidArgument,
+    JobLookupError,
+    ReadOnly,
+    RunLookupError,
+    StoreUnavailable,
+    UnknownOption,
+)
 from goscheduler.locks import acquire
 from goscheduler.ops import errors
 from goscheduler.ops.access import Forbidden, Principal, Role
@@ -341,6 +348,20 @@ def test_nothing_is_done_to_a_job_out_of_scope(call, scheduler, name):
         call(name, SCOPED, ids=["nightly"])
     assert scheduler.get_job("nightly").next_run_time is not None
     assert scheduler.live_runs("nightly") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "what"),
+    [
+        ("run", {"id": "nope"}, "run"),
+        ("cancel_runs", {"ids": ["nope"]}, "live run"),
+        ("letter", {"id": "nope"}, "dead letter"),
+        ("redrive", {"ids": ["nope"]}, "dead letter"),
+    ],
+)
+def test_the_error_says_what_was_looked_for(call, name, arguments, what):
+    with pytest.raises(RunLookupError, match=rf"^No {what} by the run id of nope was found$"):
+        call(name, ADMIN, **arguments)
 
 
 def test_runs_and_letters_out_of_scope_are_not_there(call, scheduler):
