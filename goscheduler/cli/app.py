@@ -24,6 +24,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "health": ("health", "check_health"),
     "limits": ("limits", "list_limits"),
     "audit": ("audit", "list_audit"),
+    "web": ("web", "serve_web"),
+    "token": ("token", "app"),
     "migrate": ("migrate", "app"),
     "next": ("next", "show_next"),
     "import-apscheduler": ("import_apscheduler", "import_jobs"),
