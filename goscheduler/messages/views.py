@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.messages._recurrence import occurrence_of, recurrence_of
 from goscheduler.runs.queries import Count
 from goscheduler.times import to_micros
+
+if TYPE_CHECKING:
+    from goscheduler.messages.message import Recurrence
+    from goscheduler.triggers.base import BaseTrigger
 
 
 class MessageState(str, Enum):
@@ -46,6 +51,27 @@ class ScheduledMessage:
     """The name of the front that it belongs to."""
     exception: Exception | None = field(default=None, repr=False, compare=False)
     """What the last attempt at a dead message raised, or what stands for that: another process may have made it."""
+    created_at: datetime | None = field(default=None, compare=False)
+    """When it was scheduled; None for one that an earlier version stored."""
+    trigger: BaseTrigger | None = field(default=None, repr=False, compare=False)
+    """The trigger of its job."""
+
+    @property
+    def retries(self) -> int:
+        """How many attempts at this delivery have failed."""
+        return max(0, self.attempts - 1) if self.state is MessageState.DELIVERING else self.attempts
+
+    @property
+    def recurrence(self) -> Recurrence | None:
+        """When it comes again; None if it comes once."""
+        return None if self.trigger is None or not self.recurring else recurrence_of(self.trigger)
+
+    @property
+    def occurrences(self) -> int:
+        """How many times of its recurrence lie before the one that it waits for."""
+        if self.trigger is None or not self.recurring or self.scheduled_at is None:
+            return 0
+        return occurrence_of(self.trigger, self.scheduled_at) - 1
 
 
 class MessageList(list[ScheduledMessage]):
@@ -121,30 +147,3 @@ def _states(given: Any) -> frozenset[MessageState]:
                 f"states must be some of {', '.join(known)}, got {shown(one)}", field="states", value=one
             )
     return frozenset(map(MessageState, several))
-
-
-class HealthStatus(str, Enum):
-    """The verdict of a health check."""
-
-    HEALTHY = "healthy"
-    DEGRADED = "degraded"
-    """Messages are stuck, or the transport cannot take any now."""
-    UNHEALTHY = "unhealthy"
-    """The store does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The result of a health check."""
-
-    status: HealthStatus
-    latency: float
-    """How many seconds the store took to answer."""
-    pending: int | None
-    """How many messages wait for their time; None if they were not counted."""
-    stuck: int | None
-    """How many a process has that should have been delivered long ago; None if the store did not answer."""
-    details: Mapping[str, Any]
-    checked_at: datetime
-    message: str = ""
-    """Why it is not healthy, in a sentence."""

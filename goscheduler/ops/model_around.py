@@ -107,6 +107,35 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class CheckView:
+    """One thing that a check of health has looked at."""
+
+    name: str
+    status: str
+    """"healthy", "degraded" or "unhealthy"."""
+    message: str
+    """Why it is not healthy; empty if it is."""
+
+
+@dataclass(frozen=True)
+class HealthView:
+    """How goscheduler fares, for probes."""
+
+    status: str
+    """The worst of all checks: "healthy", "degraded" or "unhealthy"."""
+    message: str
+    latency_ms: float
+    """How long the slowest store took to answer."""
+    pending: int | None
+    """How many jobs wait for their time, counted up to 10,000; None if a store did not answer."""
+    stuck: int | None
+    """How many runs should have begun, or ended, long ago."""
+    details: Mapping[str, str]
+    checked_at: datetime
+    checks: Sequence[CheckView]
+
+
+@dataclass(frozen=True)
 class AuditEntry:
     """Who did what."""
 
@@ -136,6 +165,18 @@ class AuditView:
 
 
 @dataclass(frozen=True)
+class RecurrenceView:
+    """When a message comes again."""
+
+    interval: float | None
+    """Seconds between two deliveries; None if a crontab line says when."""
+    cron: str | None
+    timezone: str
+    max_occurrences: int | None
+    until: datetime | None
+
+
+@dataclass(frozen=True)
 class MessageRow:
     """A message that has not been delivered."""
 
@@ -152,10 +193,17 @@ class MessageRow:
     last_error: str | None
     recurring: bool
     source: str
+    created_at: datetime | None
+    """None if an earlier version stored it."""
+    retries: int
+    """How many attempts at this delivery have failed."""
+    recurrence: RecurrenceView | None
+    occurrences: int
+    """How many times of its recurrence lie before the one that it waits for."""
 
 
 @dataclass(frozen=True)
-class MessagePage(Page):
+class MessagePage(Page[MessageRow]):
     """A part of the list of messages."""
 
     total: int | None = None
