@@ -107,6 +107,35 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class CheckView:
+    """One thing that a check of health has looked at."""
+
+    name: str
+    status: str
+    """"healthy", "degraded" or "unhealthy"."""
+    message: str
+    """Why it is not healthy; empty if it is."""
+
+
+@dataclass(frozen=True)
+class HealthView:
+    """How goscheduler fares, for probes."""
+
+    status: str
+    """The worst of all checks: "healthy", "degraded" or "unhealthy"."""
+    message: str
+    latency_ms: float
+    """How long the slowest store took to answer."""
+    pending: int | None
+    """How many jobs wait for their time, counted up to 10,000; None if a store did not answer."""
+    stuck: int | None
+    """How many runs should have begun, or ended, long ago."""
+    details: Mapping[str, str]
+    checked_at: datetime
+    checks: Sequence[CheckView]
+
+
+@dataclass(frozen=True)
 class AuditEntry:
     """Who did what."""
 

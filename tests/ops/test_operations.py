@@ -56,6 +56,7 @@ TABLE = {
     "forecast": ("viewer", {}),
     "explain_trigger": ("viewer", {"trigger": "0 3 * * *"}),
     "doctor": ("viewer", {}),
+    "health": ("viewer", {}),
     "overview": ("viewer", {}),
     "stats": ("viewer", {"minutes": 10}),
     "add_job": ("admin", {"job": {"task": "greet", "tags": ["billing"]}}),
