@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from datetime import datetime
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -94,7 +95,7 @@ class Description:
         about = f"Operation {operation.name}; needs the role {operation.role.title}."
         self.methods += ["", *comment(f"{operation.summary}\n{about}"), rpc(method, request, response)]
         for watch in (name for name, watched in WATCHING.items() if watched == operation.name):
-            text = f"Send what {method} returns, at once and whenever it has changed.\nNeeds the role {operation.role.title}."
+            text = f"Send what {method} returns, at once and whenever it has changed.\n{about}"
             self.methods += ["", *comment(text), rpc(watch, request, f"stream {response}")]
 
     def _request(self, name: str, operation: Operation) -> str:
@@ -194,7 +195,7 @@ def comments_of(view: Any) -> dict[str, str]:
 
 
 def texts_below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in pairwise(body):
         if isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
             yield statement.target.id, " ".join(following.value.value.split())
 

@@ -48,8 +48,7 @@ class Calls:
         try:
             return self.look(context, work)
         except Exception as error:
-            problem = error
-        end(context, problem)
+            return end(context, error)
 
     def look(self, context: Any, work: Callable[[Ask], M]) -> M:
         """Do the same, and raise errors: the call goes on."""

@@ -48,7 +48,7 @@ def list_messages(request: pb.ListRequest, ask: Ask) -> pb.ListResponse:
 def health(request: pb.HealthRequest, ask: Ask) -> pb.HealthResponse:
     """Return how the scheduler fares."""
     found = read_health(ask)
-    status = pb.HealthStatus.Value(f"HEALTH_STATUS_{found['status'].upper()}")
+    status = f"HEALTH_STATUS_{found['status'].upper()}"
     details = {name: str(value) for name, value in found["details"].items()}
     for name in ("pending", "stuck"):
         if found[name] is not None:

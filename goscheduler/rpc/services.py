@@ -37,7 +37,7 @@ MOST_WATCHES = 4
 #: For whom the standard service asks for the health.
 PROBE = Principal("health")
 
-Work = Callable[[bytes, "Ask"], "Message"]
+Answer = Callable[[bytes, "Ask"], "Message"]
 
 
 def register(
@@ -79,7 +79,9 @@ class Services:
         self._watches.stop()
 
     def _seed_handlers(self) -> Mapping[str, Any]:
-        functions = {"Get": seed.get, "List": seed.list_messages, "Health": seed.health}
+        functions: dict[str, Callable[[Any, Ask], Message]] = {
+            "Get": seed.get, "List": seed.list_messages, "Health": seed.health,
+        }
         methods = _methods(scheduler_pb2.DESCRIPTOR.services_by_name["SchedulerService"])
         return {name: self._unary(_seed_work(methods[name], function)) for name, function in functions.items()}
 
@@ -90,23 +92,21 @@ class Services:
         streams = {name: self._stream(_work(methods[name], OPERATIONS[watched])) for name, watched in WATCHING.items()}
         return {**unary, **streams}
 
-    def _unary(self, work: Work) -> Any:
+    def _unary(self, work: Answer) -> Any:
         def behave(request: bytes, context: Any) -> Message:
             return self._calls.answer(context, lambda ask: work(request, ask))
 
         return grpc.unary_unary_rpc_method_handler(behave, response_serializer=_serialized)
 
-    def _stream(self, work: Work) -> Any:
+    def _stream(self, work: Answer) -> Any:
         def look(request: bytes, context: Any) -> Message:
             return self._calls.look(context, lambda ask: work(request, ask))
 
         def behave(request: bytes, context: Any) -> Iterator[Message]:
             try:
                 yield from self._watches.changes(context, lambda: look(request, context))
-                return
             except Exception as error:
-                problem = error
-            end(context, problem)
+                end(context, error)
 
         return grpc.unary_stream_rpc_method_handler(behave, response_serializer=_serialized)
 
@@ -119,7 +119,7 @@ def _methods(service: ServiceDescriptor) -> Mapping[str, MethodDescriptor]:
     return {method.name: method for method in service.methods}
 
 
-def _work(method: MethodDescriptor, operation: Operation) -> Work:
+def _work(method: MethodDescriptor, operation: Operation) -> Answer:
     """Return what answers a call of a method by an operation."""
     request_class, answer_class = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
 
@@ -130,7 +130,7 @@ def _work(method: MethodDescriptor, operation: Operation) -> Work:
     return work
 
 
-def _seed_work(method: MethodDescriptor, function: Callable[[Any, Ask], Message]) -> Work:
+def _seed_work(method: MethodDescriptor, function: Callable[[Any, Ask], Message]) -> Answer:
     request_class = GetMessageClass(method.input_type)
     return lambda request, ask: function(parsed(request_class, request), ask)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from goscheduler.ops.schema import Param
 
 M = TypeVar("M", bound=Message)
+#: A field descriptor; the fast implementation of protobuf has a class of its own for them.
+Field = Any
 
 TIMESTAMP, VALUE, STRUCT = (f"google.protobuf.{name}" for name in ("Timestamp", "Value", "Struct"))
 #: Beyond this a number that is a double is not exact.
 EXACT = 1 << 53
-MOST = (1 << 63) - 1
+MOST_INT64 = (1 << 63) - 1
 
 
 def parsed(kind: type[M], request: bytes) -> M:
@@ -86,10 +88,15 @@ def answer_of(kind: type[M], view: Any) -> M:
     elif not isinstance(view, Mapping):
         view = {"value": view}
     elif (choice := kind.DESCRIPTOR.oneofs_by_name.get("result")) is not None:
-        names = [field.name for field in choice.fields if view.keys() <= field.message_type.fields_by_name.keys()]
-        view = {name: view for name in names[:1]}
+        names = [field.name for field in choice.fields if view.keys() <= set(_names(field))]
+        view = dict.fromkeys(names[:1], view)
     fill(answer, view)
     return answer
+
+
+def _names(field: Field) -> Iterable[str]:
+    """Return the names of the fields of the message that a field holds."""
+    return () if field.message_type is None else field.message_type.fields_by_name
 
 
 def fill(message: Message, view: Mapping[str, Any]) -> None:
@@ -108,13 +115,13 @@ def fill(message: Message, view: Mapping[str, Any]) -> None:
             setattr(message, field.name, _scalar(field, value))
 
 
-def _fill_map(entries: Any, field: FieldDescriptor, value: Any) -> None:
-    inner = field.message_type.fields_by_name["value"]
+def _fill_map(entries: Any, field: Field, value: Any) -> None:
+    inner = next(each for each in field.message_type.fields if each.name == "value")
     for key, item in (value if isinstance(value, Mapping) else {HIDDEN: HIDDEN}).items():
         entries[_text(key)] = _scalar(inner, item)
 
 
-def _fill_list(items: Any, field: FieldDescriptor, value: Any) -> None:
+def _fill_list(items: Any, field: Field, value: Any) -> None:
     for item in value:
         if field.message_type is not None:
             _fill_inner(items.add(), item)
@@ -165,11 +172,11 @@ def _set_number(message: Value, value: float) -> None:
         message.string_value = str(value)  # what JSON or a double does not have is told as text
 
 
-def _scalar(field: FieldDescriptor, value: Any) -> Any:
+def _scalar(field: Field, value: Any) -> Any:
     if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         return _text(value)
     if field.cpp_type == FieldDescriptor.CPPTYPE_INT64:
-        return max(-MOST, min(int(value), MOST))
+        return max(-MOST_INT64, min(int(value), MOST_INT64))
     return value
 
 

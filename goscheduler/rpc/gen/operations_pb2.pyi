@@ -1541,3 +1541,46 @@ class DoctorResponse(_message.Message):
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     items: _containers.RepeatedCompositeFieldContainer[Finding]
     def __init__(self, items: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ...) -> None: ...
+
+class GetHealthRequest(_message.Message):
+    __slots__ = ("host",)
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    def __init__(self, host: _Optional[str] = ...) -> None: ...
+
+class Health(_message.Message):
+    __slots__ = ("status", "message", "latency_ms", "pending", "stuck", "details", "checked_at", "checks")
+    class DetailsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_MS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    STUCK_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_AT_FIELD_NUMBER: _ClassVar[int]
+    CHECKS_FIELD_NUMBER: _ClassVar[int]
+    status: str
+    message: str
+    latency_ms: float
+    pending: int
+    stuck: int
+    details: _containers.ScalarMap[str, str]
+    checked_at: _timestamp_pb2.Timestamp
+    checks: _containers.RepeatedCompositeFieldContainer[Check]
+    def __init__(self, status: _Optional[str] = ..., message: _Optional[str] = ..., latency_ms: _Optional[float] = ..., pending: _Optional[int] = ..., stuck: _Optional[int] = ..., details: _Optional[_Mapping[str, str]] = ..., checked_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., checks: _Optional[_Iterable[_Union[Check, _Mapping]]] = ...) -> None: ...
+
+class Check(_message.Message):
+    __slots__ = ("name", "status", "message")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    status: str
+    message: str
+    def __init__(self, name: _Optional[str] = ..., status: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...

@@ -305,6 +305,11 @@ class OperationsServiceStub(object):
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.DoctorRequest.SerializeToString,
                 response_deserializer=goscheduler_dot_v1_dot_operations__pb2.DoctorResponse.FromString,
                 _registered_method=True)
+        self.GetHealth = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/GetHealth',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.GetHealthRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Health.FromString,
+                _registered_method=True)
 
 
 class OperationsServiceServicer(object):
@@ -329,7 +334,7 @@ class OperationsServiceServicer(object):
 
     def WatchOverview(self, request, context):
         """Send what GetOverview returns, at once and whenever it has changed.
-        Needs the role viewer.
+        Operation overview; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -345,7 +350,7 @@ class OperationsServiceServicer(object):
 
     def WatchJobs(self, request, context):
         """Send what FindJobs returns, at once and whenever it has changed.
-        Needs the role viewer.
+        Operation find_jobs; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -369,7 +374,7 @@ class OperationsServiceServicer(object):
 
     def WatchJob(self, request, context):
         """Send what GetJob returns, at once and whenever it has changed.
-        Needs the role viewer.
+        Operation job; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -473,7 +478,7 @@ class OperationsServiceServicer(object):
 
     def WatchBulk(self, request, context):
         """Send what GetBulk returns, at once and whenever it has changed.
-        Needs the role viewer.
+        Operation bulk; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -513,7 +518,7 @@ class OperationsServiceServicer(object):
 
     def WatchRun(self, request, context):
         """Send what GetRun returns, at once and whenever it has changed.
-        Needs the role viewer.
+        Operation run; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -529,7 +534,7 @@ class OperationsServiceServicer(object):
 
     def WatchLiveRuns(self, request, context):
         """Send what ListLiveRuns returns, at once and whenever it has changed.
-        Needs the role viewer.
+        Operation live_runs; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -593,7 +598,7 @@ class OperationsServiceServicer(object):
 
     def WatchProcesses(self, request, context):
         """Send what ListProcesses returns, at once and whenever it has changed.
-        Needs the role viewer.
+        Operation processes; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -738,6 +743,14 @@ class OperationsServiceServicer(object):
     def Doctor(self, request, context):
         """Look for what keeps jobs from running, or will: unknown tasks, missing executors, clocks, unsafe settings.
         Operation doctor; needs the role viewer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetHealth(self, request, context):
+        """Return how goscheduler fares: healthy, degraded or unhealthy, with what was looked at.
+        Operation health; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -1015,6 +1028,11 @@ def add_OperationsServiceServicer_to_server(servicer, server):
                     servicer.Doctor,
                     request_deserializer=goscheduler_dot_v1_dot_operations__pb2.DoctorRequest.FromString,
                     response_serializer=goscheduler_dot_v1_dot_operations__pb2.DoctorResponse.SerializeToString,
+            ),
+            'GetHealth': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetHealth,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.GetHealthRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Health.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -2476,6 +2494,33 @@ class OperationsService(object):
             '/goscheduler.v1.OperationsService/Doctor',
             goscheduler_dot_v1_dot_operations__pb2.DoctorRequest.SerializeToString,
             goscheduler_dot_v1_dot_operations__pb2.DoctorResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetHealth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/GetHealth',
+            goscheduler_dot_v1_dot_operations__pb2.GetHealthRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Health.FromString,
             options,
             channel_credentials,
             insecure,
