@@ -78,9 +78,10 @@ def _fetched(url: str) -> dict[str, Any]:
         with build_opener().open(request, timeout=TIMEOUT) as answer:
             text = answer.read(LONGEST_ANSWER)
     except HTTPError as error:
-        if error.code != 503:
-            raise CommandError(f"{masked(url)} answered {error.code}", FAILED) from error
-        text = error.read(LONGEST_ANSWER)
+        with error:
+            if error.code != 503:
+                raise CommandError(f"{masked(url)} answered {error.code}", FAILED) from error
+            text = error.read(LONGEST_ANSWER)
     except (URLError, OSError) as error:
         raise CommandError(f"{masked(url)} cannot be reached: {getattr(error, 'reason', error)}", FAILED) from error
     try:
