@@ -157,8 +157,9 @@ class Times:
         return f"{found:%d %b %H:%M:%S}" if this_year else f"{found:%d %b %Y %H:%M}"
 
     def day(self, moment: str | datetime) -> str:
-        """Return weekday, date, hour and minute."""
-        return f"{self.parsed(moment):%a %d %b %H:%M}"
+        """Return weekday, date, hour and minute; the second where it is not zero."""
+        found = self.parsed(moment)
+        return f"{found:%a %d %b %H:%M:%S}" if found.second else f"{found:%a %d %b %H:%M}"
 
     def hour(self, moment: str | datetime) -> str:
         """Return hour and minute."""
