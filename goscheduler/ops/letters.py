@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from goscheduler.errors import InvalidArgument, RunLookupError
@@ -13,7 +14,7 @@ from goscheduler.ops.filters import ErrorType, JobId, LetterFilters, Since, Tag
 from goscheduler.ops.model import ChangeView, LetterGroups, LettersView, Page, RunRow
 from goscheduler.ops.operation import Call, Id, Store, operation
 from goscheduler.ops.runs import Before, Limit
-from goscheduler.ops.schema import Number, Texts
+from goscheduler.ops.schema import Flag, Number, Texts
 from goscheduler.ops.views import group_view, letter_row
 from goscheduler.runs.queries import MOST_LETTERS
 from goscheduler.runs.transitions import redriven
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 MOST_AT_ONCE = 100_000
 RATES = Number("Start at most so many a second; without it all are due at once.", 0.01, 100_000)
 
+DryRun = Annotated[bool, Flag("Whether to count only, and to do nothing.")]
 Ids = Annotated[list[str] | None, Texts("Ids of runs; without them all that fit the filters.", 1000)]
 
 
@@ -80,8 +82,11 @@ def redrive(
     ids: Ids = None,
     jobstore: Store = None,
     rate: Annotated[float | None, RATES] = None,
+    dry_run: DryRun = False,
 ) -> LettersView | ChangeView:
     """Give dead letters one more attempt: those that are named, or all that fit."""
+    if dry_run:
+        return _counted(call, ids, jobstore, wanted)
     due = _spread(call.now, rate)
 
     def again(letter: DeadLetter) -> Run:
@@ -91,21 +96,39 @@ def redrive(
 
 
 @operation(Role.OPERATOR, acts=True)
-def discard(call: Call, wanted: LetterFilters, ids: Ids = None, jobstore: Store = None) -> LettersView | ChangeView:
+def discard(
+    call: Call, wanted: LetterFilters, ids: Ids = None, jobstore: Store = None, dry_run: DryRun = False
+) -> LettersView | ChangeView:
     """Forget dead letters: those that are named, or all that fit."""
+    if dry_run:
+        return _counted(call, ids, jobstore, wanted)
     return _dealt_with(call, ids, jobstore, wanted, None)
+
+
+def _counted(call: Call, ids: list[str] | None, jobstore: str | None, wanted: LetterFilters) -> LettersView:
+    """Return how many dead letters are meant, and some of them."""
+    _check_meant(ids, wanted)
+    named = None if ids is None else set(ids)
+    found = (letter.run.id for _, letter in _letters(call, jobstore, wanted))
+    meant = (run_id for run_id in found if named is None or run_id in named)
+    counted = list(islice(meant, MOST_AT_ONCE + 1))
+    return LettersView(min(len(counted), MOST_AT_ONCE), counted[:5], len(counted) <= MOST_AT_ONCE)
+
+
+def _check_meant(ids: list[str] | None, wanted: LetterFilters) -> None:
+    if ids is None and not wanted.are_given:
+        raise InvalidArgument("ids, or a filter such as job_id or tag, must say which are meant", field="ids")
+    if ids is not None and wanted.are_given:
+        raise InvalidArgument("ids and filters cannot be given together", field="ids")
 
 
 def _dealt_with(
     call: Call, ids: list[str] | None, jobstore: str | None, wanted: LetterFilters,
     follow_up: Callable[[DeadLetter], Run] | None,
 ) -> LettersView | ChangeView:  # fmt: skip
+    _check_meant(ids, wanted)
     if ids is None:
-        if not wanted.are_given:
-            raise InvalidArgument("ids, or a filter such as job_id or tag, must say which are meant", field="ids")
         return _all_that_fit(call, jobstore, wanted, follow_up)
-    if wanted.are_given:
-        raise InvalidArgument("ids and filters cannot be given together", field="ids")
     taken = [run_id for run_id in ids if _take(call, run_id, jobstore, follow_up)]
     if len(ids) == 1 and not taken:
         raise RunLookupError(ids[0])

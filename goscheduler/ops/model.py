@@ -20,6 +20,7 @@ class JobRow:
     state: str
     next_run_time: datetime | None
     trigger: str
+    schedule: str
     suspended: str | None
     jobstore: str | None
     executor: str
@@ -28,6 +29,7 @@ class JobRow:
     priority: int | None
     last_outcome: str | None
     last_run: datetime | None
+    last_error: str | None
     paused_by: str | None
     pause_reason: str | None
 
@@ -63,7 +65,6 @@ class Gap:
 class JobView(JobRow):
     """All that is known of a job."""
 
-    schedule: str
     why_not_running: str
     description: str
     args: Any
@@ -82,7 +83,6 @@ class JobView(JobRow):
     auto_remove: bool
     run_count: int
     last_success: datetime | None
-    last_error: str | None
     created_at: datetime | None
     created_by: str | None
     live: int

@@ -43,10 +43,10 @@ def job_row(job: Job, state: JobState) -> JobRow:
     """Return what a list shows of a job."""
     stats = job.stats
     return JobRow(
-        job.id, job.name, state.value, getattr(job, "next_run_time", None), str(job.trigger), job.suspended,
-        job.jobstore, job.executor, job.func_ref, job.tags, job.priority,
-        None if stats.last_outcome is None else stats.last_outcome.value, stats.last_run, stats.paused_by,
-        stats.pause_reason,
+        job.id, job.name, state.value, getattr(job, "next_run_time", None), str(job.trigger),
+        job.trigger.explain(), job.suspended, job.jobstore, job.executor, job.func_ref, job.tags, job.priority,
+        None if stats.last_outcome is None else stats.last_outcome.value, stats.last_run, stats.last_error,
+        stats.paused_by, stats.pause_reason,
     )  # fmt: skip
 
 
@@ -56,7 +56,6 @@ def job_view(
     """Return all that is known of a job."""
     return JobView(
         **fields_of(job_row(job, state)),
-        schedule=job.trigger.explain(),
         why_not_running=why,
         description=job.description,
         args=[_shown_value(value) for value in job.args],
@@ -75,7 +74,6 @@ def job_view(
         auto_remove=job.auto_remove,
         run_count=job.run_count,
         last_success=job.last_success,
-        last_error=job.last_error,
         created_at=job.created_at,
         created_by=job.created_by,
         live=counts.live,

@@ -616,6 +616,24 @@ def test_dead_letters_are_redriven_at_a_rate(call, scheduler):
     assert due == [0, 2, 4, 6]
 
 
+@pytest.mark.parametrize("act", ["redrive", "discard"])
+def test_a_dry_run_counts_dead_letters_and_leaves_them_as_they_are(call, scheduler, act):
+    (run_id,) = [letter.run.id for letter in scheduler.dead_letters()]
+    assert call(act, job_id="failing", dry_run=True) == {"count": 1, "examples": [run_id], "complete": True}
+    assert call(act, ids=[run_id, "gone"], dry_run=True)["count"] == 1
+    assert call(act, job_id="plain", dry_run=True)["count"] == 0
+    with pytest.raises(InvalidArgument, match="ids"):
+        call(act, dry_run=True)
+    assert len(scheduler.dead_letters()) == 1
+    assert call("audit")["items"] == []
+
+
+def test_a_list_of_jobs_tells_the_schedule_in_words_and_the_last_error(call, scheduler):
+    rows = {row["id"]: row for row in call("find_jobs")["items"]}
+    assert rows["nightly"]["schedule"] == scheduler.get_job("nightly").trigger.explain()
+    assert rows["failing"]["last_error"] == "ValueError: order 17 is broken"
+
+
 def test_letters_are_discarded_by_their_group(call, scheduler):
     assert call("discard", signature="no such")["count"] == 0
     assert call("discard", signature="order … is broken", job_id="failing")["count"] == 1

@@ -1,0 +1,35 @@
+"""Makes pages of templates."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from goscheduler.web.pages import formats
+from goscheduler.web.pages.shell import shell_of
+
+
+def render(request: Request, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
+    """Return a page: a template with these values, in the shell that all pages have."""
+    shell = shell_of(request)
+    text = environment().get_template(template).render(shell=shell, link=shell.link, times=shell.times, **values)
+    return HTMLResponse(text, status)
+
+
+@cache
+def environment() -> Environment:
+    """Return what templates are made with: they escape all values, and refuse names that nobody gave."""
+    made = Environment(
+        loader=PackageLoader("goscheduler.web", "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters.update(
+        duration=formats.duration, number=formats.number, count=formats.count, percent=formats.percent,
+        pretty=formats.as_json, brief=formats.brief,
+    )  # fmt: skip
+    made.globals.update(badge_of=formats.badge_of, many=formats.many)
+    return made

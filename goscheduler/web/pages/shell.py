@@ -1,0 +1,225 @@
+"""What stands around every page: navigation with counts, the stores, the time zone, who looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from goscheduler.errors import survivable
+from goscheduler.ops.access import Forbidden, Principal, Role
+from goscheduler.times import astimezone
+from goscheduler.web.pages.assets import assets
+from goscheduler.web.pages.formats import Times, count
+from goscheduler.web.site import Site, link, site_of
+
+ZONE_COOKIE, THEME_COOKIE = "gs_zone", "gs_theme"
+THEMES = ("system", "light", "dark")
+#: Counts beside the navigation are read again after so many seconds.
+COUNTS_KEPT = 5.0
+
+
+class Entry(NamedTuple):
+    """A line of the navigation."""
+
+    key: str
+    label: str
+    path: str
+    shortcut: str = ""
+    """Pressed behind ``g``."""
+
+
+#: Title of a group → its pages. One that has no route is left out.
+NAVIGATION: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    ("", (
+        Entry("overview", "Overview", "/", "o"), Entry("jobs", "Jobs", "/jobs", "j"),
+        Entry("runs", "Runs", "/runs", "r"), Entry("dead", "Dead letters", "/dead", "d"),
+        Entry("limits", "Limits", "/limits", "l"),
+    )),
+    ("Fronts", (
+        Entry("messages", "Messages", "/messages", "m"), Entry("schedules", "Schedules", "/schedules", "s"),
+        Entry("documents", "Documents", "/documents"), Entry("locks", "Locks", "/locks"),
+    )),
+    ("Time", (Entry("calendar", "Calendar", "/calendar", "c"), Entry("playground", "Playground", "/playground"))),
+    ("System", (
+        Entry("processes", "Processes", "/processes", "p"), Entry("alerts", "Alerts", "/alerts", "a"),
+        Entry("audit", "Audit", "/audit"), Entry("settings", "Settings", "/settings"),
+    )),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number beside a line of the navigation."""
+
+    text: str
+    tone: str = "quiet"
+
+
+@dataclass(frozen=True)
+class Shell:
+    """What the templates know beside the values of their page."""
+
+    request: Request
+    principal: Principal | None
+    times: Times
+    zone: str
+    theme: str
+    kinds: Mapping[str, str]
+    """Alias of a store that may be seen → what kind of store it is."""
+    counts: Mapping[str, Count]
+    navigation: tuple[tuple[str, tuple[Entry, ...]], ...]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The aliases of the stores that may be seen."""
+        return tuple(self.kinds)
+
+    def link(self, path: str, /, **query: Any) -> str:
+        """Return the address of a page; values of None are left out."""
+        given = {name: value for name, value in query.items() if value not in (None, "", [])}
+        return link(self.request, path) + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+    def asset(self, file: str) -> str:
+        """Return the address of an asset."""
+        return self.link(f"/static/{assets()[file].name}")
+
+    def job(self, job_id: str, store: str | None = None) -> str:
+        """Return the address of the page of a job."""
+        return self._of_id("/job", job_id, store)
+
+    def run(self, run_id: str, job_id: str | None = None) -> str:
+        """Return the address of the page of a run; with the id of its job it is found sooner."""
+        return self._of_id("/run", run_id, None, job=job_id)
+
+    def _of_id(self, path: str, name: str, store: str | None, **query: str | None) -> str:
+        """Return an address with an id in it: as a part of the path, unless a server could read that otherwise."""
+        several = store if len(self.stores) > 1 else None
+        if "/" in name or "\\" in name or name.strip(".") == "" or not name.isprintable():
+            return self.link(path, id=name, store=several, **query)
+        return self.link(f"{path}s/{quote(name, safe='')}", store=several, **query)
+
+    def here(self, **changes: Any) -> str:
+        """Return the address of this page with other values in its query."""
+        query = {name: self.request.query_params.getlist(name) for name in self.request.query_params}
+        return self.link(_path(self.request), **{**query, **changes})
+
+    @property
+    def back(self) -> str:
+        """This page below the place where the application is mounted, for a form that leads back to it."""
+        query = self.request.url.query
+        return _path(self.request) + (f"?{query}" if query else "")
+
+    @property
+    def nonce(self) -> str:
+        """What the headers say that scripts of this page have."""
+        return str(getattr(self.request.state, "nonce", ""))
+
+    def may(self, role: str) -> bool:
+        """Tell whether whoever looks has a role, so that a page shows only what can be done."""
+        return self.principal is not None and self.principal.role >= Role.of(role)
+
+
+def shell_of(request: Request) -> Shell:
+    """Return what stands around a page."""
+    site = site_of(request)
+    principal: Principal | None = getattr(request.state, "principal", None)
+    zone = zone_of(request)
+    theme = request.cookies.get(THEME_COOKIE, "")
+    scheduler = site.source.scheduler
+    return Shell(
+        request, principal, Times(scheduler.clock.now(), zone), str(zone), theme if theme in THEMES else "system",
+        {} if principal is None else _kinds(site, principal),
+        {} if principal is None else _counts(site, principal), _navigation(request),
+    )  # fmt: skip
+
+
+def _kinds(site: Site, principal: Principal) -> dict[str, str]:
+    return {
+        alias: type(store).__name__.removesuffix("JobStore")
+        for alias, store in site.source.stores.items()
+        if principal.sees_store(alias)
+    }
+
+
+def zone_of(request: Request) -> tzinfo:
+    """Return the time zone of a page: the one that was chosen, or that of the scheduler."""
+    own = site_of(request).source.scheduler.timezone
+    try:
+        return astimezone(request.cookies.get(ZONE_COOKIE) or None) or own
+    except Exception:
+        return own
+
+
+def _navigation(request: Request) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
+    known = {getattr(route, "path", "") for route in request.app.routes}
+    groups = [(title, tuple(entry for entry in entries if entry.path in known)) for title, entries in NAVIGATION]
+    return tuple(group for group in groups if group[1])
+
+
+def _path(request: Request) -> str:
+    path: str = request.scope["path"]
+    root: str = request.scope.get("root_path", "").rstrip("/")
+    return quote(path[len(root) :] if root and path.startswith(root) else path) or "/"
+
+
+class CountsKept:
+    """The counts beside the navigation, read again every few seconds for each scope."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._kept: dict[tuple[object, ...], tuple[float, Mapping[str, Count]]] = {}
+
+    def of(self, principal: Principal) -> Mapping[str, Count]:
+        """Return the counts that somebody may see."""
+        clock = self._site.source.scheduler.clock
+        scope = principal.stores, principal.tags, principal.role
+        kept = self._kept.get(scope)
+        if kept is None or clock.monotonic() - kept[0] > COUNTS_KEPT:
+            kept = self._kept[scope] = clock.monotonic(), dict(self._read(principal))
+        return kept[1]
+
+    def _read(self, principal: Principal) -> Mapping[str, Count]:
+        counts: dict[str, Count] = {}
+        for key, (operation, counted) in _COUNTED.items():
+            try:
+                found = counted(self._site.operations.call(operation, principal, {}, via="web"))
+            except BaseException as error:
+                if not survivable(error):
+                    raise
+                if not isinstance(error, Forbidden):
+                    counts[key] = Count("?", "warn")
+                continue
+            if found is not None:
+                counts[key] = found
+        return counts
+
+
+def _dead(view: Mapping[str, Any]) -> Count | None:
+    size = sum(group["size"] for group in view["groups"])
+    return Count(f"{size:,}{'' if view['complete'] else '+'}", "bad") if size else None
+
+
+def _size(view: list[Any]) -> Count | None:
+    return Count(f"{len(view):,}") if view else None
+
+
+#: Line of the navigation → the operation whose answer is counted, and how.
+_COUNTED: Mapping[str, tuple[str, Any]] = {
+    "jobs": ("count_jobs", lambda view: Count(count(view))),
+    "dead": ("letter_groups", _dead),
+    "limits": ("limits", _size),
+    "processes": ("processes", _size),
+}
+
+
+def _counts(site: Site, principal: Principal) -> Mapping[str, Count]:
+    kept: CountsKept | None = vars(site).get("nav_counts")
+    if kept is None:
+        kept = vars(site)["nav_counts"] = CountsKept(site)
+    return kept.of(principal)
+

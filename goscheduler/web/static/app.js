@@ -1,0 +1,154 @@
+(() => {
+  "use strict";
+  const $ = (what, where = document) => where.querySelector(what);
+  const all = (what, where = document) => [...where.querySelectorAll(what)];
+  const root = document.body.dataset.root;
+
+  // Relative times go on. The server wrote them first, in the same words.
+  const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+  const distance = (seconds) => {
+    let left = Math.round(Math.abs(seconds));
+    const parts = [];
+    for (const [size, unit] of units) {
+      const number = Math.floor(left / size);
+      left %= size;
+      if (number || parts.length) parts.push([number, unit]);
+    }
+    const text = parts.filter(([number], index) => !index || number)
+      .slice(0, Math.abs(seconds) >= 172800 ? 1 : 2).map((part) => part.join(" ")).join(" ");
+    return text ? (seconds > 0 ? `in ${text}` : `${text} ago`) : "now";
+  };
+  const tick = () => all("time[data-rel]").forEach((time) => {
+    const text = distance((Date.parse(time.dateTime) - Date.now()) / 1000);
+    if (time.textContent !== text) time.textContent = text;
+  });
+  setInterval(tick, 1000);
+
+  // Live: an event says that something has changed, and the page is read again. Without events it is read every 5 s.
+  const lamp = $("#live-switch");
+  const live = () => $("#live[data-live]");
+  let on = localStorage.getItem("live") !== "off", busy = false, fresh = Date.now(), stream = null, timer = null;
+  const inUse = () => document.hidden || $("dialog[open]") || $("#live input:checked") ||
+    (document.activeElement && document.activeElement.matches("#live input, #live select, #live textarea")) ||
+    String(getSelection());
+  const refresh = async () => {
+    if (!on || busy || !live() || inUse()) return;
+    busy = true;
+    try {
+      const answer = await fetch(location.href, { headers: { "X-Refresh": "1" } });
+      if (!answer.ok) throw new Error(answer.status);
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const id of ["#live", "#navigation"]) {
+        const now = $(id), then = $(id, page);
+        if (now && then && !inUse()) Idiomorph.morph(now, then.innerHTML, { morphStyle: "innerHTML", ignoreActiveValue: true });
+      }
+      htmx.process(live());
+      fresh = Date.now();
+    } catch {
+      // The lamp turns when nothing has come for ten seconds.
+    } finally {
+      busy = false;
+      show();
+    }
+  };
+  const show = () => {
+    if (!lamp || !live()) return;
+    const stale = on && !document.hidden && !inUse() && Date.now() - fresh > 15000;
+    lamp.hidden = false;
+    lamp.setAttribute("aria-pressed", on);
+    lamp.classList.toggle("stale", stale);
+    $(".word", lamp).textContent = !on ? "Not live" : stale ? "Connection lost" : "Live";
+  };
+  const poll = () => { clearInterval(timer); timer = setInterval(refresh, 5000); };
+  const listen = () => {
+    poll();
+    if (!live() || !window.EventSource) return;
+    stream = new EventSource(document.body.dataset.events);
+    stream.onopen = () => { clearInterval(timer); timer = setInterval(refresh, 10000); };
+    stream.onmessage = refresh;
+    stream.onerror = () => { if (stream.readyState === 2) poll(); };
+  };
+  if (lamp && live()) {
+    lamp.onclick = () => {
+      on = !on;
+      localStorage.setItem("live", on ? "on" : "off");
+      if (!on && stream) stream.close();
+      if (on) { listen(); refresh(); }
+      show();
+    };
+    if (on) listen();
+    setInterval(show, 1000);
+    document.addEventListener("visibilitychange", refresh);
+    show();
+  }
+
+  // Links and buttons with data-sheet open the form of another page in a dialog.
+  const dialog = $("#dialog");
+  const sheet = async (url) => {
+    try {
+      const answer = await fetch(url);
+      const found = $("#sheet", new DOMParser().parseFromString(await answer.text(), "text/html"));
+      if (!answer.ok || !found) { location.href = url; return; }
+      dialog.replaceChildren(found);
+      htmx.process(dialog);
+      dialog.showModal();
+    } catch { location.href = url; }
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-sheet]");
+    if (link && !event.ctrlKey && !event.metaKey) { event.preventDefault(); sheet(link.href); }
+    if (event.target.closest("[data-close]") && dialog.open) { event.preventDefault(); dialog.close(); }
+    const copy = event.target.closest("[data-copy]");
+    if (copy) navigator.clipboard.writeText($(copy.dataset.copy).textContent).then(() => { copy.textContent = "Copied"; });
+    if (event.target === dialog) dialog.close();
+  });
+  document.addEventListener("submit", (event) => {
+    const button = event.submitter;
+    if (!button || !button.matches("[data-sheet]")) return;
+    event.preventDefault();
+    const data = new FormData(event.target, button);
+    sheet(`${button.formAction.split("?")[0]}?${new URLSearchParams(data)}`);
+  });
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-all]")) all("input[name=id]").forEach((box) => { box.checked = event.target.checked; });
+    if (event.target.matches("[data-now]")) event.target.form.requestSubmit();
+  });
+
+  // Keys.
+  let at = -1, before = "";
+  const rows = () => all("tr[data-row]");
+  const move = (step) => {
+    const found = rows();
+    if (!found.length) return;
+    found.forEach((row) => row.classList.remove("at"));
+    at = Math.max(0, Math.min(found.length - 1, at + step));
+    found[at].classList.add("at");
+    found[at].scrollIntoView({ block: "nearest" });
+  };
+  const mark = () => { const box = $("input[name=id]", rows()[at]); if (box) box.checked = !box.checked; };
+  const press = (act) => {
+    const row = rows()[at];
+    if (row && !$("input[name=id]:checked")) mark();
+    const button = $(`[data-key="${act}"]`);
+    if (button) button.click();
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea") || $("dialog[open]")) return;
+    const key = event.key, go = before === "g" && $(`[data-go="${CSS.escape(key)}"]`);
+    before = key;
+    if (go) { location.href = go.href; return; }
+    const acts = {
+      "/": () => $("#find").focus(), "?": () => $("#keys").showModal(), j: () => move(1), k: () => move(-1),
+      x: () => rows()[at] && mark(), p: () => press("pause"), r: () => press("run"),
+    };
+    if (key === "Enter" && rows()[at] && event.target === document.body) $("a", rows()[at]).click();
+    else if (acts[key]) { event.preventDefault(); acts[key](); }
+  });
+
+  // A notice of what was done is said once: not again when the page is loaded again.
+  if (new URLSearchParams(location.search).has("did")) {
+    const url = new URL(location.href);
+    ["did", "n", "undo", "failed", "at"].forEach((name) => url.searchParams.delete(name));
+    history.replaceState(null, "", url);
+  }
+})();
