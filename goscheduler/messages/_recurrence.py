@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, tzinfo
 
 from goscheduler.errors import InvalidArgument, NeverFires
-from goscheduler.messages.message import Recurrence
+from goscheduler.messages.message import MOST_OCCURRENCES, Recurrence
 from goscheduler.times import SECOND, UTC, convert_to_datetime, datetime_repr, from_micros, micros_of, to_micros
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.cron import CronTrigger
@@ -105,3 +105,49 @@ def occurrence_of(trigger: BaseTrigger, moment: datetime) -> int:
         return 1
     first = trigger.get_next_fire_time(None, trigger.start_date)
     return 1 if first is None or to_micros(moment) <= to_micros(first) else trigger.backlog(first, moment).count
+
+
+def recurrence_of(trigger: BaseTrigger) -> Recurrence | None:
+    """Return the recurrence that a trigger was made of; None if it was made of none.
+
+    A number of occurrences is kept as the moment of the last of them: an end that is one of the times is both.
+    """
+    try:
+        return _read_back(trigger)
+    except InvalidArgument:  # somebody has given the job a trigger that no recurrence has
+        return None
+
+
+def _read_back(trigger: BaseTrigger) -> Recurrence | None:
+    if isinstance(trigger, IntervalTrigger):
+        most = _last_number(trigger, trigger.start_date, trigger.end_date)
+        return Recurrence(trigger.interval, timezone=trigger.timezone, max_occurrences=most, until=trigger.end_date)
+    if not isinstance(trigger, CronTrigger) or str(trigger.fields[-1]) != "0":
+        return None
+    first = trigger.start_date and trigger.get_next_fire_time(None, trigger.start_date)
+    most = _last_number(trigger, first, trigger.end_date)
+    line = crontab_of(trigger)
+    return Recurrence(cron=line, timezone=trigger.timezone, max_occurrences=most, until=trigger.end_date)
+
+
+def _last_number(trigger: BaseTrigger, first: datetime | None, end: datetime | None) -> int | None:
+    """Return which time of a trigger its end is, None if the end is none of the times."""
+    if first is None or end is None or to_micros(end) < to_micros(first):
+        return None
+    counted = trigger.backlog(first, end)
+    ends_it = to_micros(counted.latest[-1]) == to_micros(end)
+    return counted.count if ends_it and counted.count <= MOST_OCCURRENCES else None
+
+
+def crontab_of(trigger: CronTrigger) -> str:
+    """Return the crontab line of a trigger that was made of one."""
+    texts = {field.name: str(field) for field in trigger.fields}
+    texts["day"] = texts["day"].replace("last", "L")
+    texts["day_of_week"] = ",".join(map(_weekday, texts["day_of_week"].split(",")))
+    return " ".join(texts[name] for name in ("minute", "hour", "day", "month", "day_of_week"))
+
+
+def _weekday(item: str) -> str:
+    """Return a weekday as a crontab line has it: "2nd fri" is ``fri#2``, "last fri" is ``Lfri``."""
+    place, _, day = item.rpartition(" ")
+    return {"": item, "last": f"L{day}"}.get(place, f"{day}#{place[:1]}")

@@ -187,7 +187,7 @@ def _view(job: Job, due: datetime | None, state: MessageState, attempts: int, er
     recurring = not isinstance(job.trigger, DateTrigger)
     return ScheduledMessage(
         job.id, job.name, contents.payload, contents.content_type, contents.metadata, due, state, attempts, error,
-        recurring, (job.task or "").removeprefix(TASK_PREFIX),
+        recurring, (job.task or "").removeprefix(TASK_PREFIX), created_at=job.created_at, trigger=job.trigger,
     )  # fmt: skip
 
 

@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.messages._recurrence import occurrence_of, recurrence_of
 from goscheduler.runs.queries import Count
 from goscheduler.times import to_micros
+
+if TYPE_CHECKING:
+    from goscheduler.messages.message import Recurrence
+    from goscheduler.triggers.base import BaseTrigger
 
 
 class MessageState(str, Enum):
@@ -46,6 +51,27 @@ class ScheduledMessage:
     """The name of the front that it belongs to."""
     exception: Exception | None = field(default=None, repr=False, compare=False)
     """What the last attempt at a dead message raised, or what stands for that: another process may have made it."""
+    created_at: datetime | None = field(default=None, compare=False)
+    """When it was scheduled; None for one that an earlier version stored."""
+    trigger: BaseTrigger | None = field(default=None, repr=False, compare=False)
+    """The trigger of its job."""
+
+    @property
+    def retries(self) -> int:
+        """How many attempts at this delivery have failed."""
+        return max(0, self.attempts - 1) if self.state is MessageState.DELIVERING else self.attempts
+
+    @property
+    def recurrence(self) -> Recurrence | None:
+        """When it comes again; None if it comes once."""
+        return None if self.trigger is None or not self.recurring else recurrence_of(self.trigger)
+
+    @property
+    def occurrences(self) -> int:
+        """How many times of its recurrence lie before the one that it waits for."""
+        if self.trigger is None or not self.recurring or self.scheduled_at is None:
+            return 0
+        return occurrence_of(self.trigger, self.scheduled_at) - 1
 
 
 class MessageList(list[ScheduledMessage]):

@@ -12,16 +12,24 @@ from goscheduler.messages import MessageFilter, MessageState
 from goscheduler.messages._request import message_of_request
 from goscheduler.ops.access import Role
 from goscheduler.ops.errors import NotFound
-from goscheduler.ops.model_around import DocumentRow, DocumentsView, LockRow, MessagePage, MessageRow, ScheduleRow
+from goscheduler.ops.model_around import (
+    DocumentRow,
+    DocumentsView,
+    LockRow,
+    MessagePage,
+    MessageRow,
+    RecurrenceView,
+    ScheduleRow,
+)
 from goscheduler.ops.operation import Call, Id, operation
 from goscheduler.ops.schema import MOMENT, TEXT, Choice, Flag, JsonValue, Text, Whole
 from goscheduler.periodic import ScheduleDiff, diff_schedules, list_schedules
 from goscheduler.runs.inbox import check_fields
-from goscheduler.times import convert_to_datetime
+from goscheduler.times import UTC, convert_to_datetime
 
 if TYPE_CHECKING:
     from goscheduler.documents.base import DocumentStore
-    from goscheduler.messages import MessageScheduler, ScheduledMessage
+    from goscheduler.messages import MessageScheduler, Recurrence, ScheduledMessage
     from goscheduler.periodic import ScheduleRegistry
 
 MessageId = Annotated[str, Text("The id of the message.")]
@@ -38,16 +46,18 @@ def messages(
     due_after: Moment = None,
     due_before: Moment = None,
     state: Annotated[str | None, Choice("Only in this state; all but the dead ones if left out.", STATES)] = None,
-    limit: Annotated[int, Whole("How many at most.", 1, 200)] = 50,
+    limit: Annotated[int, Whole("How many at most.", 1, 1000)] = 50,
     after: Annotated[str | None, TEXT] = None,
     count: Annotated[bool, Flag("Whether to count those that fit.")] = False,
+    offset: Annotated[int, Whole("How many to pass over; a cursor costs less.", 0, 10_000)] = 0,
 ) -> MessagePage:
     """Return a page of the messages that wait to be delivered, the earliest first; or of dead ones."""
     states = frozenset({MessageState(state)}) if state is not None else MessageFilter().states
     after_time, before_time = _moment(call, "due_after", due_after), _moment(call, "due_before", due_before)
-    wanted = MessageFilter(event_name, after_time, before_time, states, limit=limit)
+    wanted = MessageFilter(event_name, after_time, before_time, states, limit=limit + offset)
     found = _messages(call).list(wanted, after=after, count=count)
-    return MessagePage([_message_row(each) for each in found], found.next, found.complete, found.total, found.exact)
+    rows = [_message_row(each) for each in found[offset:]]
+    return MessagePage(rows, found.next, found.complete, found.total, found.exact)
 
 
 @operation(Role.VIEWER, whole=True)
@@ -169,8 +179,17 @@ def _message_row(found: ScheduledMessage) -> MessageRow:
         text, encoded = base64.b64encode(payload).decode("ascii"), True
     return MessageRow(
         found.id, found.event_name, text, encoded, found.content_type, found.metadata, found.scheduled_at,
-        found.state.value, found.attempts, found.last_error, found.recurring, found.source,
+        found.state.value, found.attempts, found.last_error, found.recurring, found.source, found.created_at,
+        found.retries, _recurrence_view(found.recurrence), found.occurrences,
     )  # fmt: skip
+
+
+def _recurrence_view(found: Recurrence | None) -> RecurrenceView | None:
+    if found is None:
+        return None
+    interval = None if found.interval is None else found.interval.total_seconds()
+    until = convert_to_datetime(found.until, UTC, "until")
+    return RecurrenceView(interval, found.cron, str(found.timezone), found.max_occurrences, until)
 
 
 def _documents_view(name: str, store: DocumentStore, now: datetime, limit: int) -> DocumentsView:

@@ -37,7 +37,7 @@ def find_jobs(
     sort: Annotated[str, Choice("The order.", SORTS)] = "next_run",
     limit: Annotated[int, Whole("How many at most.", 1, 200)] = 50,
     after: Annotated[str | None, TEXT] = None,
-) -> Page:
+) -> Page[JobRow]:
     """Return a page of the jobs that fit."""
     found = call.scheduler.find_jobs(sort=sort, limit=limit, after=after, **wanted.given(call))
     states = call.scheduler.job_states(found.jobs)

@@ -35,7 +35,7 @@ Ids = Annotated[list[str] | None, Texts("Ids of runs; without them all that fit 
 @operation(Role.VIEWER)
 def find_letters(
     call: Call, wanted: LetterFilters, jobstore: Store = None, limit: Limit = 50, before: Before = None
-) -> Page:
+) -> Page[RunRow]:
     """Return a page of dead letters, newest first."""
     rows: list[RunRow] = []
     for _, letter in _letters(call, jobstore, wanted, before):

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+#: What a page has rows of.
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -211,10 +214,10 @@ class CountView:
 
 
 @dataclass(frozen=True)
-class Page:
+class Page(Generic[Row]):
     """A part of a list."""
 
-    items: Sequence[Any]
+    items: Sequence[Row]
     next: str | None
     """The cursor of the page that follows, None behind the last one."""
     complete: bool = True

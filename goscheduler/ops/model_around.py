@@ -136,6 +136,18 @@ class AuditView:
 
 
 @dataclass(frozen=True)
+class RecurrenceView:
+    """When a message comes again."""
+
+    interval: float | None
+    """Seconds between two deliveries; None if a crontab line says when."""
+    cron: str | None
+    timezone: str
+    max_occurrences: int | None
+    until: datetime | None
+
+
+@dataclass(frozen=True)
 class MessageRow:
     """A message that has not been delivered."""
 
@@ -152,10 +164,17 @@ class MessageRow:
     last_error: str | None
     recurring: bool
     source: str
+    created_at: datetime | None
+    """None if an earlier version stored it."""
+    retries: int
+    """How many attempts at this delivery have failed."""
+    recurrence: RecurrenceView | None
+    occurrences: int
+    """How many times of its recurrence lie before the one that it waits for."""
 
 
 @dataclass(frozen=True)
-class MessagePage(Page):
+class MessagePage(Page[MessageRow]):
     """A part of the list of messages."""
 
     total: int | None = None

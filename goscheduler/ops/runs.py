@@ -40,7 +40,7 @@ def find_runs(
     later_than: Annotated[float | None, Number("Only those that began later than so many seconds.")] = None,
     limit: Limit = 50,
     before: Before = None,
-) -> Page:
+) -> Page[RunRow]:
     """Return a page of the attempts that have ended, newest first."""
 
     def fits(record: Record) -> bool:
@@ -72,7 +72,7 @@ def history_pages(
         before = records[-1].cursor
 
 
-def searched(portions: Iterable[list[Record]], fits: Callable[[Record], bool], limit: int) -> Page:
+def searched(portions: Iterable[list[Record]], fits: Callable[[Record], bool], limit: int) -> Page[RunRow]:
     """Return a page of what fits; it ends early where the search takes too long."""
     rows: list[RunRow] = []
     deadline = Deadline(SYSTEM_CLOCK, SEARCH_SECONDS)

@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goscheduler.messages import Recurrence
-from goscheduler.messages._recurrence import occurrence_of, trigger_of
+from goscheduler.messages._recurrence import occurrence_of, recurrence_of, trigger_of
 from goscheduler.times import micros_of, to_micros
+from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
+from goscheduler.triggers.cron import CronTrigger
+from goscheduler.triggers.date import DateTrigger
 
 FIRST = datetime(2026, 3, 27, 12, 7, tzinfo=timezone.utc)
 ZONES = ["UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"]
@@ -83,3 +86,34 @@ def test_a_large_number_of_times_is_exact_too(line):
 def test_a_large_number_is_found_without_counting_and_the_calendar_may_end_before(recurrence):
     trigger = trigger_of(recurrence, FIRST, timezone.utc)
     assert trigger.get_next_fire_time(None, FIRST) is not None
+
+
+EVERY_FORM = [
+    *LINES, "0 0 L * *", "0 0 * * 5#2", "0 0 * * L5", "0 0 13 * 5", "0 0 */2 * 5", "0 0 * jan-mar,dec sun",
+    "0 0 * * fri-mon", "5/10 3-6/2 * * *", "0 0 * * 1-5/2", "0 0 1,L * 5#2,L5",
+]  # fmt: skip
+
+
+@given(line=st.sampled_from(EVERY_FORM), zone=st.sampled_from(ZONES), number=st.none() | st.integers(1, 60))
+def test_the_recurrence_of_a_trigger_makes_the_same_trigger(line, zone, number):
+    trigger = trigger_of(Recurrence(cron=line, timezone=zone, max_occurrences=number), FIRST, timezone.utc)
+    found = recurrence_of(trigger)
+    assert found.max_occurrences == number
+    assert trigger_of(found, FIRST, timezone.utc).same_schedule_as(trigger)
+
+
+@given(seconds=st.integers(1, 10**6), number=st.none() | st.integers(1, 60), until=st.none() | st.integers(1, 10**7))
+def test_the_recurrence_of_an_interval_says_every_end(seconds, number, until):
+    end = None if until is None else FIRST + timedelta(seconds=until)
+    given = Recurrence(interval=seconds, max_occurrences=number, until=end)
+    trigger = trigger_of(given, FIRST, timezone.utc)
+    found = recurrence_of(trigger)
+    assert (found.interval, found.until) == (given.interval, trigger.end_date)
+    assert trigger_of(found, FIRST, timezone.utc).same_schedule_as(trigger)
+
+
+@pytest.mark.parametrize(
+    "trigger", [CalendarIntervalTrigger(days=1), CronTrigger(second="*/5"), DateTrigger(FIRST)]
+)
+def test_a_trigger_that_no_recurrence_makes_has_none(trigger):
+    assert recurrence_of(trigger) is None

@@ -17,6 +17,7 @@ from goscheduler.errors import (
     UnknownOption,
 )
 from goscheduler.locks import acquire
+from goscheduler.messages import Message, Recurrence
 from goscheduler.ops import errors
 from goscheduler.ops.access import Forbidden, Principal, Role
 from goscheduler.ops.audit import Audit
@@ -289,6 +290,33 @@ def test_messages_are_listed_with_their_payload_and_a_total(call, operations, me
     assert call("messages", VIEWER)["items"][0]["payload"] == HIDDEN
     with pytest.raises(NotFound, match="messages="):
         Operations(Source(scheduler)).call("messages", ADMIN)
+
+
+def test_messages_are_passed_over_by_an_offset(call, messages):
+    ids = [messages.schedule_after(f"{hours}h", "order.paid") for hours in (1, 2, 3)]
+    page = call("messages", offset=1, limit=1, count=True)
+    assert ([row["id"] for row in page["items"]], page["total"]) == (ids[1:2], 3)
+    assert [row["id"] for row in call("messages", after=page["next"])["items"]] == ids[2:]
+    assert call("messages", offset=10_000, limit=1000)["items"] == []
+
+
+def test_a_message_tells_since_when_and_how_it_comes_again(call, messages, scheduler):
+    start = scheduler.clock.now()
+    every = messages.schedule(Message("order.paid", scheduled_at=start, recurrence=Recurrence(
+        interval=timedelta(minutes=5), max_occurrences=3,
+    )))  # fmt: skip
+    by_crontab = messages.schedule(Message("order.paid", recurrence=Recurrence(cron="0 9 * * 1-5", timezone="UTC")))
+    once = messages.schedule_after("1h", "order.paid")
+    scheduler.advance(timedelta(minutes=6))
+    row = call("message", id=every)
+    assert (row["created_at"], row["occurrences"], row["retries"]) == (start.isoformat(), 2, 0)
+    assert row["recurrence"] == {
+        "interval": 300.0, "cron": None, "timezone": "UTC", "max_occurrences": 3,
+        "until": (start + timedelta(minutes=10)).isoformat(),
+    }  # fmt: skip
+    recurrence = call("message", id=by_crontab)["recurrence"]
+    assert (recurrence["cron"], recurrence["max_occurrences"], recurrence["until"]) == ("0 9 * * mon-fri", None, None)
+    assert (call("message", id=once)["recurrence"], call("message", id=once)["occurrences"]) == (None, 0)
 
 
 def test_what_is_declared_is_compared_with_what_is_there(call):
