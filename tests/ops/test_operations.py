@@ -61,6 +61,8 @@ TABLE = {
     "limits": ("viewer", {}),
     "audit": ("admin", {}),
     "forecast": ("viewer", {}),
+    "firings": ("viewer", {"start": "2026-01-01T00:00Z"}),
+    "about": ("viewer", {}),
     "explain_trigger": ("viewer", {"trigger": "0 3 * * *"}),
     "doctor": ("viewer", {}),
     "overview": ("viewer", {}),
