@@ -12,7 +12,9 @@ from importlib import import_module
 
 from starlette.routing import BaseRoute
 
-MODULES = ("assets", "jobs", "job_acts")
+MODULES = (
+    "assets", "overview", "jobs", "job", "job_acts", "job_edit", "runs", "letters", "processes", "settings", "login",
+)  # fmt: skip
 
 __all__ = ["page_routes"]
 

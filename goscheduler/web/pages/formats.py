@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 #: Seconds → unit.
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+#: JSON of so many characters stands on one line.
+SHORT_JSON = 72
 
 
 class Badge(NamedTuple):
@@ -119,8 +121,9 @@ def percent(share: float | None) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON that people read."""
-    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    """Return a value as JSON that people read: on one line if it is short."""
+    line = json.dumps(value, ensure_ascii=False, default=str)
+    return line if len(line) <= SHORT_JSON else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 def brief(schedule: str) -> str:

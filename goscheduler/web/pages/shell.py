@@ -119,6 +119,11 @@ class Shell:
         """What the headers say that scripts of this page have."""
         return str(getattr(self.request.state, "nonce", ""))
 
+    @property
+    def principal_sees_all(self) -> bool:
+        """Whether nothing is out of the scope of whoever looks."""
+        return self.principal is not None and self.principal.sees_all
+
     def may(self, role: str) -> bool:
         """Tell whether whoever looks has a role, so that a page shows only what can be done."""
         return self.principal is not None and self.principal.role >= Role.of(role)
@@ -128,14 +133,18 @@ def shell_of(request: Request) -> Shell:
     """Return what stands around a page."""
     site = site_of(request)
     principal: Principal | None = getattr(request.state, "principal", None)
-    zone = zone_of(request)
+    times = times_of(request)
     theme = request.cookies.get(THEME_COOKIE, "")
-    scheduler = site.source.scheduler
     return Shell(
-        request, principal, Times(scheduler.clock.now(), zone), str(zone), theme if theme in THEMES else "system",
+        request, principal, times, str(times.zone), theme if theme in THEMES else "system",
         {} if principal is None else _kinds(site, principal),
         {} if principal is None else _counts(site, principal), _navigation(request),
     )  # fmt: skip
+
+
+def times_of(request: Request) -> Times:
+    """Return how a page shows moments."""
+    return Times(site_of(request).source.scheduler.clock.now(), zone_of(request))
 
 
 def _kinds(site: Site, principal: Principal) -> dict[str, str]:

@@ -1,0 +1,83 @@
+"""Figures of the last hours, as the overview draws them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from goscheduler.web.pages.charts import Chart, Column, bar_chart, line_chart
+from goscheduler.web.pages.formats import Times, duration, many
+
+#: Minutes of a window → what it is called, and how many columns it is drawn in.
+WINDOWS = {60: ("1 h", 60), 480: ("8 h", 48), 4320: ("72 h", 72)}
+#: Tone → the counters that it shows, from the bottom to the top.
+PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("good", ("succeeded",)), ("warn", ("missed", "skipped", "lost", "cancelled")), ("bad", ("failed", "timed_out")),
+)  # fmt: skip
+QUANTILES = (("p99", "bad"), ("p95", "warn"), ("p50", "busy"))
+LABELS = 5
+
+
+@dataclass
+class Stretch:
+    """Minutes that are drawn as one."""
+
+    start: datetime
+    seconds: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    lateness: dict[str, float | None] = field(default_factory=dict)
+    """The highest of its minutes."""
+
+
+def stretches(rows: Sequence[Mapping[str, Any]], columns: int) -> list[Stretch]:
+    """Return the rows of ``stats`` in so many parts at most."""
+    size = max(1, -(-len(rows) // columns))
+    return [_stretch(rows[start : start + size]) for start in range(0, len(rows), size)]
+
+
+def _stretch(rows: Sequence[Mapping[str, Any]]) -> Stretch:
+    found = Stretch(datetime.fromisoformat(rows[0]["start"]))
+    for row in rows:
+        found.seconds += row["seconds"]
+        found.counts.update(row["counts"])
+        for name, value in row["lateness"].items():
+            found.lateness[name] = max(filter(None, (found.lateness.get(name), value)), default=None)
+    return found
+
+
+def runs_chart(parts: Sequence[Stretch], times: Times) -> Chart:
+    """Return how many runs ended in a minute, and how."""
+    return bar_chart([_column(part, times) for part in parts], _labels(parts, times))
+
+
+def lateness_chart(parts: Sequence[Stretch], times: Times) -> Chart:
+    """Return how late runs began."""
+    series = [(name, tone, [part.lateness.get(name) for part in parts]) for name, tone in QUANTILES]
+    return line_chart(series, _labels(parts, times)[:: LABELS - 1])
+
+
+def _column(part: Stretch, times: Times) -> Column:
+    minutes = part.seconds / 60
+    told = [many(part.counts[name], name.replace("_", " "), name.replace("_", " "))
+            for _, names in PARTS for name in names if part.counts[name]]  # fmt: skip
+    values = [(tone, sum(part.counts[name] for name in names) / minutes) for tone, names in PARTS]
+    return Column(f"{times.day(part.start)}, {duration(part.seconds)}: {', '.join(told) or 'nothing ended'}", values)
+
+
+def _labels(parts: Sequence[Stretch], times: Times) -> list[tuple[float, str]]:
+    if not parts:
+        return []
+    last = len(parts) - 1
+    is_long = sum(part.seconds for part in parts) > 86_400
+    text = times.day if is_long else times.hour
+    return [(share, text(parts[round(share * last)].start)) for share in (at / (LABELS - 1) for at in range(LABELS))]
+
+
+def succeeded_share(counts: Mapping[str, int]) -> float | None:
+    """Return how many of the attempts that ended well or badly ended well; None if none did."""
+    bad = sum(counts.get(name, 0) for name in ("failed", "timed_out", "lost"))
+    ended = counts.get("succeeded", 0) + bad
+    return counts.get("succeeded", 0) / ended if ended else None

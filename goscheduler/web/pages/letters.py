@@ -1,0 +1,116 @@
+"""Dead letters: groups by error, the letters of a group, another attempt or the bin for all of it at once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goscheduler.errors import InvalidArgument
+from goscheduler.web.pages.notices import notices_of
+from goscheduler.web.pages.rendering import render
+from goscheduler.web.pages.routing import get, go, post, safe_path
+from goscheduler.web.site import ask
+
+PAGE_SIZE = 50
+#: Filters that say which letters are meant.
+FILTERS = ("task", "error_type", "signature", "job_id", "tag", "since")
+#: From so many letters on, the word of an act has to be typed.
+WORD_FROM = 100
+RATES = (("", "all at once"), ("1", "1 a second"), ("10", "10 a second"), ("50", "50 a second"),
+         ("0.1", "1 in 10 seconds"))  # fmt: skip
+
+
+class LetterAct(NamedTuple):
+    """Something that is done to dead letters."""
+
+    verb: str
+    did: str
+    says: str
+
+
+ACTS = {
+    "redrive": LetterAct("Try again", "redriven", "Each run gets one more attempt. If it fails, it is dead again."),
+    "discard": LetterAct("Discard", "discarded", "Discarded letters are gone. The history of their runs stays."),
+}
+
+
+def groups_page(request: Request) -> Response:
+    """Show the dead letters in groups."""
+    wanted = {name: request.query_params.get(name) or None for name in ("job_id", "tag", "since")}
+    view = ask(request, "letter_groups", wanted)
+    total = sum(group["size"] for group in view["groups"])
+    return render(request, "dead.html", view=view, total=total, wanted=wanted, notices=notices_of(request, "/dead"))
+
+
+def letters_page(request: Request) -> Response:
+    """Show the letters of a group, or those that fit."""
+    wanted = _wanted(request.query_params)
+    before = request.query_params.get("after") or None
+    page = ask(request, "find_letters", {**wanted, "limit": PAGE_SIZE, "before": before})
+    return render(
+        request, "dead_letters.html", page=page, wanted=wanted, notices=notices_of(request, "/dead"),
+        title=" · ".join(wanted.values()) or "All dead letters",
+    )  # fmt: skip
+
+
+def act_page(request: Request) -> Response:
+    """Show how many letters an act means, and ask how fast and why."""
+    query = request.query_params
+    name, act = _act_of(query)
+    meant = _meant(query)
+    counted = ask(request, name, {**meant, "dry_run": True})
+    return render(
+        request, "sheet_letters.html", name=name, act=act, counted=counted, fields=_fields(meant), rates=RATES,
+        word=name if counted["count"] > WORD_FROM else "", back=safe_path(query.get("back"), "/dead"),
+    )  # fmt: skip
+
+
+def act_now(request: Request, form: QueryParams) -> Response:
+    """Do it."""
+    name, act = _act_of(form)
+    if form.get("word_wanted") and form.get("word", "").strip().lower() != name:
+        raise InvalidArgument(f"word must be {name!r}, to say that so many letters are meant", field="word")
+    more: dict[str, Any] = {"reason": form.get("reason") or None}
+    if name == "redrive" and form.get("rate"):
+        more["rate"] = _rate(form["rate"])
+    view = ask(request, name, {**_meant(form), **more})
+    number = view["count"] if "count" in view else len(view["changed"])
+    return go(request, safe_path(form.get("back"), "/dead"), did=act.did, n=number)
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidArgument(f"rate must be a number, got {text[:50]!r}", field="rate") from None
+
+
+def _act_of(given: QueryParams) -> tuple[str, LetterAct]:
+    name = given.get("act", "")
+    if name not in ACTS:
+        raise InvalidArgument(f"act must be one of {', '.join(ACTS)}, got {name[:50]!r}", field="act")
+    return name, ACTS[name]
+
+
+def _meant(given: QueryParams) -> dict[str, Any]:
+    ids = given.getlist("id")
+    return {"ids": ids} if ids else dict(_wanted(given))
+
+
+def _wanted(given: QueryParams) -> dict[str, str]:
+    return {name: given[name] for name in FILTERS if given.get(name)}
+
+
+def _fields(meant: dict[str, Any]) -> list[tuple[str, str]]:
+    if "ids" in meant:
+        return [("id", each) for each in meant["ids"]]
+    return list(meant.items())
+
+
+ROUTES = [
+    get("/dead", groups_page), get("/dead/letters", letters_page), get("/act/letters", act_page),
+    post("/act/letters", act_now),
+]  # fmt: skip

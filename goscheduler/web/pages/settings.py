@@ -1,0 +1,53 @@
+"""What somebody chooses for their own browser: time zone and colours. And what they may do, and where they are."""
+
+from __future__ import annotations
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from goscheduler import __version__
+from goscheduler.errors import InvalidArgument
+from goscheduler.times import astimezone
+from goscheduler.web.pages.notices import notices_of
+from goscheduler.web.pages.rendering import render
+from goscheduler.web.pages.routing import get, go, post, safe_path
+from goscheduler.web.pages.shell import THEME_COOKIE, THEMES, ZONE_COOKIE
+from goscheduler.web.site import link, principal_of, site_of
+
+A_YEAR = 365 * 86_400
+
+
+def settings_page(request: Request) -> Response:
+    """Show the choices."""
+    scheduler = site_of(request).source.scheduler
+    return render(
+        request, "settings.html", principal=principal_of(request), version=__version__, themes=THEMES,
+        own_zone=str(scheduler.timezone), chosen=request.cookies.get(ZONE_COOKIE, ""),
+        read_only=getattr(scheduler, "read_only", False), notices=notices_of(request, "/settings"),
+    )  # fmt: skip
+
+
+def keep(request: Request, form: QueryParams) -> Response:
+    """Keep the choices in cookies of this browser."""
+    zone, theme = form.get("zone", "").strip(), form.get("theme", "system")
+    if zone:
+        _check_zone(zone)
+    if theme not in THEMES:
+        raise InvalidArgument(f"theme must be one of {', '.join(THEMES)}, got {theme[:50]!r}", field="theme")
+    response = go(request, safe_path(form.get("back"), "/settings"), did="kept", n=1)
+    for name, value in ((ZONE_COOKIE, zone), (THEME_COOKIE, theme)):
+        response.set_cookie(name, value, max_age=A_YEAR, path=link(request, "/"), httponly=True, samesite="lax")
+    return response
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        astimezone(zone)
+    except (LookupError, ValueError, TypeError, OSError) as error:
+        raise InvalidArgument(
+            f"zone must be the name of a time zone, such as Europe/Berlin, got {zone[:50]!r}", field="zone"
+        ) from error
+
+
+ROUTES = [get("/settings", settings_page), post("/settings", keep)]
