@@ -92,7 +92,10 @@ def create_plugin(kind: Kind, alias: str, value: Any) -> Any:
     if isinstance(value, base_class(kind)):
         return value
     make, options = read_plugin(kind, alias, value)
-    return make(**options)
+    made = make(**options)
+    if kind == "jobstore" and isinstance(options.get("url"), str):
+        made.address = masked(options["url"])
+    return made
 
 
 def read_plugin(kind: Kind, alias: str, value: Any) -> tuple[Callable[..., Any], dict[str, Any]]:

@@ -80,6 +80,9 @@ class BaseJobStore(StoreReads, ABC):
     keeps_minutes = True
     """Whether figures of each minute are kept; else of ten at a time, where each write is dear."""
 
+    address = ""
+    """Its URL as it may be shown; empty for one that was made of no URL."""
+
     lock_backend: str | None = None
     """The module of ``goscheduler.locks`` that keeps locks where the store keeps its jobs, if one does."""
 

@@ -11,9 +11,9 @@ from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import InvalidArgument, survivable
 from goscheduler.ops.access import Role
 from goscheduler.ops.filters import Executor, Tag, Task
-from goscheduler.ops.model_around import Bucket, Forecast, TriggerView
+from goscheduler.ops.model_around import Bucket, FiringRow, Firings, Forecast, TriggerView
 from goscheduler.ops.operation import Call, Store, operation
-from goscheduler.ops.schema import MOMENT, JsonValue, Text, Whole
+from goscheduler.ops.schema import MOMENT, Flag, JsonValue, Text, Whole
 from goscheduler.ops.views import fire_times
 from goscheduler.schedulers._requested_trigger import trigger_of
 from goscheduler.times import UTC, astimezone, convert_to_datetime, micros_of, to_micros
@@ -43,11 +43,14 @@ def forecast(
     executor: Executor = None,
     task: Task = None,
     timezone: Annotated[str | None, Text("The zone of the times; that of the scheduler if left out.", 100)] = None,
+    whole_hours: Annotated[bool, Flag("Whether to begin with the hour that goes on, and not now.")] = False,
 ) -> Forecast:
     """Return how much fires in each hour to come, by executor."""
     zone = astimezone(timezone) or call.scheduler.timezone
     length = timedelta(minutes=bucket)
     now = call.now.astimezone(zone)
+    if whole_hours:
+        now = now.replace(minute=0, second=0, microsecond=0)
     number = -(-hours * 60 // bucket)
     if number > MOST_BUCKETS:
         raise InvalidArgument(f"bucket is too short: {number} buckets, {MOST_BUCKETS} are the most", field="bucket")
@@ -59,6 +62,51 @@ def forecast(
         if count.is_over:
             break
     return Forecast(count.buckets(number), count.jobs, not count.is_over)
+
+
+@operation(Role.VIEWER)
+def firings(
+    call: Call,
+    start: Annotated[str, MOMENT],
+    minutes: Annotated[int, Whole("How long the stretch is.", 1, 24 * 60)] = 60,
+    jobstore: Store = None,
+    tag: Tag = None,
+    executor: Executor = None,
+    task: Task = None,
+    limit: Annotated[int, Whole("How many jobs at most.", 1, 200)] = 100,
+) -> Firings:
+    """Return the jobs that fire within a stretch of time to come, those that fire most often first."""
+    begin = call.moment("start", start, ahead=True)
+    assert begin is not None
+    end = (begin.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(begin.tzinfo)
+    deadline = Deadline(SYSTEM_CLOCK, SECONDS)
+    found: list[FiringRow] = []
+    complete = True
+    for job in _jobs_before(call, end, {"executor": executor, "task": task, **call.scoped(tag, jobstore)}):
+        times = _times_between(job, begin, end, call.now)
+        if times:
+            words = job.trigger.explain()
+            found.append(FiringRow(job.id, job.jobstore, job.executor, words, times[0], len(times)))
+        if not deadline.left():
+            complete = False
+            break
+    found.sort(key=lambda row: (-row.firings, row.first, row.id))
+    return Firings(found[:limit], len(found), complete)
+
+
+def _times_between(job: Job, begin: datetime, end: datetime, now: datetime) -> list[datetime]:
+    """Return when a job fires within a stretch; what is due already counts where now is."""
+    first = getattr(job, "next_run_time", None)
+    if first is None:
+        return []
+    times = [first] if begin <= max(first, now) < end else []
+    try:
+        following = job.trigger.between(max(first, begin), end, MOST_OF_ONE)
+        times += [time for time in following if first < time < end]
+    except BaseException as error:
+        if not survivable(error):
+            raise
+    return times
 
 
 def _jobs_before(call: Call, end: datetime, filters: dict[str, Any]) -> Iterator[Job]:

@@ -1,17 +1,15 @@
-"""Operations on what is around the jobs: processes, limits, the audit."""
+"""Operations on the processes that share a store."""
 
 from __future__ import annotations
 
-import heapq
-from typing import Annotated, Any
+from typing import Annotated
 
 from goscheduler.ops.access import Role
-from goscheduler.ops.audit import Audit
 from goscheduler.ops.errors import NotFound
-from goscheduler.ops.model_around import AuditEntry, AuditView, LimitView, ProcessView
+from goscheduler.ops.model_around import ProcessView
 from goscheduler.ops.operation import Call, Id, Store, operation
-from goscheduler.ops.schema import TEXT, Choice, Whole
-from goscheduler.ops.views import limit_view, process_view
+from goscheduler.ops.schema import Choice
+from goscheduler.ops.views import process_view
 from goscheduler.runs.processes import ACTIONS, Process
 
 
@@ -33,37 +31,6 @@ def ask_process(
         raise NotFound(f"there is no process {owner!r}: its lease has lapsed, or it never was")
     call.scheduler.ask_process(owner, action)
     return process_view(found[0])
-
-
-@operation(Role.VIEWER, whole=True)
-def limits(call: Call, jobstore: Store = None) -> list[LimitView]:
-    """Return what is used of every limit that jobs share."""
-    now = call.now
-    return [limit_view(use, alias) for alias, store in call.stores(jobstore) for use in store.limit_usage(now)]
-
-
-@operation(Role.ADMIN, whole=True)
-def audit(
-    call: Call,
-    jobstore: Store = None,
-    limit: Annotated[int, Whole("How many at most.", 1, 200)] = 50,
-    before: Annotated[str | None, TEXT] = None,
-) -> AuditView:
-    """Return who did what, newest first, and where entries are missing."""
-    chains = [(alias, Audit(store)) for alias, store in call.stores(jobstore)]
-    found = [[_entry(alias, entry) for entry in chain.entries(before, limit)] for alias, chain in chains]
-    merged = list(heapq.merge(*found, key=lambda entry: entry.id, reverse=True))[:limit]
-    gaps = [] if before is not None else [gap for _, chain in chains for gap in chain.gaps()]
-    return AuditView(merged, merged[-1].id if len(merged) == limit else None, gaps)
-
-
-def _entry(alias: str, told: dict[str, Any]) -> AuditEntry:
-    status = str(told.get("status", "unknown"))
-    outcome = told.get("outcome") if status == "done" else told.get("message")
-    return AuditEntry(
-        told["id"], told["at"], told.get("actor", ""), told.get("role", ""), told.get("via", ""),
-        told.get("operation", ""), told.get("arguments") or {}, told.get("reason", ""), status, outcome, alias,
-    )  # fmt: skip
 
 
 def _in_scope(call: Call, jobstore: str | None) -> list[Process]:

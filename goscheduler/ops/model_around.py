@@ -52,6 +52,19 @@ class ProcessView:
 
 
 @dataclass(frozen=True)
+class LimitRun:
+    """A run that counts under a limit, or waits for it."""
+
+    run_id: str
+    job_id: str
+    since: datetime | None
+    """Since when it runs, or waits; None if that is not known here."""
+    host: str
+    pid: int
+    """The process that has it; empty and 0 while it waits."""
+
+
+@dataclass(frozen=True)
 class LimitView:
     """What is used of a limit."""
 
@@ -61,6 +74,12 @@ class LimitView:
     waiting: int
     starts: Mapping[str, int]
     """Length of a window in seconds → how many runs started within the window that ends now."""
+    concurrency: int | None = None
+    """The highest figure that the jobs give that were looked at; None if there is none, or nobody has asked."""
+    rates: Sequence[str] = ()
+    holders: Sequence[LimitRun] | None = None
+    queue: Sequence[LimitRun] | None = None
+    """Who holds it and who waits for it, for longest first; None if nobody has asked."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,56 @@ class Forecast:
     """So many jobs were looked at."""
     complete: bool
     """False if there were too many jobs or times to look at all of them: then the counts are too low."""
+
+
+@dataclass(frozen=True)
+class FiringRow:
+    """A job that fires within a stretch of time."""
+
+    id: str
+    jobstore: str | None
+    executor: str
+    schedule: str
+    first: datetime
+    firings: int
+
+
+@dataclass(frozen=True)
+class Firings:
+    """What fires within a stretch of time."""
+
+    items: Sequence[FiringRow]
+    jobs: int
+    """So many jobs fire in it."""
+    complete: bool
+    """False if there were too many jobs to look at all of them."""
+
+
+@dataclass(frozen=True)
+class StoreView:
+    """A job store."""
+
+    alias: str
+    kind: str
+    address: str
+    """Its URL without secrets; empty if it was made of no URL."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What answers, and whom."""
+
+    version: str
+    timezone: str
+    stores: Sequence[StoreView]
+    read_only: bool
+    name: str
+    role: str
+    """Who asks, and as what."""
+    only_stores: Sequence[str] | None
+    only_tags: Sequence[str] | None
+    """What they may see; None for everything."""
+    see_arguments: bool
 
 
 @dataclass(frozen=True)
@@ -162,6 +231,8 @@ class AuditView:
     next: str | None
     gaps: Sequence[str]
     """Ids of entries whose predecessor is missing: it was taken away, or its process was lost while it wrote."""
+    complete: bool = True
+    """False if a search gave up before the page was full; it goes on at ``next``."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from goscheduler.ops.operation import Operation
 
 #: The modules whose operations are in the table, in this order.
 MODULES = (
-    "overview", "jobs", "adding", "bulk", "runs", "letters", "cluster", "calendar", "fronts", "doctor", "health",
+    "overview", "jobs", "adding", "bulk", "runs", "letters", "cluster", "limits", "auditing", "calendar", "fronts",
+    "doctor", "health", "about",
 )  # fmt: skip
 
 

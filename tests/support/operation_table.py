@@ -43,6 +43,8 @@ TABLE = {
     "explain_trigger": ("viewer", {"trigger": "0 3 * * *"}),
     "doctor": ("viewer", {}),
     "health": ("viewer", {}),
+    "firings": ("viewer", {"start": "2026-01-01T00:00Z"}),
+    "about": ("viewer", {}),
     "overview": ("viewer", {}),
     "stats": ("viewer", {"minutes": 10}),
     "add_job": ("admin", {"job": {"task": "greet", "tags": ["billing"]}}),
