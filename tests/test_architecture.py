@@ -56,6 +56,7 @@ LAYERS = {
     "goscheduler.jobstores.reading": 2,
     "goscheduler.jobstores._local": 2,
     "goscheduler.executors.base": 2,
+    "goscheduler.executors.around": 2,
     "goscheduler.executors.call": 2,
     "goscheduler.executors.context": 2,
     "goscheduler.executors._log": 2,
