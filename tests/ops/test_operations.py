@@ -99,6 +99,8 @@ def test_what_cannot_be_edited_is_refused(call, scheduler, changes):
         ("find_runs", {"later_than": float("nan")}, "later_than"),
         ("job", {}, "id"),
         ("job", {"id": ""}, "id"),
+        ("job", {"id": "a\0b"}, "id"),
+        ("pause_jobs", {"ids": ["plain"], "reason": "\ud800"}, "reason"),
         ("pause_jobs", {"ids": []}, "ids"),
         ("pause_jobs", {"ids": "plain"}, "ids"),
         ("edit_job", {"id": "plain", "changes": {"trigger": "61 * * * *"}}, "changes.trigger"),
