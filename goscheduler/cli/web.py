@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
@@ -84,8 +86,7 @@ def _serve(session: Session, where: Any, options: dict[str, Any], open_page: boo
     try:
         listener = bound(where)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise CommandError(f"cannot listen on {where.host} port {where.port}: {reason}", FAILED) from error
+        raise CommandError(_why_not_bound(where, error), FAILED) from error
 
     def begun(address: str) -> None:
         note(f"Listening on {address}; Ctrl-C ends it")
@@ -94,6 +95,13 @@ def _serve(session: Session, where: Any, options: dict[str, Any], open_page: boo
 
     with listener:
         serve(web_app(Source(session.scheduler), **options), where, listener, begun)
+
+
+def _why_not_bound(where: Any, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {where.port} of {where.host} is taken by another program: give another one with --port"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"cannot listen on {where.host} port {where.port}: {reason}"
 
 
 def _listening(host: str, port: int, root_path: str, cert: Path | None, key: Path | None) -> Any:

@@ -119,7 +119,7 @@ class FileTokens:
         except FileNotFoundError:
             return []
         except (ValueError, KeyError, TypeError) as error:
-            raise InvalidArgument(f"{self._path} is no file of tokens: {error}", field="tokens") from error
+            raise ValueError(f"{self._path} is no file of tokens: {error}") from error
 
     def put(self, token: Token) -> None:
         self._write([token, *(each for each in self.all() if each.id != token.id)])

@@ -93,7 +93,7 @@ def timestamp(moment: str | None) -> str | None:
 def go_duration(seconds: float) -> str:
     """Return a length of time as Go writes it, such as ``1h30m0s``."""
     micros = round(seconds * SECOND)
-    if micros < SECOND:
+    if 0 < micros < SECOND:
         return f"{_short(micros / 1000)}ms" if micros >= 1000 else f"{micros}µs"
     minutes, rest = divmod(micros, 60 * SECOND)
     hours, minutes = divmod(minutes, 60)

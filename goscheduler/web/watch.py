@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from goscheduler.errors import InvalidArgument, shown
@@ -58,7 +58,7 @@ def look_of(topic: str) -> tuple[str, Mapping[str, Any]]:
     """
     name, colon, of = topic.partition(":")
     operation, arguments = (TOPICS_OF_ONE.get(name, ""), {"id": of}) if colon else TOPICS.get(name, ("", {}))
-    if operation not in OPERATIONS:
+    if operation not in OPERATIONS or (colon and not of):
         known = ", ".join([*TOPICS, *(f"{each}:ID" for each in TOPICS_OF_ONE)])
         raise InvalidArgument(f"topics: there is no topic {shown(topic)}; there are: {known}", field="topics")
     return operation, arguments
@@ -84,6 +84,13 @@ class Stream:
         self.topics = topics
         self._changed: dict[str, int] = {}
         self._woken = asyncio.Event()
+        self.is_left = False
+        """Whether the browser has gone away."""
+
+    def leave(self) -> None:
+        """Note that the browser has gone away."""
+        self.is_left = True
+        self._woken.set()
 
     def tell(self, topic: str, version: int) -> None:
         """Note that a topic has changed."""
@@ -177,7 +184,7 @@ class EventsEndpoint:
         yield f"retry: {RETRY_MILLISECONDS}\n\n"
         if "last-event-id" in request.headers:  # something may have happened while nobody listened
             yield "".join(_event(topic, 0) for topic in stream.topics)
-        while (now := clock.monotonic()) - begun < ENDS_AFTER and not server_is_ending():
+        while not stream.is_left and not server_is_ending() and (now := clock.monotonic()) - begun < ENDS_AFTER:
             changes = await stream.changes(NOTICE_EVERY)
             if changes:
                 yield "".join(_event(topic, version) for topic, version in changes.items())
@@ -188,19 +195,31 @@ class EventsEndpoint:
             told = now
 
 
-class _EventStream(StreamingResponse):
-    """A stream that is closed when the browser goes away, or never listens."""
+class _EventStream(Response):
+    """A stream that ends when the browser goes away."""
 
     def __init__(self, events: AsyncIterator[str], watch: Watch, stream: Stream) -> None:
-        super().__init__(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
-        self._closing = watch, stream
+        super().__init__(media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._events, self._watch, self._stream = events, watch, stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watch, stream = self._closing
+        listening = asyncio.create_task(self._listen(receive))
         try:
-            await super().__call__(scope, receive, send)
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for text in self._events:
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except OSError:
+            _logger.debug("Stream of events has lost its browser; it is closed")
         finally:
-            watch.close(stream)
+            listening.cancel()
+            self._watch.close(self._stream)
+
+    async def _listen(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            continue
+        self._stream.leave()
 
 
 def server_is_ending() -> bool:

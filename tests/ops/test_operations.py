@@ -106,6 +106,8 @@ def test_what_cannot_be_edited_is_refused(call, scheduler, changes):
         ("find_runs", {"later_than": float("nan")}, "later_than"),
         ("job", {}, "id"),
         ("job", {"id": ""}, "id"),
+        ("job", {"id": "a\0b"}, "id"),
+        ("pause_jobs", {"ids": ["plain"], "reason": "\ud800"}, "reason"),
         ("pause_jobs", {"ids": []}, "ids"),
         ("pause_jobs", {"ids": "plain"}, "ids"),
         ("edit_job", {"id": "plain", "changes": {"trigger": "61 * * * *"}}, "changes.trigger"),
@@ -127,6 +129,16 @@ def test_a_value_that_makes_no_sense_is_refused_by_its_name(call, name, argument
     assert caught.value.field.startswith(field)
     assert kind_of(caught.value) is errors.INVALID
     assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in TABLE if any(param.name == "jobstore" for param in OPERATIONS[name].params)]
+)
+def test_a_job_store_that_there_is_not_is_refused_by_its_name(scheduler, operations, name):
+    arguments = {**filled_in(TABLE[name][1], scheduler, operations, ADMIN), "jobstore": "nowhere"}
+    with pytest.raises(InvalidArgument) as caught:
+        operations.call(name, ADMIN, arguments)
+    assert caught.value.field == "jobstore"
 
 
 def test_an_unknown_argument_is_refused_with_a_hint(call):
