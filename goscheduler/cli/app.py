@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "health": ("health", "check_health"),
     "limits": ("limits", "list_limits"),
     "audit": ("audit", "list_audit"),
+    "grpc": ("grpc", "serve_grpc"),
     "migrate": ("migrate", "app"),
     "next": ("next", "show_next"),
     "import-apscheduler": ("import_apscheduler", "import_jobs"),
