@@ -25,6 +25,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "limits": ("limits", "list_limits"),
     "audit": ("audit", "list_audit"),
     "grpc": ("grpc", "serve_grpc"),
+    "web": ("web", "serve_web"),
+    "token": ("token", "app"),
     "migrate": ("migrate", "app"),
     "next": ("next", "show_next"),
     "import-apscheduler": ("import_apscheduler", "import_jobs"),

@@ -20,15 +20,18 @@ from goscheduler.ops.redact import Redactor
 from goscheduler.ops.source import Source
 from goscheduler.ops.tokens import FileTokens, StoreTokens, TokenBook
 from goscheduler.schedulers.base import BaseScheduler
-from goscheduler.web.api import ApiRoutes, Endpoint, operation_endpoints
+from goscheduler.web.api import ApiRoutes, Endpoint, PlainEndpoint, operation_endpoints
 from goscheduler.web.guard import ErrorPage, Guard, wants_page
 from goscheduler.web.login import Login
+from goscheduler.web.openapi import show_document
 from goscheduler.web.origins import networks
 from goscheduler.web.probes import probe_routes
 from goscheduler.web.problems import of_status, problem_response
+from goscheduler.web.seed import seed_endpoints
 from goscheduler.web.sessions import Sessions
 from goscheduler.web.site import Site
 from goscheduler.web.visitors import Doors, Visitors, Who
+from goscheduler.web.watch import EventsEndpoint
 
 Tokens = bool | str | os.PathLike[str] | TokenBook
 #: The pages for people. Without them the application answers programs.
@@ -89,7 +92,8 @@ def _book(source: Source, tokens: Tokens | None) -> TokenBook | None:
 
 
 def _api(site: Site) -> list[BaseRoute]:
-    endpoints: list[Endpoint] = [*operation_endpoints()]
+    endpoints: list[Endpoint] = [*operation_endpoints(), *seed_endpoints(), EventsEndpoint(site)]
+    endpoints.append(PlainEndpoint("/v1/openapi.json", show_document))
     return [ApiRoutes(endpoints)]
 
 

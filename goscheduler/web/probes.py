@@ -6,41 +6,27 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from goscheduler.errors import survivable
-from goscheduler.logs import guarded_logger
 from goscheduler.ops.access import Role
 from goscheduler.ops.errors import NotFound
+from goscheduler.schedulers._health import Probe
 from goscheduler.web.site import principal_of, site_of
-
-_logger = guarded_logger("goscheduler.web")
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def live(request: Request) -> Response:
-    """Say that the process answers; no store is asked."""
-    return PlainTextResponse("ok")
+    """Say whether the process works; no store is asked."""
+    return _said(site_of(request).source.scheduler.liveness(), "ok", "stuck")
 
 
 async def ready(request: Request) -> Response:
-    """Say whether the stores answer; nothing is told of why."""
-    is_ready = await site_of(request).run(_stores_answer, request)
-    return PlainTextResponse("ready" if is_ready else "not ready", 200 if is_ready else 503)
+    """Say whether the scheduler can work, and its stores answer; nothing is told of why."""
+    site = site_of(request)
+    return _said(await site.run(site.source.scheduler.readiness), "ready", "not ready")
 
 
-def _stores_answer(request: Request) -> bool:
-    source = site_of(request).source
-    if not source.scheduler.running:
-        return False
-    try:
-        for store in source.stores.values():
-            store.get_next_run_time()
-    except BaseException as error:
-        if not survivable(error):
-            raise
-        _logger.warning("Probe of readiness failed, so it is told that this process is not ready: %s", error)
-        return False
-    return True
+def _said(probe: Probe, well: str, otherwise: str) -> Response:
+    return PlainTextResponse(well if probe.ok else otherwise, 200 if probe.ok else 503)
 
 
 async def metrics(request: Request) -> Response:

@@ -78,7 +78,7 @@ class Problem:
         """Return the problem as an answer has it."""
         told = {
             "type": f"urn:goscheduler:problem:{self.kind.name}", "title": self.kind.title, "status": self.kind.http,
-            "detail": self.message, "code": self.kind.grpc_code, "message": self.message, **self.more,
+            "detail": self.message, "code": self.kind.grpc_code, "message": self.message, "details": [], **self.more,
         }  # fmt: skip
         return told if self.instance is None else {**told, "instance": self.instance}
 

@@ -1,4 +1,4 @@
-"""Calls an ASGI application as a server does, with the bytes of the path, the peer and the headers as they are given."""
+"""Calls an ASGI application as a server does, with the bytes of path, peer and headers as a test gives them."""
 
 from __future__ import annotations
 
