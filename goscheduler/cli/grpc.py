@@ -50,6 +50,7 @@ def serve_grpc(
     ] = "viewer",
     admin: Annotated[list[str] | None, typer.Option(metavar="NAME", help="One of them who is an admin.")] = None,
     operator: Annotated[list[str] | None, typer.Option(metavar="NAME", help="One of them who is an operator.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let nobody change anything.")] = False,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen in plaintext on any address.")] = False,
     reflection: Annotated[
         bool, typer.Option("--reflection", help="Let clients ask for the methods on any address.")
@@ -73,7 +74,7 @@ def serve_grpc(
             "certificate": None if client_ca is None else _by_certificate(roles, Role.of(role)),
         }  # fmt: skip
         _require_file("--tokens", None if tokens == OF_THE_STORE else tokens)
-    with opened(Where(app, store, debug=debug)) as session:
+    with opened(Where(app, store, debug=debug), read_only=read_only) as session:
         _serve(session, options, tokens)
 
 
