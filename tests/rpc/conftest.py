@@ -27,7 +27,7 @@ def served(source):
     servers = []
 
     def serve(given=source, /, **options):
-        server = Server(given, port=0, **{"watch_interval": 0.05, "health_interval": 0.05, **options})
+        server = Server(given, port=0, **{"watch_interval": 0.05, "health_interval": 60, **options})
         servers.append(server)
         return f"localhost:{server.start()}"
 
