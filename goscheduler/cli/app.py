@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "health": ("health", "check_health"),
     "limits": ("limits", "list_limits"),
     "audit": ("audit", "list_audit"),
+    "grpc": ("grpc", "serve_grpc"),
     "web": ("web", "serve_web"),
     "token": ("token", "app"),
     "migrate": ("migrate", "app"),

@@ -36,6 +36,7 @@ class HealthReporter:
         self._interval = interval
         self._servicer = health.HealthServicer()
         self._stopped = threading.Event()
+        self._trouble = ""
         self._set(health_pb2.HealthCheckResponse.UNKNOWN)
 
     def add_to(self, server: Any) -> None:
@@ -55,10 +56,17 @@ class HealthReporter:
 
     def _status(self) -> int:
         try:
-            return int(NOT_SERVING if self._look()["status"] == "unhealthy" else SERVING)
+            status = int(NOT_SERVING if self._look()["status"] == "unhealthy" else SERVING)
+            self._trouble = ""
+            return status
         except Exception as error:
-            _logger.warning("The health of the scheduler could not be told, which counts as ill: %s", described(error))
+            self._log_once(described(error))
             return int(NOT_SERVING)
+
+    def _log_once(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            _logger.warning("The health of the scheduler could not be told; told as not serving: %s", trouble)
 
     def _set(self, status: int) -> None:
         for name in self._names:
