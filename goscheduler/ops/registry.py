@@ -11,6 +11,7 @@ from goscheduler.ops.operation import Operation
 #: The modules whose operations are in the table, in this order.
 MODULES = (
     "overview", "jobs", "adding", "bulk", "runs", "letters", "cluster", "calendar", "fronts", "doctor", "health",
+    "alerts",
 )  # fmt: skip
 
 
