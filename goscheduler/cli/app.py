@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "forecast": ("forecast", "show_forecast"),
     "doctor": ("doctor", "examine"),
     "health": ("health", "check_health"),
+    "alerts": ("alerts", "app"),
     "limits": ("limits", "list_limits"),
     "audit": ("audit", "list_audit"),
     "grpc": ("grpc", "serve_grpc"),

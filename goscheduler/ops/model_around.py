@@ -205,6 +205,44 @@ class HealthView:
 
 
 @dataclass(frozen=True)
+class AlertView:
+    """Where an alert stands about one target."""
+
+    id: str
+    alert: str
+    rule: str
+    target: str
+    state: str
+    """"ok", "pending" or "firing"."""
+    message: str
+    since: datetime
+    """Since when it is in this state."""
+    told_at: datetime | None
+    """When a notice became due last, while it fires."""
+    acknowledged_by: str | None
+    acknowledged_until: datetime | None
+    """None if it is acknowledged for as long as it fires, or not at all."""
+    acknowledge_reason: str | None
+    silenced_by: str | None
+    silenced_until: datetime | None
+    silence_reason: str | None
+    not_sent: int
+    """How many notices wait to be sent."""
+
+
+@dataclass(frozen=True)
+class SilenceView:
+    """For how long nothing is told of an alert."""
+
+    id: str
+    """The name of the alert, or the id of one of its targets."""
+    by: str
+    reason: str
+    until: datetime | None
+    """None if it has ended."""
+
+
+@dataclass(frozen=True)
 class AuditEntry:
     """Who did what."""
 

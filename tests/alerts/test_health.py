@@ -54,8 +54,8 @@ def faults(checks):
             {"executors": ("degraded", "no process has the executor 'gpu', which due jobs name")},
         ),
         (
-            StoreFacts("a", tasks=list("abcdefg")),
-            {"tasks": ("degraded", "no process knows the task 'a', 'b', 'c', 'd', 'e' and 2 more, which due jobs name")},
+            StoreFacts("a", tasks=list("abcdef")),
+            {"tasks": ("degraded", "no process knows the task 'a', 'b', 'c', 'd', 'e' and 1 more, which due jobs name")}
         ),
         (StoreFacts("a", skew="they differ"), {"clocks": ("degraded", "they differ")}),
     ],

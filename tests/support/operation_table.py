@@ -5,6 +5,10 @@ Each transport is tried with this table, so that all of them agree on who may do
 
 from __future__ import annotations
 
+from operation_doubles import nothing
+
+from goscheduler.alerts import Alert, Alerts, Failures
+from goscheduler.alerts.model import state_id
 from goscheduler.ops.access import Principal, Role
 from goscheduler.ops.errors import NotFound
 
@@ -43,6 +47,9 @@ TABLE = {
     "explain_trigger": ("viewer", {"trigger": "0 3 * * *"}),
     "doctor": ("viewer", {}),
     "health": ("viewer", {}),
+    "alerts": ("viewer", {}),
+    "ack_alert": ("operator", {"id": "ALERT"}),
+    "silence_alert": ("operator", {"id": "billing", "until": "2h"}),
     "firings": ("viewer", {"start": "2026-01-01T00:00Z"}),
     "about": ("viewer", {}),
     "overview": ("viewer", {}),
@@ -80,11 +87,20 @@ def filled_in(arguments, scheduler, operations, principal):
             return operations.source.messages.schedule_after("1h", "order.paid", {"n": 1})
         if given == "DEAD":
             return dead_message(operations)
+        if given == "ALERT":
+            return firing_alert(scheduler)
         if given == "LIVE":
             return scheduler.run_now("plain")
         return [value(item) for item in given] if isinstance(given, list) else given
 
     return {name: value(given) for name, given in arguments.items()}
+
+
+def firing_alert(scheduler):
+    """Let an alert fire, and return its id."""
+    alert = Alert("billing", [Failures(1)], to=["nobody"], match="tag:billing")
+    Alerts(scheduler, [alert], {"nobody": nothing}).evaluate()
+    return state_id("billing", "failures", "failing")
 
 
 def dead_message(operations):
