@@ -26,7 +26,7 @@ WEB = Path(goscheduler.web.__file__).parent
 TEMPLATES = sorted((WEB / "templates").glob("*.html"))
 #: Pages that need nothing, and texts that they have on a full store.
 PAGES = {
-    "/": "billing", "/?minutes=480": "last 8 h", "/?minutes=4320": "last 72 h", "/jobs": "plain", "/jobs?sort=id": "plain",
+    "/": "failing", "/?minutes=480": "last 8 h", "/?minutes=4320": "last 72 h", "/jobs": "plain", "/jobs?sort=id": "plain",
     "/jobs?q=last:failed": "failing", "/jobs?q=state:paused": "the numbers are audited", "/runs": "failing",
     "/runs?tab=live": "plain", "/runs?outcome=failed&job=failing&since=2h&late=0": "failing", "/dead": "order",
     "/dead/letters": "failing", "/dead/letters?error_type=ValueError": "failing", "/processes": "No process",
