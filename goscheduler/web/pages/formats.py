@@ -65,7 +65,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     if seconds < 0:
-        return f"−{duration(-seconds)}"
+        return f"-{duration(-seconds)}"
     if seconds < 1:
         thousandths = seconds * 1000
         return f"{thousandths:.1f} ms" if 0 < thousandths < 10 else f"{thousandths:.0f} ms"
@@ -85,7 +85,7 @@ def distance(seconds: float) -> str:
 
 
 def _parts(seconds: int) -> list[str]:
-    parts = []
+    parts: list[str] = []
     for size, unit in _UNITS:
         number, seconds = divmod(seconds, size)
         if number or parts:

@@ -71,8 +71,9 @@ def _preview(request: Request, job: dict[str, Any], trigger: Any) -> tuple[dict[
 def edit(request: Request, form: QueryParams) -> Response:
     """Give the job its new schedule, unless somebody has changed the job meanwhile."""
     job_id, store = form.get("id", ""), form.get("store") or None
+    trigger = _trigger_of(form.get("trigger", "").strip(), form.get("zone", ""))
     arguments = {
-        "id": job_id, "jobstore": store, "changes": {"trigger": _trigger_of(form.get("trigger", "").strip(), form.get("zone", ""))},
+        "id": job_id, "jobstore": store, "changes": {"trigger": trigger},
         "expect": form.get("expect") or None, "reason": form.get("reason") or None,
     }  # fmt: skip
     view = ask(request, "edit_job", arguments)

@@ -2,7 +2,6 @@
   "use strict";
   const $ = (what, where = document) => where.querySelector(what);
   const all = (what, where = document) => [...where.querySelectorAll(what)];
-  const root = document.body.dataset.root;
 
   // Relative times go on. The server wrote them first, in the same words.
   const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
@@ -18,8 +17,9 @@
       .slice(0, Math.abs(seconds) >= 172800 ? 1 : 2).map((part) => part.join(" ")).join(" ");
     return text ? (seconds > 0 ? `in ${text}` : `${text} ago`) : "now";
   };
+  let ahead = Date.now() - Date.parse(document.body.dataset.now);  // of the clock of the server
   const tick = () => all("time[data-rel]").forEach((time) => {
-    const text = distance((Date.parse(time.dateTime) - Date.now()) / 1000);
+    const text = distance((Date.parse(time.dateTime) - Date.now() + ahead) / 1000);
     if (time.textContent !== text) time.textContent = text;
   });
   setInterval(tick, 1000);
@@ -43,7 +43,9 @@
         if (now && then && !inUse()) Idiomorph.morph(now, then.innerHTML, { morphStyle: "innerHTML", ignoreActiveValue: true });
       }
       htmx.process(live());
+      point();
       fresh = Date.now();
+      ahead = fresh - Date.parse(page.body.dataset.now);
     } catch {
       // The lamp turns when nothing has come for ten seconds.
     } finally {
@@ -107,28 +109,28 @@
     if (!button || !button.matches("[data-sheet]")) return;
     event.preventDefault();
     const data = new FormData(event.target, button);
-    sheet(`${button.formAction.split("?")[0]}?${new URLSearchParams(data)}`);
+    sheet(`${event.target.getAttribute("action")}?${new URLSearchParams(data)}`);
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-all]")) all("input[name=id]").forEach((box) => { box.checked = event.target.checked; });
     if (event.target.matches("[data-now]")) event.target.form.requestSubmit();
   });
 
-  // Keys.
-  let at = -1, before = "";
+  // Keys. The row that is at is known by its link: the list may change meanwhile.
+  let at = "", before = "";
   const rows = () => all("tr[data-row]");
+  const here = () => rows().find((row) => $("a", row).href === at);
+  const point = () => rows().forEach((row) => row.classList.toggle("at", $("a", row).href === at));
   const move = (step) => {
-    const found = rows();
-    if (!found.length) return;
-    found.forEach((row) => row.classList.remove("at"));
-    at = Math.max(0, Math.min(found.length - 1, at + step));
-    found[at].classList.add("at");
-    found[at].scrollIntoView({ block: "nearest" });
+    const found = rows(), next = found[Math.max(0, Math.min(found.length - 1, found.indexOf(here()) + step))];
+    if (!next) return;
+    at = $("a", next).href;
+    point();
+    next.scrollIntoView({ block: "nearest" });
   };
-  const mark = () => { const box = $("input[name=id]", rows()[at]); if (box) box.checked = !box.checked; };
+  const mark = () => { const box = here() && $("input[name=id]", here()); if (box) box.checked = !box.checked; };
   const press = (act) => {
-    const row = rows()[at];
-    if (row && !$("input[name=id]:checked")) mark();
+    if (!$("input[name=id]:checked")) mark();
     const button = $(`[data-key="${act}"]`);
     if (button) button.click();
   };
@@ -139,9 +141,9 @@
     if (go) { location.href = go.href; return; }
     const acts = {
       "/": () => $("#find").focus(), "?": () => $("#keys").showModal(), j: () => move(1), k: () => move(-1),
-      x: () => rows()[at] && mark(), p: () => press("pause"), r: () => press("run"),
+      x: mark, p: () => press("pause"), r: () => press("run"),
     };
-    if (key === "Enter" && rows()[at] && event.target === document.body) $("a", rows()[at]).click();
+    if (key === "Enter" && here() && event.target === document.body) $("a", here()).click();
     else if (acts[key]) { event.preventDefault(); acts[key](); }
   });
 
