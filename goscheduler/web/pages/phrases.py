@@ -1,0 +1,56 @@
+"""Views as words: when a message comes again, what a limit allows, how a field has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from goscheduler.web.pages.formats import as_json, duration, many, number
+
+#: The longest value that stands in a line.
+LONGEST = 120
+
+
+def recurs(recurrence: Mapping[str, Any]) -> str:
+    """Return when a message comes again."""
+    cron, interval = recurrence["cron"], recurrence["interval"]
+    text = f"every {duration(interval)}" if cron is None else f"{cron} ({recurrence['timezone']})"
+    if recurrence["max_occurrences"] is not None:
+        text += f", {many(recurrence['max_occurrences'], 'time')} in all"
+    elif recurrence["until"] is not None:
+        text += f", until {recurrence['until'][:16].replace('T', ' ')}"
+    return text
+
+
+def use_of(limit: Mapping[str, Any]) -> str:
+    """Return how much of a limit is in use."""
+    most = limit["concurrency"]
+    return f"{number(limit['live'])} running" if most is None else f"{number(limit['live'])} of {number(most)}"
+
+
+def starts_of(limit: Mapping[str, Any]) -> list[str]:
+    """Return how many runs started within each window of a limit."""
+    return [f"{number(starts)} in {duration(float(window))}" for window, starts in limit["starts"].items()]
+
+
+def is_full(limit: Mapping[str, Any]) -> bool:
+    """Tell whether a limit keeps runs from starting, as far as its figures are known."""
+    return bool(limit["waiting"]) or (limit["concurrency"] is not None and limit["live"] >= limit["concurrency"])
+
+
+def value(given: Any) -> str:
+    """Return a value on one line that is not long."""
+    text = given if isinstance(given, str) else as_json(given)
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def fire_times(view: Mapping[str, Any]) -> list[str]:
+    """Return the moments of a trigger that is explained."""
+    return [time["at"] for time in view["times"]]
+
+
+def wall(moment: str) -> str:
+    """Return what clock and calendar show at a moment, in the zone that it is told in."""
+    return f"{datetime.fromisoformat(moment):%a %Y-%m-%d %H:%M:%S}"
