@@ -130,7 +130,10 @@ def line_chart(
         share = (math.log10(max(value, 10.0**low)) - low) / (high - low)
         return _round(frame.height - frame.bottom - share * frame.depth)
 
-    lines = [_line(frame, name, tone, [None if v is None else y_of(v) for v in values]) for name, tone, values in series]
+    lines = [
+        _line(frame, name, tone, [None if each is None else y_of(each) for each in values])
+        for name, tone, values in series
+    ]
     ticks = [Mark(y_of(10.0**each), _seconds(each)) for each in range(low, high + 1)]
     return Chart(
         width=frame.width, left=frame.left, right=frame.right, ticks=ticks, labels=_labels(frame, labels),

@@ -56,7 +56,8 @@ def runs_chart(parts: Sequence[Stretch], times: Times) -> Chart:
 def lateness_chart(parts: Sequence[Stretch], times: Times) -> Chart:
     """Return how late runs began."""
     series = [(name, tone, [part.lateness.get(name) for part in parts]) for name, tone in QUANTILES]
-    return line_chart(series, _labels(parts, times)[:: LABELS - 1])
+    labels = _labels(parts, times)
+    return line_chart(series, labels[:1] + labels[-1:])
 
 
 def _column(part: Stretch, times: Times) -> Column:
@@ -72,8 +73,9 @@ def _labels(parts: Sequence[Stretch], times: Times) -> list[tuple[float, str]]:
         return []
     last = len(parts) - 1
     is_long = sum(part.seconds for part in parts) > 86_400
-    text = times.day if is_long else times.hour
-    return [(share, text(parts[round(share * last)].start)) for share in (at / (LABELS - 1) for at in range(LABELS))]
+    text, steps = (times.day, 2) if is_long else (times.hour, LABELS - 1)
+    shares = [at / steps for at in range(steps + 1)]
+    return [(share, text(parts[round(share * last)].start)) for share in shares]
 
 
 def succeeded_share(counts: Mapping[str, int]) -> float | None:

@@ -70,7 +70,7 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     if seconds < 0:
-        return f"−{duration(-seconds)}"
+        return f"-{duration(-seconds)}"
     if seconds < 1:
         thousandths = seconds * 1000
         return f"{thousandths:.1f} ms" if 0 < thousandths < 10 else f"{thousandths:.0f} ms"
@@ -90,7 +90,7 @@ def distance(seconds: float) -> str:
 
 
 def _parts(seconds: int) -> list[str]:
-    parts = []
+    parts: list[str] = []
     for size, unit in _UNITS:
         number, seconds = divmod(seconds, size)
         if number or parts:
@@ -162,8 +162,9 @@ class Times:
         return f"{found:%d %b %H:%M:%S}" if this_year else f"{found:%d %b %Y %H:%M}"
 
     def day(self, moment: str | datetime) -> str:
-        """Return weekday, date, hour and minute."""
-        return f"{self.parsed(moment):%a %d %b %H:%M}"
+        """Return weekday, date, hour and minute; the second where it is not zero."""
+        found = self.parsed(moment)
+        return f"{found:%a %d %b %H:%M:%S}" if found.second else f"{found:%a %d %b %H:%M}"
 
     def hour(self, moment: str | datetime) -> str:
         """Return hour and minute."""

@@ -94,7 +94,9 @@ def summary_of(runs: Sequence[Mapping[str, Any]]) -> str:
     if not ended:
         return "height is duration"
     good = [run for run in ended if run["outcome"] == "succeeded"]
-    usual = duration(median(run["seconds"] for run in good)) if good else "–"
+    if not good:
+        return "height is duration · none succeeded"
+    usual = duration(median(run["seconds"] for run in good))
     return f"height is duration, median {usual} · {len(good) * 100 // len(ended)} % succeeded"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import zip_longest
 from typing import Any
 
@@ -14,9 +15,13 @@ from goscheduler.ops.errors import INVALID, kind_of, message_of
 from goscheduler.web.pages.job import job_path
 from goscheduler.web.pages.rendering import render
 from goscheduler.web.pages.routing import get, go, post
-from goscheduler.web.site import ask
+from goscheduler.web.site import ask, site_of
 
 COMPARED = 10
+#: Where a schedule in words names its zone, and what is no crontab line.
+_ZONE = re.compile(r"\(([A-Za-z][A-Za-z0-9_+\-/]*)\)$")
+_EVERY = re.compile(r"every\b", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}-")
 
 
 def edit_page(request: Request) -> Response:
@@ -24,18 +29,33 @@ def edit_page(request: Request) -> Response:
     query = request.query_params
     job_id, store, text = query.get("id", ""), query.get("store") or None, query.get("trigger", "").strip()
     job = ask(request, "job", {"id": job_id, "jobstore": store})
-    preview, mistake = _preview(request, job, text) if text else (None, "")
+    zone = query.get("zone", "").strip() or _zone_of(job["schedule"]) or str(site_of(request).source.scheduler.timezone)
+    preview, mistake = _preview(request, job, _trigger_of(text, zone)) if text else (None, "")
     return render(
-        request, "job_edit.html", job=job, text=text, preview=preview, mistake=mistake,
+        request, "job_edit.html", job=job, text=text, zone=zone, preview=preview, mistake=mistake,
         path=job_path(request, job["id"], job["jobstore"]),
     )  # fmt: skip
 
 
-def _preview(request: Request, job: dict[str, Any], text: str) -> tuple[dict[str, Any] | None, str]:
+def _zone_of(schedule: str) -> str | None:
+    found = _ZONE.search(schedule)
+    return found[1] if found else None
+
+
+def _trigger_of(text: str, zone: str) -> Any:
+    """Return what the operations take as a trigger: the text, with the zone in which its times are meant."""
+    if not zone or _EVERY.match(text):
+        return text
+    if _DATE.match(text):
+        return {"type": "date", "run_date": text, "timezone": zone}
+    return {"type": "crontab", "line": text, "timezone": zone, "seconds": len(text.split()) == 6}
+
+
+def _preview(request: Request, job: dict[str, Any], trigger: Any) -> tuple[dict[str, Any] | None, str]:
     """Return the next times before and after, or what is wrong with the text."""
     named = {"id": job["id"], "jobstore": job["jobstore"]}
     try:
-        after = ask(request, "explain_trigger", {"trigger": text, "count": COMPARED})
+        after = ask(request, "explain_trigger", {"trigger": trigger, "count": COMPARED})
     except GoSchedulerError as error:
         if kind_of(error) is not INVALID:
             raise
@@ -51,8 +71,9 @@ def _preview(request: Request, job: dict[str, Any], text: str) -> tuple[dict[str
 def edit(request: Request, form: QueryParams) -> Response:
     """Give the job its new schedule, unless somebody has changed the job meanwhile."""
     job_id, store = form.get("id", ""), form.get("store") or None
+    trigger = _trigger_of(form.get("trigger", "").strip(), form.get("zone", ""))
     arguments = {
-        "id": job_id, "jobstore": store, "changes": {"trigger": form.get("trigger", "")},
+        "id": job_id, "jobstore": store, "changes": {"trigger": trigger},
         "expect": form.get("expect") or None, "reason": form.get("reason") or None,
     }  # fmt: skip
     view = ask(request, "edit_job", arguments)

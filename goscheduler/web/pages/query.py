@@ -20,7 +20,7 @@ FILTERS = {
     "pause": "pause_id",
 }
 _TERM = re.compile(r'(?:(?P<key>[a-z]+):)?(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))')
-LONGEST = 1000
+LONGEST_TEXT = 1000
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class JobSearch:
 def job_search(text: str) -> JobSearch:
     """Return what a text looks for. A word that is no filter is looked for in ids, names and tasks."""
     search, free = JobSearch(), []
-    for term in _TERM.finditer(text[:LONGEST]):
+    for term in _TERM.finditer(text[:LONGEST_TEXT]):
         key, value = term["key"], term["quoted"] if term["quoted"] is not None else term["plain"]
         if key not in FILTERS:
             free.append(term[0] if term["quoted"] is None else f"{key}:{value}" if key else value)

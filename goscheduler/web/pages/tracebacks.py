@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 #: Where code of others lives.
-_OTHERS = re.compile(r"[/\\\\](site-packages|dist-packages|lib[/\\\\]python\d|goscheduler)[/\\\\]|<frozen ")
+_OTHERS = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python\d|goscheduler)[/\\]|<frozen ")
 _FRAME = re.compile(r'^  File "', re.MULTILINE)
 
 

@@ -107,7 +107,7 @@
     if (!button || !button.matches("[data-sheet]")) return;
     event.preventDefault();
     const data = new FormData(event.target, button);
-    sheet(`${button.formAction.split("?")[0]}?${new URLSearchParams(data)}`);
+    sheet(`${event.target.getAttribute("action")}?${new URLSearchParams(data)}`);
   });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-all]")) all("input[name=id]").forEach((box) => { box.checked = event.target.checked; });
