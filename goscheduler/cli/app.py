@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "why": ("why", "explain_job"),
     "forecast": ("forecast", "show_forecast"),
     "doctor": ("doctor", "examine"),
+    "health": ("health", "check_health"),
     "limits": ("limits", "list_limits"),
     "audit": ("audit", "list_audit"),
     "migrate": ("migrate", "app"),

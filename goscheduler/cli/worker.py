@@ -18,6 +18,7 @@ from goscheduler.cli._host import Host, HostEvent, HostEventKind
 from goscheduler.cli._logging import read_level, set_up_logging
 from goscheduler.cli._options import Debug
 from goscheduler.cli._settings import apply_settings, doubt_about_unit, read_settings
+from goscheduler.cli._systemd import Systemd
 from goscheduler.cli._target import find_scheduler
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.logs import guarded_logger
@@ -86,6 +87,7 @@ class Worker:
     def __init__(self, scheduler: BaseScheduler, console: Console) -> None:
         self._scheduler = scheduler
         self._host = Host(scheduler)
+        self._systemd = Systemd(os.environ, scheduler.liveness)
         self._board = Board(scheduler)
         self._console = console
         self._started = False
@@ -99,6 +101,7 @@ class Worker:
             with self._live_line():
                 self._follow()
         finally:
+            self._systemd.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
         _logger.info("Worker stopped: %s", self._board.total())
@@ -125,6 +128,7 @@ class Worker:
 
     def _begin(self) -> None:
         self._started = True
+        self._systemd.ready()
         _logger.info("Worker started; SIGTERM or Ctrl-C lets running jobs end and stops it")
         if self._asked_to_stop_at is not None:
             self._host.stop()
@@ -137,6 +141,7 @@ class Worker:
                 self._stop_at_once(number)
             return
         self._asked_to_stop_at = now
+        self._systemd.stopping()
         _logger.info("Draining: no more jobs are fired, running jobs may end; signal again to stop at once")
         self._host.stop()  # also a start that waits for a store
 

@@ -17,7 +17,8 @@ from goscheduler.errors import (
 from goscheduler.messages.dead import DeadLetterQueue, DeadLetterStore
 from goscheduler.messages.message import Message, Recurrence
 from goscheduler.messages.scheduler import MessageScheduler
-from goscheduler.messages.views import Health, HealthStatus, MessageFilter, MessageList, MessageState, ScheduledMessage
+from goscheduler.messages.views import MessageFilter, MessageList, MessageState, ScheduledMessage
+from goscheduler.runs.health import Health, HealthStatus
 from goscheduler.transports.base import BaseTransport, Delivery, Transport
 
 __all__ = [

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.errors import SchedulerNotRunningError, described
-from goscheduler.messages.views import Health, HealthStatus
+from goscheduler.runs.health import Check, Health, HealthStatus, verdict
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
@@ -28,17 +28,30 @@ class Findings(NamedTuple):
     """Why the transport cannot take messages now."""
 
 
-def judge(found: Findings, stuck_after: float) -> tuple[HealthStatus, str]:
-    """Return what findings come to, and why, in a sentence."""
+def judge(found: Findings, stuck_after: float) -> list[Check]:
+    """Return what findings come to."""
     if found.error:
-        return HealthStatus.UNHEALTHY, f"the store cannot be asked: {found.error}"
-    if found.stuck:
-        return HealthStatus.DEGRADED, "1 message is stuck" if found.stuck == 1 else f"{found.stuck} messages are stuck"
-    if found.overdue is not None and found.overdue > stuck_after:
-        return HealthStatus.DEGRADED, f"nobody has taken a message that is due for {found.overdue:.0f} seconds"
+        checks = [Check("store", HealthStatus.UNHEALTHY, f"the store cannot be asked: {found.error}")]
+    else:
+        checks = [Check("store"), _stuck(found.stuck), _overdue(found.overdue, stuck_after)]
     if found.transport:
-        return HealthStatus.DEGRADED, f"the transport takes no messages: {found.transport}"
-    return HealthStatus.HEALTHY, ""
+        message = f"the transport takes no messages: {found.transport}"
+        return [*checks, Check("transport", HealthStatus.DEGRADED, message)]
+    return [*checks, Check("transport")]
+
+
+def _stuck(stuck: int | None) -> Check:
+    if not stuck:
+        return Check("messages")
+    told = "1 message is stuck" if stuck == 1 else f"{stuck} messages are stuck"
+    return Check("messages", HealthStatus.DEGRADED, told)
+
+
+def _overdue(overdue: float | None, stuck_after: float) -> Check:
+    if overdue is None or overdue <= stuck_after:
+        return Check("overdue")
+    told = f"nobody has taken a message that is due for {overdue:.0f} seconds"
+    return Check("overdue", HealthStatus.DEGRADED, told)
 
 
 def check_health(
@@ -58,9 +71,10 @@ def check_health(
     except Exception as problem:  # it may go away between two questions
         latency = clock.monotonic() - begin
         found = Findings(described(problem), transport=trouble)
-    status, message = judge(found, stuck_after)
+    checks = judge(found, stuck_after)
+    status, message = verdict(checks)
     details = {**details, "overdue_seconds": found.overdue, "transport": found.transport or "healthy"}
-    return Health(status, latency, found.pending, found.stuck, details, checked_at, message)
+    return Health(status, latency, found.pending, found.stuck, details, checked_at, message, checks)
 
 
 def _first_answer(scheduler: BaseScheduler, shelf: MessageRepository) -> datetime | None:

@@ -48,9 +48,10 @@ from goscheduler.messages._settings import (
 from goscheduler.messages._shelf import TASK_PREFIX, MessageRepository, delivery_of
 from goscheduler.messages.dead import DeadLetterForwarder, DeadLetterQueue, DeadLetterStore
 from goscheduler.messages.message import Message, Recurrence, check_size
-from goscheduler.messages.views import Health, MessageFilter, MessageList, MessageState, ScheduledMessage
+from goscheduler.messages.views import MessageFilter, MessageList, MessageState, ScheduledMessage
 from goscheduler.options import check_name_of
 from goscheduler.plugins import create_plugin
+from goscheduler.runs.health import Health
 from goscheduler.runs.model import Run
 from goscheduler.runs.records import Retention
 from goscheduler.runs.retry import Backoff

@@ -147,30 +147,3 @@ def _states(given: Any) -> frozenset[MessageState]:
                 f"states must be some of {', '.join(known)}, got {shown(one)}", field="states", value=one
             )
     return frozenset(map(MessageState, several))
-
-
-class HealthStatus(str, Enum):
-    """The verdict of a health check."""
-
-    HEALTHY = "healthy"
-    DEGRADED = "degraded"
-    """Messages are stuck, or the transport cannot take any now."""
-    UNHEALTHY = "unhealthy"
-    """The store does not answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The result of a health check."""
-
-    status: HealthStatus
-    latency: float
-    """How many seconds the store took to answer."""
-    pending: int | None
-    """How many messages wait for their time; None if they were not counted."""
-    stuck: int | None
-    """How many a process has that should have been delivered long ago; None if the store did not answer."""
-    details: Mapping[str, Any]
-    checked_at: datetime
-    message: str = ""
-    """Why it is not healthy, in a sentence."""

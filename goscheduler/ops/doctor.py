@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goscheduler.ops.access import Role
 from goscheduler.ops.model_around import Finding
 from goscheduler.ops.operation import Call, Store, operation
+from goscheduler.runs.health import MOST_NAMES, SKEW, clock_trouble, named
 from goscheduler.runs.model import JobState
 from goscheduler.runs.queries import JobQuery, next_time
 
@@ -22,10 +23,6 @@ VERDICTS = (OK, WARNING, PROBLEM, UNKNOWN)
 #: So many jobs are looked at.
 MOST_JOBS = 10_000
 PAGE = 1000
-#: So many names are told.
-MOST_NAMES = 5
-#: Clocks may differ by so much.
-SKEW = timedelta(seconds=5)
 COUNT_CAP = 10_000
 
 
@@ -75,7 +72,7 @@ def _check_processes(patient: Patient) -> Iterator[tuple[str, str]]:
         yield PROBLEM, f"{len(patient.processes)} alive, and all of them are paused"
     elif patient.processes:
         hosts = sorted({process.host for process in patient.processes})
-        yield OK, f"{len(patient.processes)} alive, on {_named(hosts)}"
+        yield OK, f"{len(patient.processes)} alive, on {named(hosts)}"
     elif patient.jobs:
         yield PROBLEM, "no process fires the jobs of this store"
     else:
@@ -89,7 +86,7 @@ def _check_tasks(patient: Patient) -> Iterator[tuple[str, str]]:
         return
     missing = sorted(wanted.difference(*(process.tasks for process in patient.processes)))
     if missing:
-        yield PROBLEM, f"no process knows {_named(missing)}, which jobs are to run"
+        yield PROBLEM, f"no process knows {named(missing)}, which jobs are to run"
     else:
         yield OK, f"all {len(wanted)} tasks of the first {len(patient.jobs)} jobs are known to a process"
 
@@ -101,24 +98,18 @@ def _check_executors(patient: Patient) -> Iterator[tuple[str, str]]:
         return
     missing = sorted(wanted.difference(*(process.executors for process in patient.processes)))
     if missing:
-        yield PROBLEM, f"no process has the executor {_named(missing)}, which jobs are to run in"
+        yield PROBLEM, f"no process has the executor {named(missing)}, which jobs are to run in"
     else:
         yield OK, f"all {len(wanted)} that jobs name are there"
 
 
 def _check_clocks(patient: Patient) -> Iterator[tuple[str, str]]:
     told = [each for each in patient.processes if each.report is not None and each.report.written_at is not None]
+    trouble = clock_trouble(told, patient.now)
     if not told:
         yield UNKNOWN, "no process tells the time"
-        return
-    ahead = [each for each in told if _written_at(each) - patient.now > SKEW]
-    # A store notes by its own clock when a lease ends, and the process by its own when it renewed it.
-    lengths = {each.owner: each.expires_at - _written_at(each) for each in told if each.expires_at is not None}
-    spread = max(lengths.values()) - min(lengths.values()) if lengths else timedelta(0)
-    if ahead:
-        yield WARNING, f"the clock of {_named([_where(each) for each in ahead])} is ahead of this one"
-    elif spread > SKEW and len({each.host for each in told}) > 1:
-        yield WARNING, f"the clocks of the processes may differ by {spread.total_seconds():.0f} s"
+    elif trouble:
+        yield WARNING, trouble
     else:
         yield OK, f"those of {len(told)} processes agree within {SKEW.total_seconds():.0f} s, as far as can be told"
 
@@ -134,7 +125,7 @@ def _check_settings(patient: Patient) -> Iterator[tuple[str, str]]:
 def _check_versions(patient: Patient) -> Iterator[tuple[str, str]]:
     versions = sorted({each.report.version for each in patient.processes if each.report is not None})
     if len(versions) > 1:
-        yield WARNING, f"the processes are of several versions: {_named(versions)}"
+        yield WARNING, f"the processes are of several versions: {named(versions)}"
     else:
         yield OK, f"all processes are of version {versions[0]}" if versions else "no process tells its version"
 
@@ -162,19 +153,3 @@ CHECKS: tuple[Callable[[Patient], Iterator[tuple[str, str]]], ...] = (
     _check_processes, _check_tasks, _check_executors, _check_overdue, _check_suspended, _check_clocks,
     _check_versions, _check_settings,
 )  # fmt: skip
-
-
-def _written_at(process: Process) -> datetime:
-    assert process.report is not None
-    assert process.report.written_at is not None
-    return process.report.written_at
-
-
-def _where(process: Process) -> str:
-    return f"{process.host}:{process.pid}"
-
-
-def _named(names: list[str]) -> str:
-    more = len(names) - MOST_NAMES
-    listed = ", ".join(repr(name) for name in names[:MOST_NAMES])
-    return f"{listed} and {more} more" if more > 0 else listed

@@ -176,6 +176,73 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class CheckView:
+    """One thing that a check of health has looked at."""
+
+    name: str
+    status: str
+    """"healthy", "degraded" or "unhealthy"."""
+    message: str
+    """Why it is not healthy; empty if it is."""
+
+
+@dataclass(frozen=True)
+class HealthView:
+    """How goscheduler fares, for probes."""
+
+    status: str
+    """The worst of all checks: "healthy", "degraded" or "unhealthy"."""
+    message: str
+    latency_ms: float
+    """How long the slowest store took to answer."""
+    pending: int | None
+    """How many jobs wait for their time, counted up to 10,000; None if a store did not answer."""
+    stuck: int | None
+    """How many runs should have begun, or ended, long ago."""
+    details: Mapping[str, str]
+    checked_at: datetime
+    checks: Sequence[CheckView]
+
+
+@dataclass(frozen=True)
+class AlertView:
+    """Where an alert stands about one target."""
+
+    id: str
+    alert: str
+    rule: str
+    target: str
+    state: str
+    """"ok", "pending" or "firing"."""
+    message: str
+    since: datetime
+    """Since when it is in this state."""
+    told_at: datetime | None
+    """When a notice became due last, while it fires."""
+    acknowledged_by: str | None
+    acknowledged_until: datetime | None
+    """None if it is acknowledged for as long as it fires, or not at all."""
+    acknowledge_reason: str | None
+    silenced_by: str | None
+    silenced_until: datetime | None
+    silence_reason: str | None
+    not_sent: int
+    """How many notices wait to be sent."""
+
+
+@dataclass(frozen=True)
+class SilenceView:
+    """For how long nothing is told of an alert."""
+
+    id: str
+    """The name of the alert, or the id of one of its targets."""
+    by: str
+    reason: str
+    until: datetime | None
+    """None if it has ended."""
+
+
+@dataclass(frozen=True)
 class AuditEntry:
     """Who did what."""
 

@@ -11,7 +11,7 @@ from goscheduler.ops.operation import Operation
 #: The modules whose operations are in the table, in this order.
 MODULES = (
     "overview", "jobs", "adding", "bulk", "runs", "letters", "cluster", "limits", "auditing", "calendar", "fronts",
-    "doctor", "about",
+    "doctor", "health", "alerts", "about",
 )  # fmt: skip
 
 

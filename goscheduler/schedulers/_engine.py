@@ -27,6 +27,7 @@ from goscheduler.runs.model import Outcome, Run
 from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
 from goscheduler.schedulers._cancellation import RunningRuns
+from goscheduler.schedulers._health import Inspector
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._loop_state import LoopState
 from goscheduler.schedulers._outages import Outages
@@ -105,6 +106,7 @@ class Engine:
         self.running = RunningRuns(self)
         self.reconciler = Reconciler(self)
         self.statistics = Statistics(self)
+        self.inspector = Inspector(self)
         self.leases.begin()
         self.chores_due_at: float | None = None
         """When the loop looks after the stores again (monotonic), None if it never did; see ``_housekeeping``."""

@@ -301,7 +301,7 @@ class SchedulerLifecycle(ABC):
     def _wait_while_paused(self) -> float | None:
         """Have runs that are to end do so also while nothing is fired."""
         engine = self.engine
-        engine.loop.sleeping_until = math.inf  # first, so that a run that starts meanwhile is not overlooked
+        engine.loop.rest()  # first, so that a run that starts meanwhile is not overlooked
         wait = min(engine.leases.look(), hear(engine), engine.running.look())
         engine.loop.sleeping_until = engine.clock.now().timestamp() + wait
         return None if math.isinf(wait) else wait

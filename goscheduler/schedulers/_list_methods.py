@@ -12,11 +12,13 @@ from goscheduler.job import Job
 from goscheduler.options import check_name_of
 from goscheduler.runs.bulk import PAUSE, REMOVE, RESUME, RUN, Bulk, BulkResult
 from goscheduler.runs.filters import moment_of
+from goscheduler.runs.health import STUCK_AFTER, Health
 from goscheduler.runs.job_filters import MOST_JOBS, job_query
 from goscheduler.runs.model import JobState
 from goscheduler.runs.processes import ACTIONS, ASK, Process, process_of
 from goscheduler.runs.queries import Count, LimitUse, Note
 from goscheduler.runs.stats import Stats
+from goscheduler.schedulers._health import Probe
 from goscheduler.schedulers._job_lists import JobLists
 from goscheduler.schedulers._lifecycle import STATE_RUNNING
 from goscheduler.schedulers._run_methods import RunMethods
@@ -184,6 +186,22 @@ class ListMethods(RunMethods):
                 self.engine.stores[process.jobstore].put_note(Note(ASK, owner, action))
                 return
         raise LookupError(f"There is no process {shown(owner)}: its lease has lapsed, or it never was")
+
+    def health(self, stuck_after: float = STUCK_AFTER) -> Health:
+        """Return how the stores, the processes that share them and their jobs fare: healthy, degraded or unhealthy.
+
+        What is due, or should have ended, for ``stuck_after`` seconds counts as a fault. A store that does not answer
+        is waited for five seconds. An answer serves all who ask within two seconds.
+        """
+        return self.engine.inspector.health(stuck_after)
+
+    def readiness(self) -> Probe:
+        """Tell whether this scheduler can work: it is started, its stores answer, its leases are young."""
+        return self.engine.inspector.readiness()
+
+    def liveness(self) -> Probe:
+        """Tell whether the loop of this scheduler turns. No store is asked."""
+        return self.engine.inspector.liveness()
 
     def limit_usage(self, jobstore: str | None = None) -> list[LimitUse]:
         """Return what is used of every limit that jobs share, by store."""

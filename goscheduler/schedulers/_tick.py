@@ -55,7 +55,7 @@ class RoundResult(NamedTuple):
 def process_due(engine: Engine, retry_interval: float) -> float:
     """Fire what is due in every store, and return the seconds until the next round."""
     loop = engine.loop
-    loop.begin_round()
+    loop.begin_round(engine.clock.monotonic())
     engine.watch_clock()
     until_leases = engine.leases.look()
     results = [process_store_safely(engine, alias, store, retry_interval) for alias, store in engine.stores.items()]
@@ -65,7 +65,7 @@ def process_due(engine: Engine, retry_interval: float) -> float:
     loop.stores_processed(seconds_until_due=wait, wants_capacity=blocked or out_of_capacity)
     until_housekeeping = look_after_stores(engine, busy=out_of_capacity or wait <= 0)
     wait = min(wait, until_housekeeping, engine.poll_interval)
-    loop.end_round(sleeping_until=engine.clock.now().timestamp() + wait)
+    loop.end_round(sleeping_until=engine.clock.now().timestamp() + wait, now=engine.clock.monotonic())
     return 0.0 if blocked and loop.runs_ended_during_round() else wait
 
 

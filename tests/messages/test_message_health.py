@@ -9,6 +9,7 @@ from message_doubles import Manual, Recorder
 
 from goscheduler.messages import HealthStatus, Message, MessageScheduler
 from goscheduler.messages._health import Findings, judge
+from goscheduler.runs.health import verdict
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ from goscheduler.messages._health import Findings, judge
     ],
 )
 def test_what_is_found_decides_the_status(found, status, words):
-    assert judge(found, 300) == (HealthStatus(status), words)
+    assert verdict(judge(found, 300)) == (HealthStatus(status), words)
 
 
 def test_a_front_that_is_well_says_how_many_messages_wait():

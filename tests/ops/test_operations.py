@@ -8,6 +8,8 @@ from datetime import timedelta
 import pytest
 from operation_doubles import ADMIN, fail, nothing
 
+from goscheduler.alerts import Alert, Alerts, Failures
+from goscheduler.alerts.model import state_id
 from goscheduler.errors import (
     InvalidArgument,
     JobLookupError,
@@ -65,6 +67,10 @@ TABLE = {
     "about": ("viewer", {}),
     "explain_trigger": ("viewer", {"trigger": "0 3 * * *"}),
     "doctor": ("viewer", {}),
+    "health": ("viewer", {}),
+    "alerts": ("viewer", {}),
+    "ack_alert": ("operator", {"id": "ALERT"}),
+    "silence_alert": ("operator", {"id": "billing", "until": "2h"}),
     "overview": ("viewer", {}),
     "stats": ("viewer", {"minutes": 10}),
     "add_job": ("admin", {"job": {"task": "greet", "tags": ["billing"]}}),
@@ -100,11 +106,20 @@ def filled_in(arguments, scheduler, operations, principal):
             return operations.source.messages.schedule_after("1h", "order.paid", {"n": 1})
         if given == "DEAD":
             return dead_message(operations)
+        if given == "ALERT":
+            return firing_alert(scheduler)
         if given == "LIVE":
             return scheduler.run_now("plain")
         return [value(item) for item in given] if isinstance(given, list) else given
 
     return {name: value(given) for name, given in arguments.items()}
+
+
+def firing_alert(scheduler):
+    """Let an alert fire, and return its id."""
+    alert = Alert("billing", [Failures(1)], to=["nobody"], match="tag:billing")
+    Alerts(scheduler, [alert], {"nobody": nothing}).evaluate()
+    return state_id("billing", "failures", "failing")
 
 
 def dead_message(operations):

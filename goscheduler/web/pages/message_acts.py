@@ -44,8 +44,8 @@ _TOLD = {
     "redrive": Notice("good", "The message gets another attempt."),
     "discard": Notice("good", "The message was discarded."),
 }
-#: Field of the form → field of a message, where the text stands for itself.
-_TEXTS = {"event": "event", "deliver_at": "deliver_at", "id": "id", "via": "via"}
+#: Fields of the form whose text stands for itself.
+_TEXTS = ("event", "deliver_at", "id", "via")
 _RECURRENCE = ("cron", "interval", "timezone")
 
 
@@ -84,7 +84,8 @@ def new_page(request: Request) -> Response:
 def schedule(request: Request, form: QueryParams) -> Response:
     """Schedule a message, or show the form again with what is wrong."""
     try:
-        made = ask(request, "schedule_message", {"message": message_of_form(form), "reason": form.get("reason") or None})
+        given = {"message": message_of_form(form), "reason": form.get("reason", "").strip() or None}
+        made = ask(request, "schedule_message", given)
     except GoSchedulerError as error:
         if kind_of(error) not in (INVALID, EXISTS, TOO_LARGE):
             raise
@@ -97,7 +98,7 @@ def message_of_form(form: Mapping[str, str]) -> dict[str, Any]:
 
     :raises InvalidArgument: for JSON that is none
     """
-    message: dict[str, Any] = {name: form[field].strip() for field, name in _TEXTS.items() if form.get(field, "").strip()}
+    message: dict[str, Any] = {name: form[name].strip() for name in _TEXTS if form.get(name, "").strip()}
     if form.get("kind") == "json":
         message["payload"] = _json("payload", form.get("payload") or "null")
     else:

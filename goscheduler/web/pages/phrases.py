@@ -46,6 +46,19 @@ def value(given: Any) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
+def told(entry: Mapping[str, Any]) -> str:
+    """Return what an entry of the audit was about, on one line."""
+    outcome, given = entry["outcome"], entry["arguments"]
+    if isinstance(outcome, Mapping) and isinstance(outcome.get("filters"), Mapping):
+        given = {"act": outcome.get("act"), **outcome["filters"]}
+    shown = [
+        f"{key} {', '.join(map(str, item)) if isinstance(item, list) else value(item)}"
+        for key, item in given.items()
+        if item not in (None, False)
+    ]
+    return value("; ".join(shown))
+
+
 def fire_times(view: Mapping[str, Any]) -> list[str]:
     """Return the moments of a trigger that is explained."""
     return [time["at"] for time in view["times"]]

@@ -35,5 +35,6 @@ def environment() -> Environment:
     made.globals.update(
         recurs=phrases.recurs, use_of=phrases.use_of, starts_of=phrases.starts_of, is_full=phrases.is_full,
         one_line=phrases.value, fire_times=phrases.fire_times, wall=phrases.wall,
+        told=phrases.told,
     )  # fmt: skip
     return made
