@@ -30,7 +30,7 @@ class AlertAct(NamedTuple):
 
 ACTS = {
     "ack": AlertAct("ack_alert", "Acknowledge", "Others see that you know. No reminder and no escalation follow."),
-    "silence": AlertAct("silence_alert", "Silence", "Nothing new is told of it until then. It is watched all the same."),
+    "silence": AlertAct("silence_alert", "Silence", "Nothing new is told of it until then. It is still watched."),
     "unsilence": AlertAct("silence_alert", "End the silence", "It is told again."),
 }
 _TOLD = {

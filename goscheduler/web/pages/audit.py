@@ -44,8 +44,8 @@ def audit_page(request: Request) -> Response:
         mistake = message_of(error)
     acts = sorted(name for name, operation in OPERATIONS.items() if operation.acts)
     return render(
-        request, "audit.html", page=view, wanted=wanted, acts=acts, statuses=[(word, word) for word in STATUSES], mistake=mistake,
-        entries=[(entry, changes_of(entry)) for entry in view["items"]],
+        request, "audit.html", page=view, wanted=wanted, acts=acts, mistake=mistake,
+        statuses=[(word, word) for word in STATUSES], entries=[(entry, changes_of(entry)) for entry in view["items"]],
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -56,7 +57,8 @@ def _forecast(request: Request, span: Span) -> Made | None:
 
 
 def _map_of(request: Request, view: Mapping[str, Any], span: Span, executor: str | None) -> HeatMap:
-    loads = loads_of(view["buckets"], executor, times_of(request).zone)
+    times = times_of(request)
+    loads = loads_of(view["buckets"], executor, timedelta(minutes=span.minutes), times.now.astimezone(times.zone))
     return day_map(loads, span.minutes) if span.hours == 24 else week_map(loads)
 
 

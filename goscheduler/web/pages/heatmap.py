@@ -6,15 +6,25 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+
+from goscheduler.web.pages.formats import many
 
 LEVELS = 5
 WIDTH, LEFT, TOP = 1000.0, 62.0, 18.0
 HEIGHT_OF_ROW = 27.0
 COLUMNS = 24
+#: Values above this share of the largest are told apart all the same.
+ALIKE = 0.85
+#: Below 1, so that colours of small values differ more.
+FLATTENED = 0.7
 #: Between two cells.
 GAP = 2.0
+
+
+#: The values between which colours differ.
+Scale = tuple[float, float]
 
 
 class Cell(NamedTuple):
@@ -48,6 +58,7 @@ class Load(NamedTuple):
     start: datetime
     firings: int
     turns: bool
+    is_over: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,13 +76,16 @@ class HeatMap:
     """The hour in which the least fires."""
 
 
-def loads_of(buckets: Sequence[Mapping[str, Any]], executor: str | None, zone: Any) -> list[Load]:
-    """Return what fires in each bucket of a forecast: all of it, or what one executor runs."""
+def loads_of(
+    buckets: Sequence[Mapping[str, Any]], executor: str | None, length: timedelta, now: datetime
+) -> list[Load]:
+    """Return what fires in each bucket of a forecast, in the zone of ``now``: all, or what one executor runs."""
     return [
         Load(
-            datetime.fromisoformat(each["start"]).astimezone(zone),
+            datetime.fromisoformat(each["start"]).astimezone(now.tzinfo),
             each["firings"] if executor is None else each["by_executor"].get(executor, 0),
             each["clock_changes"],
+            datetime.fromisoformat(each["start"]) + length <= now,
         )
         for each in buckets
     ]
@@ -97,12 +111,12 @@ def _map(
     loads: Sequence[Load], places: Sequence[tuple[int, int]], rows: Sequence[str], columns: Sequence[str], in_hour: int
 ) -> HeatMap:
     step = (WIDTH - LEFT) / max(len(columns), COLUMNS)
-    most = max((load.firings for load in loads), default=0)
+    scale = scale_of([load.firings for load in loads])
     sharing: defaultdict[tuple[int, int], list[Load]] = defaultdict(list)
     for load, place in zip(loads, places, strict=True):
         sharing[place].append(load)
     cells = [
-        _cell(load, place, step / len(several), number, step, most)
+        _cell(load, place, step / len(several), number, step, scale)
         for place, several in sharing.items()
         for number, load in enumerate(several)
     ]
@@ -116,20 +130,34 @@ def _map(
     )  # fmt: skip
 
 
-def _cell(load: Load, place: tuple[int, int], width: float, number: int, step: float, most: int) -> Cell:
+def _cell(load: Load, place: tuple[int, int], width: float, number: int, step: float, scale: Scale) -> Cell:
     row, column = place
-    told = "nothing fires" if not load.firings else f"{load.firings:,} {'firing' if load.firings == 1 else 'firings'}"
+    nothing = "has passed" if load.is_over else "nothing fires"
+    told = many(load.firings, "firing") if load.firings else nothing
     turn = ", the clock is changed" if load.turns else ""
     return Cell(
         _round(LEFT + column * step + number * width), _round(TOP + row * HEIGHT_OF_ROW), _round(width - GAP),
-        HEIGHT_OF_ROW - GAP, level_of(load.firings, most), short(load.firings),
+        HEIGHT_OF_ROW - GAP, level_of(load.firings, scale), short(load.firings),
         f"{load.start:%a %d %b %H:%M}: {told}{turn}", load.start.isoformat(), load.turns,
     )  # fmt: skip
 
 
-def level_of(value: int, most: int) -> int:
-    """Return how strong a cell is: the root of its share, so that one peak does not make all others look the same."""
-    return 0 if value <= 0 or most <= 0 else max(1, math.ceil(LEVELS * math.sqrt(value / most)))
+def scale_of(values: Sequence[int]) -> Scale:
+    """Return the values between which colours differ: where all are much the same, small differences show too."""
+    known = sorted(value for value in values if value > 0)
+    if not known:
+        return 0.0, 1.0
+    most = known[-1]
+    return min(known[len(known) // 20], ALIKE * most), most
+
+
+def level_of(value: int, scale: Scale) -> int:
+    """Return how strong a cell is; one peak does not make all others look the same."""
+    low, most = scale
+    if value <= 0:
+        return 0
+    share: float = max(0.0, value - low) / (most - low)
+    return max(1, math.ceil(LEVELS * math.pow(share, FLATTENED)))
 
 
 def short(value: int) -> str:

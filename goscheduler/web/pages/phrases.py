@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from goscheduler.web.pages.formats import as_json, duration, many, number
+from goscheduler.web.pages.formats import duration, many, number
 
 #: The longest value that stands in a line.
 LONGEST = 120
@@ -41,7 +42,7 @@ def is_full(limit: Mapping[str, Any]) -> bool:
 
 def value(given: Any) -> str:
     """Return a value on one line that is not long."""
-    text = given if isinstance(given, str) else as_json(given)
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
@@ -51,17 +52,24 @@ def told(entry: Mapping[str, Any]) -> str:
     outcome, given = entry["outcome"], entry["arguments"]
     if isinstance(outcome, Mapping) and isinstance(outcome.get("filters"), Mapping):
         given = {"act": outcome.get("act"), **outcome["filters"]}
-    shown = [
-        f"{key} {', '.join(map(str, item)) if isinstance(item, list) else value(item)}"
-        for key, item in given.items()
-        if item not in (None, False)
-    ]
+    shown = [f"{key} {_listed(item)}" for key, item in given.items() if item not in (None, False)]
     return value("; ".join(shown))
+
+
+def _listed(item: Any) -> str:
+    if isinstance(item, Mapping):
+        return ", ".join(f"{key} {value(part)}" for key, part in item.items())
+    return ", ".join(map(str, item)) if isinstance(item, list) else value(item)
 
 
 def fire_times(view: Mapping[str, Any]) -> list[str]:
     """Return the moments of a trigger that is explained."""
     return [time["at"] for time in view["times"]]
+
+
+def common(one: list[str], other: list[str]) -> int:
+    """Return how many moments two lists have in common."""
+    return len(set(one) & set(other))
 
 
 def wall(moment: str) -> str:

@@ -34,7 +34,7 @@ def environment() -> Environment:
     made.globals.update(badge_of=formats.badge_of, many=formats.many)
     made.globals.update(
         recurs=phrases.recurs, use_of=phrases.use_of, starts_of=phrases.starts_of, is_full=phrases.is_full,
-        one_line=phrases.value, fire_times=phrases.fire_times, wall=phrases.wall,
-        told=phrases.told,
+        one_line=phrases.value, fire_times=phrases.fire_times, wall=phrases.wall, told=phrases.told,
+        common=phrases.common,
     )  # fmt: skip
     return made
