@@ -20,6 +20,14 @@ TABS = (("", "All"), ("firing", "Firing"), ("pending", "Pending"), ("ok", "Resol
 LENGTHS = (("30m", "30 minutes"), ("2h", "2 hours"), ("8h", "8 hours"), ("24h", "a day"), ("7d", "a week"))
 
 
+#: Rule → the page of what its alerts are about, and the name by which that page takes the target.
+PLACES = {
+    "failures": ("/job", "id"), "no_success": ("/job", "id"), "slow": ("/job", "id"),
+    "missed": ("/job", "id"), "job_suspended": ("/job", "id"), "limit_full": ("/limits", "name"),
+    "dead_letters": ("/dead", None), "processes": ("/processes", None), "process_lost": ("/processes", None),
+}  # fmt: skip
+
+
 class AlertAct(NamedTuple):
     """Something that is done to an alert."""
 
@@ -47,7 +55,7 @@ def alerts_page(request: Request) -> Response:
     found = ask(request, "alerts", {"state": state or None})
     told = _TOLD.get(request.query_params.get("did", ""))
     return render(
-        request, "alerts.html", alerts=found, state=state, tabs=TABS, notices=[told] if told else [],
+        request, "alerts.html", alerts=found, state=state, tabs=TABS, places=PLACES, notices=[told] if told else [],
         firing=sum(each["state"] == "firing" for each in found),
     )  # fmt: skip
 

@@ -16,6 +16,8 @@ DIALECTS = ("vixie", "apscheduler")
 #: A line with seconds has one field more than others.
 FIELDS_WITH_SECONDS = 6
 
+IMPORT = "from goscheduler.triggers.cron import CronTrigger"
+
 _DATE = re.compile(r"\d{4}-\d")
 _EVERY = re.compile(r"every\s+(.+)", re.IGNORECASE | re.DOTALL)
 
@@ -72,7 +74,7 @@ def python_of(given: Typed, zone: str, dialect: str) -> str | None:
         more = [repr(given.text), repr(zone)]
         more += [f"dialect={dialect!r}"] if dialect != DIALECTS[0] else []
         more += ["seconds=True"] if given.has_seconds else []
-        return f"scheduler.add_job(task, CronTrigger.from_crontab({', '.join(more)}))"
+        return f"{IMPORT}\n\nscheduler.add_job(task, CronTrigger.from_crontab({', '.join(more)}))"
     if given.kind == "every":
         every = _EVERY.fullmatch(given.text)
         assert every is not None, "that made it this kind"
