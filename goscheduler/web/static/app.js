@@ -2,7 +2,6 @@
   "use strict";
   const $ = (what, where = document) => where.querySelector(what);
   const all = (what, where = document) => [...where.querySelectorAll(what)];
-  const root = document.body.dataset.root;
 
   // Relative times go on. The server wrote them first, in the same words.
   const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
@@ -18,8 +17,9 @@
       .slice(0, Math.abs(seconds) >= 172800 ? 1 : 2).map((part) => part.join(" ")).join(" ");
     return text ? (seconds > 0 ? `in ${text}` : `${text} ago`) : "now";
   };
+  let ahead = Date.now() - Date.parse(document.body.dataset.now);  // of the clock of the server
   const tick = () => all("time[data-rel]").forEach((time) => {
-    const text = distance((Date.parse(time.dateTime) - Date.now()) / 1000);
+    const text = distance((Date.parse(time.dateTime) - Date.now() + ahead) / 1000);
     if (time.textContent !== text) time.textContent = text;
   });
   setInterval(tick, 1000);
@@ -44,6 +44,7 @@
       }
       htmx.process(live());
       fresh = Date.now();
+      ahead = fresh - Date.parse(page.body.dataset.now);
     } catch {
       // The lamp turns when nothing has come for ten seconds.
     } finally {

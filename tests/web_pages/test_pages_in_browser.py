@@ -1,0 +1,151 @@
+"""The pages in a real browser: an operator finds a failing job, reads why, pauses it with a reason, and undoes that."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+import uvicorn
+from page_doubles import ADMIN, OPERATOR, pages_app
+from web_page_ids import ODD_IDS
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+PAGES = ("/", "/jobs", "/jobs/failing", "/runs", "/runs?tab=live", "/dead", "/dead/letters", "/processes", "/settings",
+         "/login", "/act/jobs?act=pause&id=plain", "/act/edit?id=plain&trigger=5+4+*+*+*", "/jobs/nope")  # fmt: skip
+A_MINUTE = 60_000
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed"), pytest.mark.xdist_group("browser"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def serve():
+    """Serves the pages on a free port, and returns their address."""
+    servers = []
+
+    def serve(scheduler, principal=OPERATOR, root=""):
+        listening = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(
+            pages_app(scheduler, principal, root), log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{listening.getsockname()[1]}{root}"
+
+    yield serve
+    for server, thread in servers:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def tab(chromium):
+    """Opens a tab. Everything that its console says, and every dialog of a script, is a mistake of the pages."""
+    mistakes, contexts = [], []
+
+    def tab(**options):
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(A_MINUTE)
+        page.on("console", lambda said: mistakes.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: mistakes.append(str(error)))
+        page.on("dialog", lambda dialog: (mistakes.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        return page
+
+    yield tab
+    for context in contexts:
+        context.close()
+    assert [said for said in mistakes if "404" not in said] == []
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without JavaScript"])
+def test_an_operator_finds_a_failing_job_reads_why_and_pauses_it_and_undoes_that(full, serve, tab, script):
+    address = serve(full, root="/jobs")
+    page = tab(java_script_enabled=script)
+    page.goto(f"{address}/jobs")
+    page.fill("#jobs-search", "ailin")
+    if not script:
+        page.press("#jobs-search", "Enter")
+    page.wait_for_url("**q=ailin*")
+    page.click("td.name a >> text=failing")
+    assert "Last error: ValueError: order 17 is broken" in page.inner_text(".why")
+    page.click(".head >> text=Pause…")
+    page.fill("[name=reason]", "orders are looked at")
+    page.click("#sheet button.main")
+    page.wait_for_selector("text=1 job paused.")
+    assert "It was paused by olga: orders are looked at" in page.inner_text(".why")
+    assert [job.id for job in full.get_jobs(state="paused")] == ["failing", "nightly"]
+    page.click("#notices >> text=Undo")
+    page.wait_for_selector("text=1 job resumed")
+    assert [job.id for job in full.get_jobs(state="paused")] == ["nightly"]
+
+
+def test_the_keyboard_is_enough(full, serve, tab):
+    page = tab()
+    page.goto(serve(full) + "/")
+    page.keyboard.press("g")
+    page.keyboard.press("j")
+    page.wait_for_url("**/jobs")
+    page.keyboard.press("/")
+    page.keyboard.type("plain\n")
+    page.wait_for_url("**q=plain*")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    assert page.is_checked("tr.at input[name=id]")
+    page.keyboard.press("p")
+    page.wait_for_selector("dialog[open] [name=reason]:focus")
+    page.keyboard.type("why not\n")
+    page.wait_for_selector("text=1 job paused.")
+    page.keyboard.press("?")
+    page.wait_for_selector("#keys[open]")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/jobs/plain")
+
+
+def test_no_page_is_wider_than_a_phone_and_none_complains(full, serve, tab):
+    address = serve(full, ADMIN)
+    for scheme in ("light", "dark"):
+        page = tab(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+        for path in PAGES:
+            page.goto(f"{address}{path}")
+            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0, f"{path} is {wide} px too wide"
+
+
+def test_no_id_becomes_code(full, serve, tab):
+    page = tab()
+    address = serve(full, ADMIN)
+    for job_id in ODD_IDS:
+        page.goto(f"{address}/jobs")
+        page.click(f"td.name a:text-is({job_id!r})" if "'" not in job_id else "td.name a:has-text(\"' or 1\")")
+        assert page.inner_text("h1") == job_id
+        page.click(".head >> text=Pause…")
+        assert job_id in page.inner_text("dialog[open]")
+
+
+def test_a_page_that_is_open_follows_what_happens(full, serve, tab):
+    page = tab()
+    page.goto(serve(full) + "/jobs/plain")
+    page.wait_for_selector("#live-switch >> text=Live")
+    full.pause_job("plain", by="ann", reason="from elsewhere")
+    page.wait_for_selector(".why >> text=from elsewhere")
+    page.click("#live-switch")
+    assert page.inner_text("#live-switch") == "Not live"
