@@ -30,7 +30,7 @@ from goscheduler.times import UTC, convert_to_datetime
 if TYPE_CHECKING:
     from goscheduler.documents.base import DocumentStore
     from goscheduler.messages import MessageScheduler, Recurrence, ScheduledMessage
-    from goscheduler.periodic import ScheduleRegistry
+    from goscheduler.periodic import ListedSchedule, ScheduleRegistry
 
 MessageId = Annotated[str, Text("The id of the message.")]
 Moment = Annotated[str | None, MOMENT]
@@ -105,7 +105,13 @@ def discard_message(call: Call, id: MessageId) -> int:
 def schedules(call: Call) -> list[ScheduleRow]:
     """Return the schedules that the program declares, each with what has become of it."""
     found = list_schedules(call.scheduler, _registry(call), call.source.home)
-    return [ScheduleRow(each.id, each.schedule is not None, each.schedule, each.state) for each in found]
+    return [_schedule_row(each) for each in found]
+
+
+def _schedule_row(found: ListedSchedule) -> ScheduleRow:
+    declared = found.schedule
+    words = "" if declared is None else declared.trigger().explain()
+    return ScheduleRow(found.id, declared is not None, declared, found.state, words)
 
 
 @operation(Role.VIEWER, whole=True)

@@ -330,6 +330,8 @@ class ScheduleRow:
     schedule: Any
     state: Any
     """What has become of it; None if no sync has made a job of it."""
+    words: str = ""
+    """When it fires, as it is declared."""
 
 
 @dataclass(frozen=True)

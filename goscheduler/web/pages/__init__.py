@@ -14,6 +14,8 @@ from starlette.routing import BaseRoute
 
 MODULES = (
     "assets", "overview", "jobs", "job", "job_acts", "job_edit", "runs", "letters", "processes", "settings", "login",
+    "limits", "messages", "message_acts", "schedules", "documents", "locks", "calendar", "playground", "audit",
+    "alerts",
 )  # fmt: skip
 
 __all__ = ["page_routes"]

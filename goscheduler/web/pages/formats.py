@@ -51,6 +51,11 @@ BADGES: Mapping[str, Badge] = {
     "warning": Badge("alert", "warning", "warn"),
     "problem": Badge("cross", "problem", "bad"),
     "unknown": Badge("dash", "unknown", "quiet"),
+    "delivering": Badge("play", "delivering", "busy"),
+    "firing": Badge("alert", "firing", "bad"),
+    "resolved": Badge("check", "resolved", "good"),
+    "acknowledged": Badge("check", "acknowledged", "warn"),
+    "silenced": Badge("pause", "silenced", "quiet"),
 }
 
 

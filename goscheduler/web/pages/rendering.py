@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from goscheduler.web.pages import formats
+from goscheduler.web.pages import formats, phrases
 from goscheduler.web.pages.shell import shell_of
 
 
@@ -32,4 +32,9 @@ def environment() -> Environment:
         pretty=formats.as_json, brief=formats.brief,
     )  # fmt: skip
     made.globals.update(badge_of=formats.badge_of, many=formats.many)
+    made.globals.update(
+        recurs=phrases.recurs, use_of=phrases.use_of, starts_of=phrases.starts_of, is_full=phrases.is_full,
+        one_line=phrases.value, fire_times=phrases.fire_times, wall=phrases.wall, told=phrases.told,
+        common=phrases.common,
+    )  # fmt: skip
     return made

@@ -6,25 +6,22 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goscheduler import __version__
 from goscheduler.errors import InvalidArgument
 from goscheduler.times import astimezone
 from goscheduler.web.pages.notices import notices_of
 from goscheduler.web.pages.rendering import render
 from goscheduler.web.pages.routing import get, go, post, safe_path
 from goscheduler.web.pages.shell import THEME_COOKIE, THEMES, ZONE_COOKIE
-from goscheduler.web.site import link, principal_of, site_of
+from goscheduler.web.site import ask, link
 
 A_YEAR = 365 * 86_400
 
 
 def settings_page(request: Request) -> Response:
     """Show the choices."""
-    scheduler = site_of(request).source.scheduler
     return render(
-        request, "settings.html", principal=principal_of(request), version=__version__, themes=THEMES,
-        own_zone=str(scheduler.timezone), chosen=request.cookies.get(ZONE_COOKIE, ""),
-        read_only=getattr(scheduler, "read_only", False), notices=notices_of(request, "/settings"),
+        request, "settings.html", about=ask(request, "about"), themes=THEMES,
+        chosen=request.cookies.get(ZONE_COOKIE, ""), notices=notices_of(request, "/settings"),
     )  # fmt: skip
 
 

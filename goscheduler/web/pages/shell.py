@@ -11,7 +11,8 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from goscheduler.errors import survivable
-from goscheduler.ops.access import Forbidden, Principal, Role
+from goscheduler.ops.access import Principal, Role
+from goscheduler.ops.errors import FORBIDDEN, INVALID, NOT_FOUND, kind_of
 from goscheduler.times import astimezone
 from goscheduler.web.pages.assets import assets
 from goscheduler.web.pages.formats import Times, count
@@ -194,13 +195,13 @@ class CountsKept:
 
     def _read(self, principal: Principal) -> Mapping[str, Count]:
         counts: dict[str, Count] = {}
-        for key, (operation, counted) in _COUNTED.items():
+        for key, (operation, arguments, counted) in _COUNTED.items():
             try:
-                found = counted(self._site.operations.call(operation, principal, {}, via="web"))
+                found = counted(self._site.operations.call(operation, principal, arguments, via="web"))
             except BaseException as error:
                 if not survivable(error):
                     raise
-                if not isinstance(error, Forbidden):
+                if kind_of(error) not in NOT_HERE:
                     counts[key] = Count("?", "warn")
                 continue
             if found is not None:
@@ -214,15 +215,32 @@ def _dead(view: Mapping[str, Any]) -> Count | None:
 
 
 def _size(view: list[Any]) -> Count | None:
-    return Count(f"{len(view):,}") if view else None
+    return Count(f"{len(view):,}{'+' if len(view) == MOST_LISTED else ''}") if view else None
 
 
-#: Line of the navigation → the operation whose answer is counted, and how.
-_COUNTED: Mapping[str, tuple[str, Any]] = {
-    "jobs": ("count_jobs", lambda view: Count(count(view))),
-    "dead": ("letter_groups", _dead),
-    "limits": ("limits", _size),
-    "processes": ("processes", _size),
+def _waiting(view: Mapping[str, Any]) -> Count | None:
+    return Count(count({"number": view["total"], "exact": view["exact"]})) if view["total"] else None
+
+
+def _firing(view: list[Mapping[str, Any]]) -> Count | None:
+    unknown = sum(not alert["acknowledged_by"] and not alert["silenced_until"] for alert in view)
+    return Count(f"{unknown:,}", "bad") if unknown else None
+
+
+#: Errors that say that there is no such thing here, or that it is not shown to whoever looks.
+NOT_HERE = (FORBIDDEN, NOT_FOUND, INVALID)
+MOST_LISTED = 1000
+
+#: Line of the navigation → the operation whose answer is counted, its arguments, and how.
+_COUNTED: Mapping[str, tuple[str, Mapping[str, Any], Any]] = {
+    "jobs": ("count_jobs", {}, lambda view: Count(count(view))),
+    "dead": ("letter_groups", {}, _dead),
+    "limits": ("limits", {}, _size),
+    "messages": ("messages", {"limit": 1, "count": True}, _waiting),
+    "schedules": ("schedules", {}, _size),
+    "locks": ("locks", {"limit": MOST_LISTED}, _size),
+    "processes": ("processes", {}, _size),
+    "alerts": ("alerts", {"state": "firing"}, _firing),
 }
 
 
