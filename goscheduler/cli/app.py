@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "doctor": ("doctor", "examine"),
     "limits": ("limits", "list_limits"),
     "audit": ("audit", "list_audit"),
+    "telemetry": ("telemetry", "app"),
     "migrate": ("migrate", "app"),
     "next": ("next", "show_next"),
     "import-apscheduler": ("import_apscheduler", "import_jobs"),
