@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "grpc": ("grpc", "serve_grpc"),
     "web": ("web", "serve_web"),
     "token": ("token", "app"),
+    "telemetry": ("telemetry", "app"),
     "migrate": ("migrate", "app"),
     "next": ("next", "show_next"),
     "import-apscheduler": ("import_apscheduler", "import_jobs"),

@@ -25,4 +25,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"goscheduler.telemetry.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"goscheduler.telemetry.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "opentelemetry":
+            raise
+        raise ImportError('OpenTelemetry is not installed: pip install "goscheduler[otel]"', name=error.name) from error

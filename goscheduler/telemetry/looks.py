@@ -45,7 +45,7 @@ class Schedules(NamedTuple):
 
     families: list[Family]
     alive: frozenset[str] | None
-    """Their ids; None if a store did not answer."""
+    """Their ids; None if these are not all, because a store did not answer or has too many."""
 
 
 class Kept:
@@ -70,13 +70,17 @@ class Kept:
 def schedules_of(scheduler: BaseScheduler, marks: Iterable[str], ids: Iterable[str]) -> Schedules:
     """Return when schedules fire next: the jobs of registries, by their tags, and those that are named."""
     found: dict[str, Job] = {}
-    complete = True
-    for alias, store in _open_stores(scheduler):
+    stores = _open_stores(scheduler)
+    complete = len(stores) == len(scheduler.engine.stores)
+    for alias, store in stores:
         try:
-            found.update((job.id, job) for job in _schedules_in(store, marks, ids))
+            of_store = list(_schedules_in(store, marks, ids))
         except Exception as error:
             complete = False
             _tell(alias, error)
+            continue
+        found.update((job.id, job) for job in of_store)
+        complete = complete and len(of_store) < MOST_SERIES
     following = sorted((job_id, next_time(job)) for job_id, job in found.items() if next_time(job) is not None)
     ran = sorted((job_id, job.last_run) for job_id, job in found.items() if job.last_run is not None)
     families = [_moments(catalog.NEXT_RUN, following), _moments(catalog.LAST_RUN, ran)]
@@ -93,7 +97,8 @@ def _schedules_in(store: BaseJobStore, marks: Iterable[str], ids: Iterable[str])
 
 
 def _moments(metric: Metric, moments: Iterable[tuple[str, datetime | None]]) -> Family:
-    return Family(metric, [Sample((job_id,), moment.timestamp()) for job_id, moment in moments if moment is not None])
+    samples = [Sample((job_id,), moment.timestamp()) for job_id, moment in moments if moment is not None]
+    return Family(metric, samples[:MOST_SERIES])
 
 
 def marks_in(scheduler: BaseScheduler) -> set[str]:
