@@ -102,7 +102,7 @@ class Transactions:
             return False
         # A failed connection attempt has no statement.
         unconnected = isinstance(error, OperationalError) and error.statement is None
-        lost = error.connection_invalidated or self.dialect.is_retryable(error)
+        lost = error.connection_invalidated or self.dialect.is_retryable(error) or self.dialect.is_outage(error)
         return lost or (unconnected and not self.dialect.is_refusal(error))
 
     def close(self) -> None:

@@ -124,6 +124,10 @@ class Dialect:
         """Tell whether a transaction failed because of a conflict with another one."""
         return False
 
+    def is_outage(self, error: DBAPIError) -> bool:
+        """Tell whether a transaction failed because the database let nobody in, though the connection is there."""
+        return False
+
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
         """Notify the other processes, and this one if ``us_too``, when the transaction commits."""
 
