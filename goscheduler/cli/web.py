@@ -80,9 +80,11 @@ def _set_up_log(level: str) -> None:
 
 
 def _serve(session: Session, where: Any, options: dict[str, Any], open_page: bool) -> None:
+    from goscheduler.telemetry.metrics import ClusterMetrics
     from goscheduler.web.app import web_app
     from goscheduler.web.serve import bound, serve
 
+    source = Source(session.scheduler)
     try:
         listener = bound(where)
     except OSError as error:
@@ -94,7 +96,7 @@ def _serve(session: Session, where: Any, options: dict[str, Any], open_page: boo
             webbrowser.open(address)
 
     with listener:
-        serve(web_app(Source(session.scheduler), **options), where, listener, begun)
+        serve(web_app(source, metrics_text=ClusterMetrics(source).text, **options), where, listener, begun)
 
 
 def _why_not_bound(where: Any, error: OSError) -> str:
