@@ -212,6 +212,17 @@ def test_what_makes_no_sense_is_told_in_one_line(run, url, arguments, told):
     assert told in done.stderr
 
 
+def test_a_password_is_asked_for_and_not_shown(run, tmp_path):
+    file = tmp_path / "tokens.json"
+    done = CliRunner().invoke(
+        commands, ["token", "add", "ann", "--password", "--file", str(file)], input="correct horse\ncorrect horse\n"
+    )
+    assert done.exit_code == 0
+    assert done.stdout.split()[-1].startswith("gst_")
+    assert "horse" not in done.output + file.read_text()
+    assert "scrypt" not in run("token", "list", "--file", str(file), "--json").stdout
+
+
 def test_a_token_has_a_name_a_role_and_an_end_that_make_sense(run, tmp_path):
     file = ["--file", str(tmp_path / "tokens.json")]
     for arguments in (["", *file], ["a\nb", *file], ["ann", "--role", "king", *file], ["ann", "--expires", "x", *file]):
