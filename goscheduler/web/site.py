@@ -7,6 +7,7 @@ import contextvars
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,6 +19,9 @@ from goscheduler.ops.source import Source
 
 #: So many requests are worked on at once, so that no more connections of the stores are in use.
 THREADS = 8
+
+#: What need not be encoded in the place of a mount, which may come from the path of a request.
+_PLAIN = "/:@!$&'()*+,=~-._"
 
 T = TypeVar("T")
 
@@ -71,4 +75,4 @@ def ask(request: Request, operation: str, arguments: Mapping[str, Any] | None = 
 
 def link(request: Request, path: str) -> str:
     """Return the path of a page below the place where the application is mounted; ``path`` begins with a slash."""
-    return f"{request.scope.get('root_path', '').rstrip('/')}{path}"
+    return f"{quote(request.scope.get('root_path', '').rstrip('/'), _PLAIN)}{path}"

@@ -89,6 +89,11 @@ def test_there_is_no_way_around_the_guard(locked, scheduler, method, target):
     assert scheduler.get_job("plain") is not None
 
 
+@pytest.mark.parametrize("target", ["/v1/jobs/static/x", "/v1/jobs/login", "/v1/jobs/livez", "/x/static/y", "/x/login"])
+def test_only_the_paths_that_everybody_may_see_are_open(locked, target):
+    assert AsgiClient(locked, host="jobs.example").get(target).status == 401
+
+
 @pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.method} {row.path}") for row in ROWS])
 def test_no_route_answers_without_a_token_that_counts(locked, token, source, scheduler, row):
     expired = token(Role.ADMIN, expires_at=scheduler.clock.now() - timedelta(seconds=1))
@@ -250,6 +255,20 @@ def test_what_is_in_an_id_cannot_make_a_header(client, scheduler):
         answer = client.post("/v1/jobs", {"job": {"task": "greet", "id": text, "trigger": "0 3 * * *"}})
         assert "set-cookie" not in answer.headers
         assert answer.status == 422 or "%0A" in answer.headers["location"]
+
+
+def test_what_is_in_the_place_of_a_mount_cannot_make_a_header(app):
+    place = "/a\r\nSet-Cookie: x=1; Path=/ü"
+    raw = quote(place, safe="/")
+
+    class Mounted:
+        async def __call__(self, scope, receive, send):
+            await app({**scope, "root_path": place}, receive, send)
+
+    job = {"job": {"task": "greet", "id": "new", "trigger": "0 3 * * *"}}
+    answer = AsgiClient(Mounted()).post(f"{raw}/v1/jobs", job)
+    assert (answer.status, answer.headers["location"].count("%0D%0A")) == (201, 1)
+    assert "set-cookie" not in answer.headers
 
 
 # Sessions

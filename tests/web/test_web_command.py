@@ -202,6 +202,8 @@ def test_a_port_that_is_taken_is_one_clear_line(run, url):
     (["--root-path", "/a?b"], "--root-path"), (["--root-path", "/a\r\nb"], "--root-path"),
     (["--tls-cert", "cert.pem"], "together"), (["--tls-cert", "no.pem", "--tls-key", "no.pem"], "no.pem"),
     (["--tokens", "nowhere.json"], "nowhere.json"), (["--auth-header", "X-User"], "--trusted-proxy"),
+    (["--auth-header", "X-User", "--tokens", "store"], "--trusted-proxy"),
+    (["--trusted-proxy", "10.0.0.0/8"], "--auth-header"),
     (["--auth-header", "X-User", "--trusted-proxy", "everybody"], "trusted_proxies"), (["--role", "king"], "--role"),
     (["--host", "203.0.113.1", "--tokens", "store"], "cannot listen"), (["--log-level", "loud"], "--log-level"),
 ])  # fmt: skip
