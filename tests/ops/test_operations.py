@@ -153,6 +153,19 @@ def test_one_of_several_jobs_that_is_not_there_is_told(call, name):
         call(name, ids=["nobody"])
 
 
+def test_a_store_that_does_not_answer_is_unavailable_however_its_driver_says_so(call, scheduler, monkeypatch):
+    def no_answer(*arguments, **options):
+        raise ConnectionResetError("redis://:hush@db/0 is gone")
+
+    store = scheduler.engine.stores["default"]
+    monkeypatch.setattr(store, "is_outage", lambda error: isinstance(error, ConnectionResetError))
+    monkeypatch.setattr(scheduler, "find_jobs", no_answer)
+    with pytest.raises(StoreUnavailable, match="ConnectionResetError") as caught:
+        call("find_jobs")
+    assert "hush" not in str(caught.value)
+    assert kind_of(caught.value) is errors.UNAVAILABLE
+
+
 # What is built on jobs
 
 
