@@ -223,7 +223,17 @@ def test_messages_are_passed_over_by_an_offset(call, messages):
     page = call("messages", offset=1, limit=1, count=True)
     assert ([row["id"] for row in page["items"]], page["total"]) == (ids[1:2], 3)
     assert [row["id"] for row in call("messages", after=page["next"])["items"]] == ids[2:]
-    assert call("messages", offset=10_000, limit=1000)["items"] == []
+    for offset in (3, 10_000):
+        page = call("messages", offset=offset, limit=1000, count=True)
+        assert (page["items"], page["next"], page["total"]) == ([], None, 3)
+
+
+def test_messages_are_passed_over_in_portions(call, messages, monkeypatch):
+    monkeypatch.setattr("goscheduler.ops.fronts.PORTION", 2)
+    ids = [messages.schedule_after(f"{hours}h", "order.paid") for hours in range(1, 8)]
+    for offset in range(8):
+        found = [row["id"] for row in call("messages", offset=offset, limit=2)["items"]]
+        assert found == ids[offset : offset + 2]
 
 
 def test_a_message_tells_since_when_and_how_it_comes_again(call, messages, scheduler):
