@@ -67,6 +67,7 @@ class Operations:
             principal.require_all()
         given = read_arguments(operation.params, arguments or {}, f"the operation {name}")
         call = Call(self.source, principal, via, given.get("reason", ""))
+        call.check_store(given.get("jobstore"))
         try:
             if operation.acts and not given.get("dry_run"):
                 return self._act(operation, call, given)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goscheduler.ops.access import Principal
 from goscheduler.ops.redact import Redactor
@@ -32,6 +33,15 @@ class Site:
         self.streams = True
         """Whether a request may stay open to hear of changes. Under WSGI it would hold a worker."""
         self._threads = ThreadPoolExecutor(THREADS, "goscheduler-web")
+        self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
+
+    async def alone(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a page answer that uses threads of its server, at most eight at a time."""
+        loop = asyncio.get_running_loop()
+        if self._gate is None or self._gate[0] is not loop:
+            self._gate = loop, asyncio.Semaphore(THREADS)
+        async with self._gate[1]:
+            await app(scope, receive, send)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Return what a function returns that asks a store, called on a worker thread."""

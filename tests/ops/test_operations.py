@@ -124,6 +124,16 @@ def test_a_value_that_makes_no_sense_is_refused_by_its_name(call, name, argument
     assert len(str(caught.value)) < 1000
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in TABLE if any(param.name == "jobstore" for param in OPERATIONS[name].params)]
+)
+def test_a_job_store_that_there_is_not_is_refused_by_its_name(scheduler, operations, name):
+    arguments = {**filled_in(TABLE[name][1], scheduler, operations, ADMIN), "jobstore": "nowhere"}
+    with pytest.raises(InvalidArgument) as caught:
+        operations.call(name, ADMIN, arguments)
+    assert caught.value.field == "jobstore"
+
+
 def test_an_unknown_argument_is_refused_with_a_hint(call):
     with pytest.raises(UnknownOption, match="limit"):
         call("find_jobs", limt=3)
