@@ -274,6 +274,16 @@ def test_an_answer_serves_all_who_ask_within_two_seconds(hanging):
     assert store.asked == asked + 2
 
 
+def test_the_operation_asks_no_more_often(hanging):
+    scheduler, store = hanging
+    front = MessageScheduler(scheduler=scheduler, transport=lambda event_name, message: None, workers=0)
+    operations = Operations(Source(scheduler, messages=front))
+    asked = store.asked
+    for _ in range(10):
+        assert operations.call("health", ADMIN, {})["status"] == "healthy"
+    assert store.asked == asked + 2  # once for the jobs, once for the messages
+
+
 def test_who_asks_while_another_one_waits_gets_the_same_answer(hanging, monkeypatch):
     monkeypatch.setattr(_health, "STORE_SECONDS", 60)
     scheduler, store = hanging
