@@ -32,6 +32,8 @@ class Entry(NamedTuple):
     path: str
     shortcut: str = ""
     """Pressed behind ``g``."""
+    role: str = "viewer"
+    """Who sees it."""
 
 
 #: Title of a group → its pages. One that has no route is left out.
@@ -48,7 +50,7 @@ NAVIGATION: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Time", (Entry("calendar", "Calendar", "/calendar", "c"), Entry("playground", "Playground", "/playground"))),
     ("System", (
         Entry("processes", "Processes", "/processes", "p"), Entry("alerts", "Alerts", "/alerts", "a"),
-        Entry("audit", "Audit", "/audit"), Entry("settings", "Settings", "/settings"),
+        Entry("audit", "Audit", "/audit", role="admin"), Entry("settings", "Settings", "/settings"),
     )),
 )  # fmt: skip
 
@@ -139,7 +141,7 @@ def shell_of(request: Request) -> Shell:
     return Shell(
         request, principal, times, str(times.zone), theme if theme in THEMES else "system",
         {} if principal is None else _kinds(site, principal),
-        {} if principal is None else _counts(site, principal), _navigation(request),
+        {} if principal is None else _counts(site, principal), _navigation(request, principal),
     )  # fmt: skip
 
 
@@ -165,9 +167,13 @@ def zone_of(request: Request) -> tzinfo:
         return own
 
 
-def _navigation(request: Request) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
+def _navigation(request: Request, principal: Principal | None) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
     known = {getattr(route, "path", "") for route in request.app.routes}
-    groups = [(title, tuple(entry for entry in entries if entry.path in known)) for title, entries in NAVIGATION]
+    role = Role.VIEWER if principal is None else principal.role
+    groups = [
+        (title, tuple(entry for entry in entries if entry.path in known and role >= Role.of(entry.role)))
+        for title, entries in NAVIGATION
+    ]
     return tuple(group for group in groups if group[1])
 
 
