@@ -17,6 +17,7 @@ from goscheduler.messages import Message, MessageScheduler, Recurrence
 from goscheduler.ops.source import Source
 from goscheduler.periodic import Schedule, ScheduleRegistry
 
+MESSAGE_IDS = tuple(f"{each}!" for each in ODD_IDS)
 #: What a page would render if it were careless.
 MARKUP = "<b>bold</b><script>alert(1)</script>"
 
@@ -38,7 +39,7 @@ def front_source(scheduler):
                 id="json"),
         Message("picture", b"\x89PNG\r\n", {}, now + timedelta(hours=2), id="bytes",
                 recurrence=Recurrence(cron="0 7 * * *", timezone="UTC", max_occurrences=3)),
-        *(Message(odd, MARKUP, {}, now + timedelta(hours=3), id=odd) for odd in ODD_IDS),
+        *(Message(each, MARKUP, {}, now + timedelta(hours=3), id=each) for each in MESSAGE_IDS),
         Message("bad", {"n": 1}, {}, now, id="dead"),
     ]  # fmt: skip
     for message in kept:

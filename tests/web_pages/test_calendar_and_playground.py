@@ -270,7 +270,8 @@ def test_fifty_times_are_shown_and_the_change_of_the_clock_is_marked(empty, clie
 
 
 @pytest.mark.parametrize(
-    "text", ["99 * * * *", "0 0 1--100000000 * *", "{", "every never", "2026-13-01 00:00", '{"type": "os.system"}', "x" * 999]
+    "text",
+    ["99 * * * *", "0 0 1--100000000 * *", "{", "every never", "2026-13-01 00:00", '{"type": "os.system"}', "x" * 999],
 )
 def test_what_is_no_schedule_is_told_beside_the_form(empty, client, text):
     answer = client(empty).get("/playground", params={"text": text})
