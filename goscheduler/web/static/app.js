@@ -119,12 +119,13 @@
   // Keys. The row that is at is known by its link: the list may change meanwhile.
   let at = "", before = "";
   const rows = () => all("tr[data-row]");
-  const here = () => rows().find((row) => $("a", row).href === at);
-  const point = () => rows().forEach((row) => row.classList.toggle("at", $("a", row).href === at));
+  const to = (row) => ($("a", row) || row.dataset).href;
+  const here = () => at && rows().find((row) => to(row) === at);
+  const point = () => rows().forEach((row) => row.classList.toggle("at", !!at && to(row) === at));
   const move = (step) => {
     const found = rows(), next = found[Math.max(0, Math.min(found.length - 1, found.indexOf(here()) + step))];
     if (!next) return;
-    at = $("a", next).href;
+    at = to(next);
     point();
     next.scrollIntoView({ block: "nearest" });
   };
