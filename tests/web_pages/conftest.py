@@ -24,7 +24,7 @@ def full():
     """A scheduler that has run for a while: jobs that go well, fail, are paused, suspended, due and gone."""
     with ManualScheduler() as scheduler:
         add = scheduler.add_job
-        add(nothing, "interval", minutes=10, id="plain", tags=["billing"], args=[1], kwargs={"password": "hush", "n": 2},
+        add(nothing, "interval", minutes=10, id="plain", tags=["billing"], args=[1], kwargs={"password": "hush"},
             metadata={"team": "blue"}, limits=[Limit("api", concurrency=2, rate="5/1m")])  # fmt: skip
         add(nothing, "cron", hour=3, id="nightly", tags=["reports"], timezone="Europe/Berlin")
         add(fail, "interval", minutes=1, id="failing", args=[17], tags=["billing"], dead_letter=True)

@@ -33,7 +33,9 @@ def test_a_text_says_which_jobs_are_meant(text, arguments):
     assert (search.arguments, search.mistakes) == (arguments, [])
 
 
-@pytest.mark.parametrize(("text", "mistake"), [("tag:a tag:b", "tag: is given twice"), ('tag:""', "tag: needs a value")])
+@pytest.mark.parametrize(
+    ("text", "mistake"), [("tag:a tag:b", "tag: is given twice"), ('tag:""', "tag: needs a value")]
+)
 def test_what_cannot_be_meant_is_told(text, mistake):
     assert mistake in job_search(text).mistakes[0]
 

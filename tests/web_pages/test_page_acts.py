@@ -108,7 +108,8 @@ def test_nobody_does_by_a_form_what_their_role_does_not_allow(full, client):
     before = full.get_job("plain").next_run_time
     acts = [
         ("/act/jobs", {"act": "pause", "id": "plain"}), ("/act/jobs", {"act": "remove", "id": "plain"}),
-        ("/act/edit", {"id": "plain", "trigger": "every 5m"}), ("/act/letters", {"act": "discard", "job_id": "failing"}),
+        ("/act/edit", {"id": "plain", "trigger": "every 5m"}),
+        ("/act/letters", {"act": "discard", "job_id": "failing"}),
         ("/act/cancel", {"id": "x"}), ("/act/process", {"action": "drain", "owner": "x"}),
     ]  # fmt: skip
     for path, data in acts:

@@ -26,7 +26,8 @@ WEB = Path(goscheduler.web.__file__).parent
 TEMPLATES = sorted((WEB / "templates").glob("*.html"))
 #: Pages that need nothing, and texts that they have on a full store.
 PAGES = {
-    "/": "failing", "/?minutes=480": "last 8 h", "/?minutes=4320": "last 72 h", "/jobs": "plain", "/jobs?sort=id": "plain",
+    "/": "failing", "/?minutes=480": "last 8 h", "/?minutes=4320": "last 72 h",
+    "/jobs": "plain", "/jobs?sort=id": "plain",
     "/jobs?q=last:failed": "failing", "/jobs?q=state:paused": "the numbers are audited", "/runs": "failing",
     "/runs?tab=live": "plain", "/runs?outcome=failed&job=failing&since=2h&late=0": "failing", "/dead": "order",
     "/dead/letters": "failing", "/dead/letters?error_type=ValueError": "failing", "/processes": "No process",
@@ -91,7 +92,8 @@ def test_every_job_has_a_page_with_the_reason_first(full, client, principal, job
     assert answer.status_code == (404 if job_id == "once" else 200)
     page = Page(answer.text)
     assert answer.text.index('class="why') < answer.text.index('class="card')
-    assert ("hush" not in answer.text) and page.tags
+    assert "hush" not in answer.text
+    assert page.tags
     if job_id == "plain":
         assert ("blue" in answer.text) == principal.see_arguments
 

@@ -40,7 +40,8 @@ def serve():
     def serve(scheduler, principal=OPERATOR, root=""):
         listening = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(
-            pages_app(scheduler, principal, root), log_config=None, lifespan="off", ws="none", timeout_graceful_shutdown=1
+            pages_app(scheduler, principal, root), log_config=None, lifespan="off", ws="none",
+            timeout_graceful_shutdown=1,
         )  # fmt: skip
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -43,6 +43,7 @@
         if (now && then && !inUse()) Idiomorph.morph(now, then.innerHTML, { morphStyle: "innerHTML", ignoreActiveValue: true });
       }
       htmx.process(live());
+      point();
       fresh = Date.now();
       ahead = fresh - Date.parse(page.body.dataset.now);
     } catch {
@@ -115,21 +116,22 @@
     if (event.target.matches("[data-now]")) event.target.form.requestSubmit();
   });
 
-  // Keys.
-  let at = -1, before = "";
+  // Keys. The row that is at is known by its link: the list may change meanwhile.
+  let at = "", before = "";
   const rows = () => all("tr[data-row]");
+  const to = (row) => ($("a", row) || row.dataset).href;
+  const here = () => at && rows().find((row) => to(row) === at);
+  const point = () => rows().forEach((row) => row.classList.toggle("at", !!at && to(row) === at));
   const move = (step) => {
-    const found = rows();
-    if (!found.length) return;
-    found.forEach((row) => row.classList.remove("at"));
-    at = Math.max(0, Math.min(found.length - 1, at + step));
-    found[at].classList.add("at");
-    found[at].scrollIntoView({ block: "nearest" });
+    const found = rows(), next = found[Math.max(0, Math.min(found.length - 1, found.indexOf(here()) + step))];
+    if (!next) return;
+    at = to(next);
+    point();
+    next.scrollIntoView({ block: "nearest" });
   };
-  const mark = () => { const box = $("input[name=id]", rows()[at]); if (box) box.checked = !box.checked; };
+  const mark = () => { const box = here() && $("input[name=id]", here()); if (box) box.checked = !box.checked; };
   const press = (act) => {
-    const row = rows()[at];
-    if (row && !$("input[name=id]:checked")) mark();
+    if (!$("input[name=id]:checked")) mark();
     const button = $(`[data-key="${act}"]`);
     if (button) button.click();
   };
@@ -140,9 +142,9 @@
     if (go) { location.href = go.href; return; }
     const acts = {
       "/": () => $("#find").focus(), "?": () => $("#keys").showModal(), j: () => move(1), k: () => move(-1),
-      x: () => rows()[at] && mark(), p: () => press("pause"), r: () => press("run"),
+      x: mark, p: () => press("pause"), r: () => press("run"),
     };
-    if (key === "Enter" && rows()[at] && event.target === document.body) $("a", rows()[at]).click();
+    if (key === "Enter" && here() && event.target === document.body) $("a", here()).click();
     else if (acts[key]) { event.preventDefault(); acts[key](); }
   });
 
