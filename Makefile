@@ -3,6 +3,7 @@
 # make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd, ZooKeeper, RabbitMQ and NATS; make test does it too
 # make simulate  several schedulers on one store, with crashes and lost answers at every call; SEEDS=10000 of them
 # make check   lint, types, architecture
+# make proto   the proto of the operations, and the Python code of both protos
 # make faults  every store under every fault, for about an hour, as root for the full disks; FAULTS=redis SEED=7 SEEDS=3
 # make faults-ci  the sharpest faults on every store, in a few minutes
 # make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
@@ -27,7 +28,7 @@ SEEDS ?=
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers simulate lint check faults faults-ci mutants soak bench clean
+.PHONY: demo test servers simulate lint check proto faults faults-ci mutants soak bench clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -47,6 +48,9 @@ lint: $(VENV)/.dev
 
 check: lint
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_project.py
+
+proto: $(VENV)/.dev
+	@$(BIN)/python proto/generate.py
 
 faults: $(VENV)/.dev servers
 	$(BIN)/python tests/faults/run.py --stores $(FAULTS) --seed $(SEED) --seeds $(or $(SEEDS),3)

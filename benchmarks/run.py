@@ -24,6 +24,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "pickup": {"adds": 5, "seconds": 3.0},
     "durable": {"rounds": 1, "jobs": 3_000, "few": 200},
     "limits": {"rounds": 1, "jobs": 2_000},
+    "telemetry": {"rounds": 1, "jobs": 2_000},
     "locks": {"rounds": 1, "locks": 200},
     "state": {"rounds": 1, "calls": 200},
     "tick": {"rounds": 1, "ticks": 5},

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from goscheduler.triggers.combining import AndTrigger, OrTrigger
     from goscheduler.triggers.cron import CronTrigger
     from goscheduler.triggers.date import DateTrigger
+    from goscheduler.triggers.every import every
     from goscheduler.triggers.interval import IntervalTrigger
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "ThreadPoolExecutor",
     "__version__",
     "current_run",
+    "every",
     "exponential",
     "fixed",
     "linear",
@@ -81,6 +83,7 @@ _HOMES = {
     "ThreadPoolExecutor": "executors.pool",
     "linear": "runs.retry",
     "fixed": "runs.retry",
+    "every": "triggers.every",
     "exponential": "runs.retry",
     "GiveUp": "runs.retry",
     "Snooze": "runs.retry",

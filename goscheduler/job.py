@@ -122,7 +122,7 @@ class Job:
         self.id = _new_id() if id is None else check_job_id(id)
         self._set_call(*self._checked_call(func, args, kwargs))
         self.name = (self.task or get_callable_name(self.func)) if name is None else check_name(name)
-        self.trigger = _check_trigger(trigger)
+        self.trigger = _check_trigger(trigger).for_job(self.id)
         if others:  # the next run time and options
             self._modify(**others)
 
@@ -289,7 +289,7 @@ class Job:
         if "name" in changes:
             approved["name"] = check_name(changes.pop("name"))
         if "trigger" in changes:
-            approved["trigger"] = _check_trigger(changes.pop("trigger"))
+            approved["trigger"] = _check_trigger(changes.pop("trigger")).for_job(self.id)
         if "next_run_time" in changes:
             approved["next_run_time"] = convert_to_datetime(
                 changes.pop("next_run_time"), self._scheduler.timezone, "next_run_time"

@@ -78,16 +78,18 @@ class GuardedLogger(_Adapter):
         if raised is None or _prints(raised[1]):
             self.logger.log(level, msg, *args, exc_info=raised, **{"stacklevel": _DEPTH, **kwargs})
         else:
-            self._write_traceback(level, msg, args, raised)
+            self._write_traceback(level, msg, args, raised, kwargs.get("extra"))
 
-    def _write_traceback(self, level: int, msg: object, args: tuple[object, ...], raised: _ExcInfo) -> None:
+    def _write_traceback(
+        self, level: int, msg: object, args: tuple[object, ...], raised: _ExcInfo, extra: Mapping[str, object] | None
+    ) -> None:
         logger = self.logger
         text = indented("".join(traceback.format_exception(*raised)))
         if not isinstance(logger, logging.Logger):
             logger.log(level, "%s\n%s", str(msg) % args if args else msg, text)
             return
         path, line, function, _ = logger.findCaller(False, _DEPTH_OF_TRACEBACK)
-        record = logger.makeRecord(logger.name, level, path, line, msg, args, raised, function)
+        record = logger.makeRecord(logger.name, level, path, line, msg, args, raised, function, extra)
         # Where formatters look first; the error itself stays, for handlers that send it somewhere.
         record.exc_text = text
         logger.handle(record)

@@ -23,6 +23,7 @@ from goscheduler.runs.health import HealthStatus
 from goscheduler.times import parse_duration, to_micros
 
 if TYPE_CHECKING:
+    from goscheduler.alerts.channels import Channel
     from goscheduler.alerts.rules import Length
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.schedulers.base import BaseScheduler
@@ -54,7 +55,7 @@ class Alerts:
     ) -> None:
         self._scheduler = scheduler
         self._channels = {name: channel_of(value) for name, value in channels.items()}
-        _check_names(alerts, self._channels)
+        check_alerts(alerts, self._channels)
         self._interval = parse_duration(interval).total_seconds()
         if self._interval < 1:
             raise InvalidArgument(f"interval must be a second or more, got {shown(interval)}", field="interval")
@@ -106,11 +107,6 @@ class Alerts:
             self._settle_own()
         self._own_outbox.flush(self._own)
 
-    def send_test(self) -> dict[str, str]:
-        """Send a test notice through every channel, and return name → why it was not taken, empty if it was."""
-        now = self._scheduler.clock.now()
-        return {name: _tried(channel, _test_notice(name, now)) for name, channel in self._channels.items()}
-
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
@@ -148,7 +144,11 @@ def home_of(scheduler: BaseScheduler) -> BaseJobStore:
     return stores["default" if "default" in stores else min(stores)]
 
 
-def _check_names(alerts: Sequence[Alert], channels: Mapping[str, object]) -> None:
+def check_alerts(alerts: Sequence[Alert], channels: Mapping[str, object]) -> None:
+    """Raise if two alerts have one name, or one tells a channel that is not there.
+
+    :raises InvalidArgument: naming it
+    """
     names = [alert.name for alert in alerts]
     if len(set(names)) != len(names):
         raise InvalidArgument("alerts must have names of their own", field="alerts")
@@ -161,7 +161,12 @@ def _check_names(alerts: Sequence[Alert], channels: Mapping[str, object]) -> Non
             )
 
 
-def _tried(channel: Any, notice: Notice) -> str:
+def send_test(channels: Mapping[str, Channel], now: datetime) -> dict[str, str]:
+    """Send a test notice through every channel, and return name → why it was not taken, empty if it was."""
+    return {name: _tried(channel, _test_notice(name, now)) for name, channel in channels.items()}
+
+
+def _tried(channel: Channel, notice: Notice) -> str:
     try:
         channel.send(notice)
     except BaseException as error:

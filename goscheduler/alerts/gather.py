@@ -96,14 +96,15 @@ def _running(scheduler: BaseScheduler, match: Match, now: datetime, memory: Proc
     meant = [run for run in live if not (match.jobs or match.filters) or run.job_id in ids]
     return {
         "running": [
-            RunningFacts(run.job_id, (now - run.started_at).total_seconds(), _usual(scheduler, run.job_id))
+            RunningFacts(run.job_id, (now - run.started_at).total_seconds(), usual_seconds(scheduler, run.job_id))
             for run in meant[:MOST_FAILING]
             if run.started_at is not None
         ]
     }  # fmt: skip
 
 
-def _usual(scheduler: BaseScheduler, job_id: str) -> float | None:
+def usual_seconds(scheduler: BaseScheduler, job_id: str) -> float | None:
+    """Return the seconds that 95 of 100 successful runs of a job did not exceed; None if there were too few."""
     records = scheduler.runs(job_id, limit=OF_ONE_JOB, outcome="succeeded")
     seconds = sorted(record.seconds for record in records)
     return quantile(seconds, 0.95) if len(seconds) >= LEAST_RUNS else None
@@ -135,6 +136,9 @@ def _letters(scheduler: BaseScheduler, match: Match, now: datetime, memory: Proc
 
 def _processes(scheduler: BaseScheduler, match: Match, now: datetime, memory: ProcessMemory) -> dict[str, Any]:
     states = [None if each.report is None else each.report.state for each in scheduler.processes()]
+    engine = scheduler.engine
+    alone = not engine.observing and any(not store.shared for store in engine.stores.values())
+    states += [engine.state()] if alone else []  # who has a store to itself is in no list
     return {"processes": sum(state in (None, "running", "starting") for state in states)}
 
 

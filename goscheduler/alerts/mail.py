@@ -12,11 +12,13 @@ from urllib.parse import unquote, urlsplit
 
 from goscheduler.alerts.model import Notice, NoticeKind
 from goscheduler.errors import InvalidArgument
+from goscheduler.logs import guarded_logger
 
 OPTIONS = ("server", "sender", "verify")
 #: Scheme of the server → its usual port.
 PORTS = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 TIMEOUT = 8.0
+_logger = guarded_logger("goscheduler.alerts")
 _DOMAIN = "goscheduler.invalid"
 
 
@@ -46,14 +48,14 @@ class MailChannel:
     def send(self, notice: Notice) -> None:
         """Hand the notice to the mail server.
 
-        :raises OSError: if the server does not take it for everybody
+        :raises OSError: if the server takes it for nobody
         """
         with self._connected() as server:
             if self._login is not None:
                 server.login(*self._login)
             refused = server.send_message(self._message(notice))
-        if refused:
-            raise OSError(f"the mail server refuses {len(refused)} of {len(self._to)} addresses")
+        if refused:  # no error: the others would get it again and again
+            _logger.warning("The mail server refuses %d of %d addresses of a channel", len(refused), len(self._to))
 
     def close(self) -> None:
         """There is nothing to let go of."""

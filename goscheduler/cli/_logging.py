@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+FORMATS = ("text", "json")
 
 
 class PrintableFormatter(logging.Formatter):
@@ -31,17 +32,29 @@ def read_level(text: str) -> str:
     return text.upper()
 
 
-def set_up_logging(level: str, console: Console) -> None:
+def read_format(text: str) -> str:
+    """Return how log lines are to be written."""
+    if text.lower() not in FORMATS:
+        raise CommandError(f"--log-format must be one of {', '.join(FORMATS)}, got {shown(text)}")
+    return text.lower()
+
+
+def set_up_logging(level: str, console: Console, log_format: str = "text") -> None:
     """Send log lines of this level and above to stderr; logging that is set up already is left as it is."""
     root = logging.getLogger()
     if not root.handlers:
-        root.addHandler(_handler(console))
+        root.addHandler(_handler(console, log_format))
         root.setLevel(level)
 
 
-def _handler(console: Console) -> logging.Handler:
+def _handler(console: Console, log_format: str) -> logging.Handler:
     handler: logging.Handler
-    if console.is_terminal:
+    if log_format == "json":
+        from goscheduler.telemetry.json_log import JSONFormatter
+
+        handler = logging.StreamHandler()
+        handler.setFormatter(JSONFormatter())
+    elif console.is_terminal:
         from rich.highlighter import NullHighlighter
         from rich.logging import RichHandler
 

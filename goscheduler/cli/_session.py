@@ -85,14 +85,14 @@ class Session:
         self.scheduler = scheduler
         self._operations = Operations(Source(scheduler))
         self._jobstore = jobstore
-        self._principal = Principal(f"{_user()}@{socket.gethostname()}", Role.ADMIN, see_arguments=True)
+        self.principal = Principal(f"{_user()}@{socket.gethostname()}", Role.ADMIN, see_arguments=True)
 
     def call(self, operation: str, **arguments: Any) -> Any:
         """Return the view of an operation in plain values; an argument that is None is not given."""
         given = {name: value for name, value in arguments.items() if value is not None}
         if self._jobstore is not None and any(param.name == "jobstore" for param in OPERATIONS[operation].params):
             given["jobstore"] = self._jobstore
-        return self._operations.call(operation, self._principal, given, via="cli")
+        return self._operations.call(operation, self.principal, given, via="cli")
 
     def pages(
         self, operation: str, limit: int, cursor: str, start: str | None = None, **arguments: Any
@@ -121,12 +121,14 @@ def _user() -> str:
 
 
 @contextmanager
-def opened(where: Where) -> Iterator[Session]:
+def opened(where: Where, *, read_only: bool = False) -> Iterator[Session]:
     """Give a session, and close it; errors become one line and an exit code."""
     with errors_told(where.debug), ExitStack() as closing:
         place = place_of(where.app, where.store or ())
         if place.urls:
-            scheduler = closing.enter_context(_observer(place, where.debug))
+            scheduler = closing.enter_context(_observer(place, where.debug, read_only))
+        elif read_only:
+            raise CommandError("--read-only goes with the URL of a store, not with --app")
         else:
             from goscheduler.cli._host import found, started  # a module of the user's is imported
 
@@ -142,7 +144,7 @@ def _require_file(url: str) -> None:
 
 
 @contextmanager
-def _observer(place: Place, debug: bool) -> Iterator[BaseScheduler]:
+def _observer(place: Place, debug: bool, read_only: bool) -> Iterator[BaseScheduler]:
     from goscheduler.observer import Observer
 
     with ExitStack() as closing:
@@ -151,7 +153,7 @@ def _observer(place: Place, debug: bool) -> Iterator[BaseScheduler]:
             closing.enter_context(passwords_hidden(url))
         if not debug:
             closing.enter_context(silent_log())
-        observer = closing.enter_context(Observer(place.urls, start_timeout=START_TIMEOUT))
+        observer = closing.enter_context(Observer(place.urls, read_only=read_only, start_timeout=START_TIMEOUT))
         require_store(observer.engine.stores, place.alias)
         tell_of_narrow_sight(observer.engine.stores)
         yield observer

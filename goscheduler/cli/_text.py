@@ -13,7 +13,7 @@ from goscheduler.times import datetime_repr
 #: The fields of views that hold a moment. What users call their own is not among them.
 MOMENTS = frozenset({
     "at", "created_at", "due_at", "expires_at", "finished_at", "first", "last", "last_run", "last_success",
-    "next_run_time", "reported_at", "scheduled_at", "start", "started_at",
+    "next_run_time", "reported_at", "scheduled_at", "since", "start", "started_at", "until",
 })  # fmt: skip
 #: Fields that hold values of the users, shown as they are.
 USERS_OWN = frozenset({"args", "kwargs", "metadata", "arguments", "outcome"})

@@ -15,7 +15,7 @@ from rich.console import Console
 from goscheduler.cli._board import Board
 from goscheduler.cli._command_error import FAILED, CommandError, errors_told, one_line
 from goscheduler.cli._host import Host, HostEvent, HostEventKind
-from goscheduler.cli._logging import read_level, set_up_logging
+from goscheduler.cli._logging import read_format, read_level, set_up_logging
 from goscheduler.cli._options import Debug
 from goscheduler.cli._settings import apply_settings, doubt_about_unit, read_settings
 from goscheduler.cli._systemd import Systemd
@@ -63,6 +63,17 @@ def run_worker(
         ),
     ] = None,
     log_level: Annotated[str, typer.Option(help="The lowest level that is logged.")] = "INFO",
+    log_format: Annotated[
+        str, typer.Option(metavar="text|json", help="How log lines are written: for people, or as JSON objects.")
+    ] = "text",
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port, at /metrics."),
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="The address that metrics are served on.")] = "0.0.0.0",
+    metrics_cluster: Annotated[
+        bool, typer.Option("--metrics-cluster", help="Also serve what the job stores tell of all processes together.")
+    ] = False,
     debug: Debug = False,
 ) -> None:  # fmt: skip
     """Start a scheduler and keep it running.
@@ -71,25 +82,39 @@ def run_worker(
     """
     with errors_told(debug):
         settings = read_settings(concurrency, poll_interval, queues)
-        level = read_level(log_level)
+        level, log_format = read_level(log_level), read_format(log_format)
         console = Console(stderr=True, markup=False, highlight=False, emoji=False)
         scheduler = find_scheduler(app or target)
         apply_settings(scheduler, settings)
-        set_up_logging(level, console)  # after the import, so that a module that sets up logging itself has its way
+        # After the import, so that a module that sets up logging itself has its way.
+        set_up_logging(level, console, log_format)
         if poll_interval is not None and (doubt := doubt_about_unit(poll_interval)):
             _logger.warning(doubt)
-        Worker(scheduler, console).run()
+        if metrics_port is not None:
+            serve_metrics(scheduler, metrics_port, metrics_host, metrics_cluster)
+        Worker(scheduler, console, live_line=log_format == "text").run()
+
+
+def serve_metrics(scheduler: BaseScheduler, port: int, host: str, cluster: bool) -> None:
+    """Serve the metrics of a scheduler until this process ends."""
+    from goscheduler.telemetry.metrics import Metrics
+    from goscheduler.telemetry.server import MetricsServer
+
+    server = MetricsServer(Metrics(scheduler, cluster=cluster).text, port, host)
+    server.start()
+    _logger.info("Metrics are at http://%s:%d/metrics", host, server.port)
 
 
 class Worker:
     """Keeps a scheduler running until it ends by itself or a signal ends it."""
 
-    def __init__(self, scheduler: BaseScheduler, console: Console) -> None:
+    def __init__(self, scheduler: BaseScheduler, console: Console, live_line: bool = True) -> None:
         self._scheduler = scheduler
         self._host = Host(scheduler)
         self._systemd = Systemd(os.environ, scheduler.liveness)
         self._board = Board(scheduler)
         self._console = console
+        self._live_line_wanted = live_line
         self._started = False
         self._asked_to_stop_at: float | None = None
 
@@ -111,7 +136,8 @@ class Worker:
 
     def _live_line(self) -> AbstractContextManager[None]:
         on_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
-        return self._board.shown_on(self._console) if on_terminal else nullcontext()
+        shown = on_terminal and self._live_line_wanted
+        return self._board.shown_on(self._console) if shown else nullcontext()
 
     def _follow(self) -> None:
         while True:

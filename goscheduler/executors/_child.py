@@ -28,6 +28,7 @@ from goscheduler.runs.model import OutcomeKind, Progress
 from goscheduler.runs.retry import lineage
 
 if TYPE_CHECKING:
+    from goscheduler.executors.around import Around
     from goscheduler.job import Job
     from goscheduler.runs.model import Outcome, Run
 
@@ -86,11 +87,11 @@ class Note(NamedTuple):
     progress: Progress
 
 
-def pack_call(run: Run, started_at: datetime) -> bytes:
-    """Return the message that asks a child for ``run``; raises what pickling raises."""
+def pack_call(run: Run, started_at: datetime, arounds: Sequence[Around] = ()) -> bytes:
+    """Return the message that asks a child for ``run``, enclosed by ``arounds``; raises what pickling raises."""
     job = run.job
     portable = PortableJob(job.id, job.name, job.func, job.args, dict(job.kwargs), job.func_ref, job.tags)
-    return bytes(ForkingPickler.dumps((run._replace(job=cast("Job", portable)), started_at)))
+    return bytes(ForkingPickler.dumps((run._replace(job=cast("Job", portable)), started_at, tuple(arounds))))
 
 
 def serve(connection: Connection, initializer: Callable[..., object] | None, initargs: Sequence[object]) -> None:
@@ -136,11 +137,11 @@ def _answer_calls(connection: Connection) -> None:
 
 def _outcome_of(message: bytes, outbox: Outbox) -> Outcome:
     try:
-        run, started_at = pickle.loads(message)
+        run, started_at, arounds = pickle.loads(message)
     except BaseException as error:
         return failed(error)
     outbox.open_for(run.id)
-    outcome: Outcome = call(run, SYSTEM_CLOCK, started_at)
+    outcome: Outcome = call(run, SYSTEM_CLOCK, started_at, arounds)
     return outcome
 
 

@@ -16,6 +16,8 @@ from goscheduler.runs.model import OutcomeKind
 if TYPE_CHECKING:
     from logging import Logger
 
+    from goscheduler.executors.around import Carrier
+    from goscheduler.job import Job
     from goscheduler.runs.model import Attempt, Outcome, Run, Settlement
 
 _WORDS = {
@@ -32,23 +34,27 @@ def log_start(logger: Logger, run: Run) -> None:
     try:
         if logger.isEnabledFor(logging.INFO):
             text = 'Run %s of job "%s" (%s) starts, attempt %d, scheduled at %s'
-            logger.info(text, *names_of(run), run.attempt, run.scheduled_at)
+            logger.info(text, *names_of(run), run.attempt, run.scheduled_at, extra=fields_of(run))
     except Exception:  # a filter of the user's must not cost a run
         traceback.print_exc()
 
 
-def log_end(logger: Logger, settlement: Settlement) -> None:
-    """Say how a run ended, and what follows."""
+def log_end(logger: Logger, settlement: Settlement, carrier: Carrier | None = None) -> None:
+    """Say how a run ended, and what follows; ``carrier`` knows further names of it."""
     run, outcome = settlement.attempt.run, settlement.attempt.outcome
     level = _WORDS[outcome.kind][0] if outcome.kind in _WORDS else _level_of_unstarted(outcome)
     if logger.isEnabledFor(level):
-        _log(logger, level, 'Run %s of job "%s" (%s) %s', (*names_of(run), _told(settlement)), outcome)
+        fields = fields_of_end(settlement.attempt)
+        if carrier is not None:
+            fields.update(carrier.names_of(run))
+        _log(logger, level, 'Run %s of job "%s" (%s) %s', (*names_of(run), _told(settlement)), outcome, fields)
 
 
 def log_discarded(logger: Logger, attempt: Attempt) -> None:
     """Say that a run ended here in vain, since it is another process's by now."""
     text = 'Lease lost: run %s of job "%s" (%s) was handed to another process; it %s here, and its result is discarded'
-    _log(logger, logging.WARNING, text, (*names_of(attempt.run), _account(attempt)), attempt.outcome)
+    names = (*names_of(attempt.run), _account(attempt))
+    _log(logger, logging.WARNING, text, names, attempt.outcome, fields_of_end(attempt))
 
 
 def names_of(run: Run) -> tuple[str, str, str]:
@@ -56,13 +62,40 @@ def names_of(run: Run) -> tuple[str, str, str]:
     return run.id, run.job.id, run.job.func_ref or run.job.name
 
 
-def _log(logger: Logger, level: int, text: str, names: tuple[object, ...], outcome: Outcome) -> None:
+def fields_of_job(job: Job) -> dict[str, object]:
+    """Return the fields of a log line about a job, for formatters that write these."""
+    return {
+        "job_id": job.id, "task": job.func_ref or job.name, "priority": job.options.priority,
+        "next_run": getattr(job, "next_run_time", None),
+    }  # fmt: skip
+
+
+def fields_of(run: Run) -> dict[str, object]:
+    """Return the fields of a log line about a run."""
+    return {**fields_of_job(run.job), "run_id": run.id, "attempt": run.attempt, "owner": run.owner}
+
+
+def fields_of_end(attempt: Attempt) -> dict[str, object]:
+    """Return the fields of a log line about the end of an attempt."""
+    run, outcome = attempt.run, attempt.outcome
+    fields = {**fields_of(run), "outcome": outcome.kind.value}
+    if outcome.started_at is not None:
+        lateness = (outcome.started_at - run.due_at).total_seconds()
+        fields.update(seconds=round(outcome.seconds, 6), lateness=round(lateness, 6))
+    if outcome.error is not None:
+        fields["error_type"] = type(outcome.error).__name__
+    return fields
+
+
+def _log(
+    logger: Logger, level: int, text: str, names: tuple[object, ...], outcome: Outcome, fields: dict[str, object]
+) -> None:
     error = outcome.error if outcome.kind is OutcomeKind.FAILED else None
     if error is not None and error.__traceback__ is None and outcome.traceback:
         # From another process: the frames came as text.
-        logger.log(level, f"{text}\n%s", *names, Block(f"{outcome.traceback}{_line_of(error)}"))
+        logger.log(level, f"{text}\n%s", *names, Block(f"{outcome.traceback}{_line_of(error)}"), extra=fields)
     else:
-        logger.log(level, text, *names, exc_info=error)
+        logger.log(level, text, *names, exc_info=error, extra=fields)
 
 
 def _told(settlement: Settlement) -> str:

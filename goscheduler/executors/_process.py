@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import datetime
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -18,12 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.executors._child import BEGUN, GOODBYE, READY, Note, Parcel, Reply, pack_call, serve
 from goscheduler.executors._failures import RemoteError, WorkerDied
+from goscheduler.executors.around import begin_all, for_child
 from goscheduler.executors.call import cancelled, failed
 from goscheduler.executors.context import attempt_key, record_progress
 from goscheduler.runs.model import Outcome, OutcomeKind
 
 if TYPE_CHECKING:
     from goscheduler.clock import Clock
+    from goscheduler.executors.around import Around
     from goscheduler.runs.model import Run
 
 #: How often to look after a child: a process that it started can hold the pipe open, so that its end does not show.
@@ -49,10 +52,12 @@ class ProcessWorker:
         options: ChildOptions,
         clock: Clock,
         begin: Callable[[Run], Outcome | None],
+        arounds: Callable[[], Sequence[Around]] = tuple,
     ) -> None:
         self._options = options
         self._clock = clock
         self._begin = begin
+        self._arounds = arounds
         self._child: Child | None = None
         self._aborted = False
         self._in_hand = threading.Lock()
@@ -116,9 +121,18 @@ class ProcessWorker:
 
     def _attempt(self, run: Run) -> Outcome:
         not_started = self._begin(run)
-        return not_started if not_started is not None else self._send(run)
+        if not_started is not None:
+            return not_started
+        arounds = self._arounds()
+        return copy_context().run(self._send_enclosed, run, arounds) if arounds else self._send(run)
 
-    def _send(self, run: Run) -> Outcome:
+    def _send_enclosed(self, run: Run, arounds: Sequence[Around]) -> Outcome:
+        end = begin_all(arounds, run, self._clock.now())
+        outcome = self._send(run, for_child(arounds, run))
+        end(outcome)
+        return outcome
+
+    def _send(self, run: Run, inner: Sequence[Around] = ()) -> Outcome:
         was_idle = self._child is not None
         try:
             child = self._ready_child()
@@ -126,9 +140,9 @@ class ProcessWorker:
             return self._lost(error, "the worker process could not be started")
         if self._told is not None:  # before there was a child that could be signalled
             return cancelled(self._told)
-        outcome = self._ask(child, run, self._clock.now())
+        outcome = self._ask(child, run, self._clock.now(), inner)
         if was_idle and child.died_idle and outcome.kind is OutcomeKind.FAILED:
-            return self._send(run)  # to a new child, whose death is told of
+            return self._send(run, inner)  # to a new child, whose death is told of
         return outcome
 
     def _ready_child(self) -> Child:
@@ -137,9 +151,9 @@ class ProcessWorker:
             self._child.await_start()
         return self._child
 
-    def _ask(self, child: Child, run: Run, started_at: datetime) -> Outcome:
+    def _ask(self, child: Child, run: Run, started_at: datetime, inner: Sequence[Around]) -> Outcome:
         try:
-            message = pack_call(run, started_at)
+            message = pack_call(run, started_at, inner)
         except Exception as error:
             return failed(_unsendable(run, error))
         begun = self._clock.monotonic()

@@ -93,6 +93,9 @@ class AsyncIOExecutor(BaseExecutor):
     def room(self) -> int:
         return max(0, UNKNOWN_ROOM - len(self._handed) - self._threads.live())
 
+    def live(self) -> int | None:
+        return None if self._scheduler is None else len(self._handed) + self._threads.live()
+
     def cancel(self, run: Run, reason: str) -> bool:
         handed = self._handed_for(run)
         if handed is None:
@@ -171,7 +174,7 @@ class AsyncIOExecutor(BaseExecutor):
         if not_started is not None:
             self._end(handed, not_started)
             return
-        handed.task = self._loop.create_task(call_coroutine(handed.run, self._host.clock))
+        handed.task = self._loop.create_task(call_coroutine(handed.run, self._host.clock, self._arounds()))
         handed.task.add_done_callback(partial(self._task_done, handed))
 
     def _task_done(self, handed: _Handed, task: asyncio.Task[Outcome]) -> None:

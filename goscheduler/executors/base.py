@@ -34,6 +34,7 @@ from goscheduler.logs import guarded_logger
 from goscheduler.runs.model import Outcome, OutcomeKind, Run, Source
 
 if TYPE_CHECKING:
+    from goscheduler.executors.around import Around
     from goscheduler.job import Job
 
 __all__ = ["BaseExecutor", "ExecutorHost", "MaxInstancesReachedError", "run_coroutine_job", "run_job", "stop"]
@@ -140,6 +141,10 @@ class BaseExecutor:
         """Return how many more runs it makes sense to hand over now."""
         return UNKNOWN_ROOM
 
+    def live(self) -> int | None:
+        """Return how many runs it has, queued or running; None if it cannot tell."""
+        return None
+
     def cancel(self, run: Run, reason: str) -> bool:
         """Ask a run to end soon, and return whether it was being run here. Must not block.
 
@@ -206,13 +211,17 @@ class BaseExecutor:
         running = self._running
         running[run.id] = run
         try:
-            return self._begin(run) or call(run, self._host.clock)
+            return self._execute(run)
         finally:
             if running.pop(run.id, None) is None:
                 unmark_given_up(run)
 
     def _execute(self, run: Run) -> Outcome:
-        return self._begin(run) or call(run, self._host.clock)
+        return self._begin(run) or call(run, self._host.clock, None, self._arounds())
+
+    def _arounds(self) -> tuple[Around, ...]:
+        """Return what encloses attempts; a scheduler that somebody else wrote need not know of that."""
+        return getattr(self._host, "arounds", ())
 
     def _begin(self, run: Run) -> Outcome | None:
         """Return the outcome of a run that is not to be started after all, or None, having told of the start."""
@@ -240,7 +249,7 @@ class BaseExecutor:
             if taken is None:
                 self._logger.warning(
                     'Executor "%s" reported job "%s" more often than it was given runs of it; the report is ignored',
-                    self._alias, job_id,
+                    self._alias, job_id, extra={"job_id": job_id},
                 )  # fmt: skip
             else:
                 self._forget(taken)

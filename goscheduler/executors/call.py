@@ -8,18 +8,21 @@ same thread.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Coroutine, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 from contextvars import copy_context
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from goscheduler.executors.around import begin_all
 from goscheduler.executors.context import RunCancelled, cancel_reason, enter_run
 from goscheduler.runs.model import Outcome, OutcomeKind, Source, unchecked_tuple
 from goscheduler.runs.retry import Snooze
 
 if TYPE_CHECKING:
     from goscheduler.clock import Clock
+    from goscheduler.executors.around import Around
     from goscheduler.runs.model import Run
 
 MAX_TRACEBACK = 8192
@@ -44,15 +47,27 @@ async def execute_coroutine(run: Run, clock: Clock) -> Outcome:
     return missed(run, clock) or await call_coroutine(run, clock)
 
 
-async def call_coroutine(run: Run, clock: Clock) -> Outcome:
+async def call_coroutine(run: Run, clock: Clock, arounds: Sequence[Around] = ()) -> Outcome:
     """Return how the run's function ended, awaited on the running loop.
 
     A cancelled task gives the outcome "cancelled"; the cancellation ends here.
     """
-    from asyncio import CancelledError  # imported late: heavy, and most schedulers have no coroutine
-
     started_at = clock.now()
     enter_run(run, started_at)
+    if not arounds:
+        return await _awaited(run, started_at, clock)
+    try:
+        end = begin_all(arounds, run, started_at)
+        outcome = await _awaited(run, started_at, clock)
+        end(outcome)
+    except BaseException as error:
+        return failed(error, started_at)
+    return outcome
+
+
+async def _awaited(run: Run, started_at: datetime, clock: Clock) -> Outcome:
+    from asyncio import CancelledError  # imported late: heavy, and most schedulers have no coroutine
+
     begun = clock.monotonic()
     try:
         result = run.job.func(*run.job.args, **run.job.kwargs)
@@ -79,9 +94,23 @@ def missed(run: Run, clock: Clock) -> Outcome | None:
     return Outcome(OutcomeKind.MISSED, reason=f"missed by {lateness}")
 
 
-def call(run: Run, clock: Clock, started_at: datetime | None = None) -> Outcome:
-    """Return how the run's function ended; its start may have been noted before."""
-    return copy_context().run(_call, run, started_at or clock.now(), clock)
+def call(
+    run: Run, clock: Clock, started_at: datetime | None = None, arounds: Sequence[Around] = ()
+) -> Outcome:
+    """Return how the run's function ended, enclosed by ``arounds``; its start may have been noted before."""
+    function = partial(_enclosed, arounds) if arounds else _call
+    return copy_context().run(function, run, started_at or clock.now(), clock)
+
+
+def _enclosed(arounds: Sequence[Around], run: Run, started_at: datetime, clock: Clock) -> Outcome:
+    enter_run(run, started_at)
+    try:
+        end = begin_all(arounds, run, started_at)
+        outcome = _call(run, started_at, clock)
+        end(outcome)
+    except BaseException as error:
+        return failed(error, started_at)
+    return outcome
 
 
 def _call(run: Run, started_at: datetime, clock: Clock) -> Outcome:

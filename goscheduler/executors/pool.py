@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import InvalidArgument, UnknownOption, shown
 from goscheduler.executors._failures import RemoteError, WorkerDied
+from goscheduler.executors._log import fields_of
 from goscheduler.executors._workers import ThreadWorker, Worker, WorkerPool
 from goscheduler.executors.base import BaseExecutor, ExecutorHost, run_job
 from goscheduler.executors.context import id_of_current_run
@@ -44,6 +45,9 @@ class _WorkersExecutor(BaseExecutor):
     def room(self) -> int:
         return max(0, self._pool.room())
 
+    def live(self) -> int | None:
+        return None if self._workers is None else self._workers.live()
+
     def cancel(self, run: Run, reason: str) -> bool:
         return self._workers is not None and self._workers.cancel(run, reason)
 
@@ -57,7 +61,8 @@ class _WorkersExecutor(BaseExecutor):
             level = logging.WARNING if wait else logging.INFO  # who does not wait knows that jobs go on
             for run in self._workers.busy():
                 if run.id != id_of_current_run():
-                    self._logger.log(level, "Job %s is still running; its outcome is not recorded", run.job.id)
+                    text = "Job %s is still running; its outcome is not recorded"
+                    self._logger.log(level, text, run.job.id, extra=fields_of(run))
 
     def _new_worker(self) -> Worker:
         raise NotImplementedError
@@ -111,7 +116,7 @@ class ProcessPoolExecutor(_WorkersExecutor):
 
         given = self._options
         options = ChildOptions(self._context, given.get("initializer"), given.get("initargs", ()), self._max_tasks)
-        return ProcessWorker(options, self._host.clock, self._begin)
+        return ProcessWorker(options, self._host.clock, self._begin, self._arounds)
 
 
 class BasePoolExecutor(BaseExecutor):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import described
+from goscheduler.executors.around import begin_all
 from goscheduler.executors.base import BaseExecutor, ExecutorHost
 from goscheduler.executors.call import failed
 from goscheduler.executors.context import attempt_key, enter_run
@@ -89,6 +90,9 @@ class DeliveryExecutor(BaseExecutor):
 
     def room(self) -> int:
         return max(0, 2 * self._batch_size - self._live)
+
+    def live(self) -> int | None:
+        return None if self._scheduler is None else self._live
 
     def cancel(self, run: Run, reason: str) -> bool:
         """Tell that a run is being published: that cannot be stopped, only waited for."""
@@ -208,24 +212,42 @@ class DeliveryExecutor(BaseExecutor):
         begun = [run for run, outcome in zip(runs, refused, strict=True) if outcome is None]
         clock = self._host.clock
         started_at, begin = clock.now(), clock.monotonic()
+        try:
+            ends = copy_context().run(self._deliver_as, begun, started_at) if begun else []
+        except BaseException as error:  # nothing may end a worker
+            ends = [failed(error, started_at, clock.monotonic() - begin)] * len(begun)
+        following = iter(ends)
+        return [next(following) if outcome is None else outcome for outcome in refused]
+
+    def _deliver_as(self, runs: Sequence[Run], started_at: datetime) -> list[Outcome]:
+        """Deliver as part of a run, so that a transport which shuts the scheduler down is not waited for by itself."""
+        enter_run(runs[0], started_at)
+        arounds = self._arounds()
+        if not arounds:
+            return self._ends_of(runs, started_at)
+        # The first one last, so that its context is the one in which all of them are published.
+        tellers = [begin_all(arounds, run, started_at) for run in reversed(runs)]
+        ends = self._ends_of(runs, started_at)
+        for tell, outcome in zip(reversed(tellers), ends, strict=True):
+            tell(outcome)
+        return ends
+
+    def _ends_of(self, runs: Sequence[Run], started_at: datetime) -> list[Outcome]:
+        """Publish, and return how each ended."""
+        clock = self._host.clock
+        begin = clock.monotonic()
         errors: Sequence[BaseException | None]
         try:
-            errors = copy_context().run(self._deliver_as, begun, started_at) if begun else ()
+            errors = self._deliver(runs)
         except BaseException as error:  # nothing may end a worker
-            errors = [error] * len(begun)
+            errors = [error] * len(runs)
         seconds = clock.monotonic() - begin
-        ends = iter([
+        return [
             Outcome(OutcomeKind.SUCCEEDED, started_at=started_at, seconds=seconds)
             if error is None
             else failed(_as_asked(error), started_at, seconds)
             for error in errors
-        ])
-        return [next(ends) if outcome is None else outcome for outcome in refused]
-
-    def _deliver_as(self, runs: Sequence[Run], started_at: datetime) -> Sequence[Exception | None]:
-        """Deliver as part of a run, so that a transport which shuts the scheduler down is not waited for by itself."""
-        enter_run(runs[0], started_at)
-        return self._deliver(runs)
+        ]
 
 
 def _as_asked(error: BaseException) -> BaseException:

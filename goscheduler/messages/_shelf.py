@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: How many dead letters are read at once.
 PAGE = 100
+#: What tells of the span in which something was begun, as the W3C has it.
+TRACE_CONTEXT = ("traceparent", "tracestate")
 #: What the name of a front's task begins with; the name of the front follows.
 TASK_PREFIX = "goscheduler."
 
@@ -65,8 +67,12 @@ def delivery_of(run: Run) -> Delivery:
     :raises MessageRejected: if the run is of no message
     """
     job, contents = run.job, MessageBody.of(run.job)
+    metadata = contents.metadata
+    if job.options.metadata:  # where it was scheduled, if that is traced: receivers go on from there
+        carried = {name: text for name, text in job.metadata.items() if name in TRACE_CONTEXT}
+        metadata = MappingProxyType({**carried, **metadata})
     return Delivery(
-        job.id, job.name, contents.payload, contents.content_type, run.scheduled_at, contents.metadata, run.attempt,
+        job.id, job.name, contents.payload, contents.content_type, run.scheduled_at, metadata, run.attempt,
         occurrence_of(job.trigger, run.scheduled_at),
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ LAST_RUNS = 5
 GAPS_WITHIN = timedelta(days=1)
 COUNT_CAP = 10_000
 
-Ids = Annotated[list[str], Texts(200)]
+Ids = Annotated[list[str], Texts("Their ids.")]
 
 
 @operation(Role.VIEWER)

@@ -58,6 +58,8 @@ class Text(Kind):
             raise refused(field, "a nonempty string", value)
         if len(value) > self.longest:
             raise refused(field, f"a text of at most {self.longest} characters", value)
+        if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+            raise refused(field, "a text without NUL and without halves of characters, which no store keeps", value)
         return value
 
 

@@ -65,6 +65,7 @@ class Operations:
         if operation.whole:
             principal.require_all()
         given = read_arguments(operation.params, arguments or {}, f"the operation {name}")
+        Call(self.source, principal, via).check_store(given.get("jobstore"))
         if not operation.acts or given.get("dry_run"):
             asked = {name: value for name, value in given.items() if name not in ("reason", "request_id")}
             return operation(Call(self.source, principal, via), asked)

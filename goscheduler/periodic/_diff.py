@@ -17,13 +17,10 @@ from goscheduler import codec
 from goscheduler.errors import InvalidArgument, ScheduleConflict, shown
 from goscheduler.job import copy_with
 from goscheduler.options import OPTION_NAMES
+from goscheduler.runs.tally import DISPATCH, MARK
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-
-MARK = "goscheduler.periodic:"
-#: How the names of the tasks begin that hand firings to a queue.
-DISPATCH = "goscheduler.dispatch."
 
 
 def mark_of(registry: str) -> str:

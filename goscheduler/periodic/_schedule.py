@@ -69,7 +69,7 @@ class Schedule:
         if not isinstance(self.cron, str):
             raise TypeError(f"cron must be a crontab line as text, got {shown(self.cron)}")
         try:
-            return CronTrigger.from_crontab(self.cron, self.timezone)
+            return CronTrigger.from_crontab(self.cron, self.timezone, job_id=self.id)
         except InvalidArgument as error:
             kind = NeverFires if isinstance(error, NeverFires) else InvalidArgument
             raise kind(f"cron {shown(self.cron)} is not valid: {error}", field="cron", value=self.cron) from error

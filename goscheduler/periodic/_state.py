@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import JobLookupError
-from goscheduler.periodic._diff import MARK, mark_of
+from goscheduler.periodic._diff import mark_of
 from goscheduler.runs.queries import JobQuery
+from goscheduler.runs.tally import MARK
 
 if TYPE_CHECKING:
     from goscheduler.job import Job

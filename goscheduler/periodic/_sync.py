@@ -24,7 +24,6 @@ from goscheduler.errors import (
 from goscheduler.job import Job
 from goscheduler.options import filled_in
 from goscheduler.periodic._diff import (
-    DISPATCH,
     DesiredJob,
     ScheduleDiff,
     SyncPlan,
@@ -37,6 +36,7 @@ from goscheduler.periodic._diff import (
 from goscheduler.periodic._registry import ScheduleRegistry
 from goscheduler.periodic._state import owned_jobs
 from goscheduler.periodic.dispatch import PERSISTENT, Dispatcher, check_dispatcher, dispatching_task, doubt_about
+from goscheduler.runs.tally import DISPATCH
 from goscheduler.schedulers._pending_jobs import AddRequest
 from goscheduler.tasks import register, task_or_reference
 
@@ -64,6 +64,7 @@ def sync(
     if dry_run:
         return plan_of(work.compare())
     work.register_tasks()
+    scheduler.engine.registries.add(registry.name)
     pending = tuple(work.desired())  # what is wrong with a schedule is an error now, not at the start
     if scheduler.engine.jobs.defer(jobstore, work.carry_out):
         return SyncPlan(pending=pending)

@@ -10,15 +10,17 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import add
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.runs.model import OutcomeKind
+from goscheduler.runs.tally import SLOTS
 from goscheduler.times import UTC, from_micros
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Attempt, Settlement
+    from goscheduler.runs.tally import Tally
 
 MINUTE, TEN_MINUTES = 60, 600
 #: A day in milliseconds.
@@ -26,9 +28,10 @@ DAY = 86_400_000
 #: The kinds of the notes, by the seconds that one of them is about.
 STATS_KINDS = {MINUTE: "stats-1m", TEN_MINUTES: "stats-10m"}
 
+#: Times are counted in 64 slots; the last step is the sum of the rest of them.
 STEPS = 26
-#: Times are counted in as many, by the length of their milliseconds in bits. The last step is the sum of the rest.
-SLOTS = 64
+#: The slots of a run that had not begun.
+NOT_BEGUN = 0, 0
 #: Where each step of a histogram ends, in seconds: below 1 ms, 2 ms, 4 ms ... 4.7 hours; the last one has no end.
 BOUNDS: tuple[float, ...] = tuple(0.001 * (1 << step) for step in range(STEPS - 1))
 
@@ -104,28 +107,36 @@ class Figures:
         self.lateness = [0] * SLOTS
         self.duration = [0] * SLOTS
 
-    def add_ends(self, settlements: Iterable[Settlement]) -> None:
-        """Count how attempts ended. It is called once for many: what it costs for each is part of every run."""
+    def add_ends(self, settlements: Iterable[Settlement], tally: Tally | None = None) -> None:
+        """Count how attempts ended, also in ``tally``, where each schedule and task has counters of its own.
+
+        It is called once for many: what it costs for each is part of every run.
+        """
         lateness, duration, counts = self.lateness, self.duration, self.counts
         started = succeeded = 0
+        late: timedelta | None
         for (run, outcome, _, _, _, _), follow_up, dead in settlements:
-            begun = outcome.started_at
+            begun, late, slots = outcome.started_at, None, NOT_BEGUN
             if begun is not None:
                 started += 1
                 late = begun - run.due_at  # a clock tells UTC, so this is exact whatever the zone of the schedule
+                slot = 0  # for a clock that was set
                 if late.days >= 0:
-                    lateness[(late.days * DAY + late.seconds * 1000 + late.microseconds // 1000).bit_length()] += 1
-                else:  # the clock was set
-                    lateness[0] += 1
-                duration[int(outcome.seconds * 1000).bit_length()] += 1
+                    slot = (late.days * DAY + late.seconds * 1000 + late.microseconds // 1000).bit_length()
+                slots = slot, int(outcome.seconds * 1000).bit_length()
+                lateness[slots[0]] += 1
+                duration[slots[1]] += 1
             if outcome.kind is _SUCCEEDED:
                 succeeded += 1
             else:
                 counts[_COUNTER_OF[outcome.kind]] += 1
+            retried = dead is None and follow_up is not None and follow_up.attempt > run.attempt
             if dead is not None:
                 counts["dead"] += 1
-            elif follow_up is not None and follow_up.attempt > run.attempt:
+            elif retried:
                 counts["retried"] += 1
+            if tally is not None:
+                tally.add_end(run, outcome, late, slots, retried, dead is not None)
         counts["started"] += started
         counts["succeeded"] += succeeded
 

@@ -8,6 +8,7 @@ wake by itself.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -23,8 +24,10 @@ from goscheduler.errors import (
     shown,
 )
 from goscheduler.events import EventCode, JobEvent
+from goscheduler.executors._log import fields_of_job
 from goscheduler.job import copy_with, mark_pending, take_over
 from goscheduler.options import DEFAULTS, JobOptions, filled_in
+from goscheduler.schedulers._carrying import note_adding
 from goscheduler.schedulers._pending_jobs import AddRequest, PendingJobStore, add_waiting
 from goscheduler.tasks import UnknownTask
 from goscheduler.times import utc_timestamp
@@ -87,6 +90,7 @@ class JobAdder:
 
     def add(self, addition: AddRequest) -> None:
         """Put a job where it belongs, filling in what was left open."""
+        note_adding(self._engine, addition.job, self.defaults)
         self._warn_of_unknown_task(addition.job)
         if self._let_wait(addition):
             return
@@ -120,6 +124,7 @@ class JobAdder:
     def _let_one_of_many_wait(self, addition: AddRequest, undo: list[Callable[[], object]]) -> bool:
         if addition.connection is not None:
             raise InvalidArgument("connection cannot be given to add_jobs; use add_job", field="connection")
+        note_adding(self._engine, addition.job, self.defaults)
         self._warn_of_unknown_task(addition.job)
         if not self._let_wait(addition):
             return False
@@ -153,7 +158,8 @@ class JobAdder:
                 return False
             mark_pending(addition.job, addition.jobstore)
             self.waiting.setdefault(addition.jobstore, PendingJobStore()).put(addition)
-        self._engine.logger.info("Adding job tentatively -- it will be properly scheduled when the scheduler starts")
+        text = "Adding job tentatively -- it will be properly scheduled when the scheduler starts"
+        self._engine.logger.info(text, extra={"job_id": addition.job.id})
         return True
 
     def store(self, alias: str) -> BaseJobStore:
@@ -240,16 +246,19 @@ class JobAdder:
         try:
             store.remove_job(job.id)
         except JobLookupError:
-            self._engine.logger.debug('Job "%s" was gone already', job.id)
+            self._engine.logger.debug('Job "%s" was gone already', job.id, extra={"job_id": job.id})
 
     def announce(self, job: Job, alias: str) -> None:
         """Tell that a job was added to a store, and wake the loop if it is due before that wakes."""
         job._jobstore_alias = alias
+        self._engine.statistics.count_added([job])
         self._tell(EventCode.JOB_ADDED, job.id, alias)
         store = self.store(alias)
         if not store.shared:  # one that is shared keeps with the job itself why it is suspended
             store.release(job.id)
-        self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias)
+        if self._engine.logger.isEnabledFor(logging.INFO):
+            fields = fields_of_job(job)
+            self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias, extra=fields)
         self._wake_for(job)
 
     def _anchor(self, job: Job) -> None:
@@ -265,7 +274,7 @@ class JobAdder:
         if isinstance(job.func, UnknownTask) and not self._engine.observing:
             self._engine.logger.warning(
                 'Job "%s" (%s) is of the task "%s", which is not registered here; it waits until it is', job.name,
-                job.id, job.task,
+                job.id, job.task, extra={"job_id": job.id, "task": job.task},
             )
 
     def _refuse_transient(self, job: Job, store: BaseJobStore) -> None:
@@ -288,6 +297,7 @@ class JobAdder:
             self._engine.logger.warning(
                 'Job "%s" (%s) runs %s, which is not code of this program. A process that did not add it suspends it '
                 'unless its scheduler has allowed_modules=["%s"]', job.name, job.id, ref, module,
+                extra={"job_id": job.id, "task": ref},
             )
 
     def _wake_for(self, job: Job) -> None:

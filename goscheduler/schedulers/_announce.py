@@ -17,7 +17,7 @@ from goscheduler.events import (
     JobSuspensionEvent,
     SchedulerEvent,
 )
-from goscheduler.executors._log import log_end
+from goscheduler.executors._log import fields_of, fields_of_job, log_end, names_of
 from goscheduler.runs.model import OutcomeKind, Settlement
 from goscheduler.times import to_micros
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._engine import Engine
 
 _SUCCEEDED = OutcomeKind.SUCCEEDED
+#: What programs that read log lines as fields look for.
+ENQUEUED = "Scheduled job enqueued"
 
 #: How an attempt ended → the event that tells of it. A snoozed run has not ended; it comes again.
 CODE_OF = {
@@ -50,8 +52,18 @@ def announce_firing(engine: Engine, alias: str, fired: Fired) -> None:
             job.name,
             job.id,
             reason,
+            extra=fields_of_job(job),
         )
+    if fired.runs and engine.logger.isEnabledFor(logging.INFO):
+        _log_enqueued(engine, fired.runs)
     engine.emit(list(_firing_events(engine, alias, fired)))
+
+
+def _log_enqueued(engine: Engine, runs: Sequence[Run]) -> None:
+    text = 'Scheduled job enqueued: run %s of job "%s" (%s), next run at %s'
+    for run in runs:
+        following = getattr(run.job, "next_run_time", None)
+        engine.logger.info(text, *names_of(run), following, extra={**fields_of(run), "summary": ENQUEUED})
 
 
 def _firing_events(engine: Engine, alias: str, fired: Fired) -> Iterator[SchedulerEvent]:
@@ -97,7 +109,7 @@ def log_ends(engine: Engine, settlements: Sequence[Settlement]) -> None:
     for settlement in settlements:
         run, outcome = settlement.attempt.run, settlement.attempt.outcome
         if outcome.kind is not _SUCCEEDED or run.job.options.executor not in quiet:
-            log_end(engine.logger_of(run.job.executor), settlement)
+            log_end(engine.logger_of(run.job.executor), settlement, engine.carrier)
 
 
 def announce_settlements(engine: Engine, alias: str, settlements: Sequence[Settlement]) -> None:

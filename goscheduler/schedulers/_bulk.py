@@ -220,7 +220,8 @@ class BulkActs:
                 store.add_run(asked_for(job, run_id, now), must_exist=True)
                 count += 1
             except JobLookupError:
-                self._engine.logger.debug('Job "%s" was removed before it could be run', job.id)
+                text = 'Job "%s" was removed before it could be run'
+                self._engine.logger.debug(text, job.id, extra={"job_id": job.id})
         self._engine.wake()
         return count, len(jobs) - count, {}
 

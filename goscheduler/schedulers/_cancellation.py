@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.errors import survivable
-from goscheduler.executors._log import names_of
+from goscheduler.executors._log import fields_of, names_of
 from goscheduler.executors.context import attempt_key, clear_cancel, keep_back, kept_back
 from goscheduler.runs.model import Outcome, OutcomeKind
 
@@ -120,14 +120,16 @@ class RunningRuns:
             if kind is not OutcomeKind.CANCELLED and not self._goes_on(run):
                 del self._terminations[attempt_key(run)]  # it has just ended by itself
                 return
-        self._engine.logger.info('Run %s of job "%s" (%s) is told to end: %s', *names_of(run), reason)
+        text = 'Run %s of job "%s" (%s) is told to end: %s'
+        self._engine.logger.info(text, *names_of(run), reason, extra=fields_of(run))
         told = True
         try:
             told = executor is not None and executor.cancel(run, reason)
         except BaseException as error:
             if not survivable(error):
                 raise
-            self._engine.logger.exception('Executor "%s" could not cancel run %s', run.job.executor, run.id)
+            text = 'Executor "%s" could not cancel run %s'
+            self._engine.logger.exception(text, run.job.executor, run.id, extra=fields_of(run))
         if not told and not self._goes_on(run):
             self._withdraw(termination)
 
@@ -176,7 +178,7 @@ class RunningRuns:
                 self._withdrawn.discard(key)
                 if outcome.started_at is not None:  # else it was ended before it had begun, and the log knows
                     text = 'Run %s of job "%s" (%s), given up before, has ended as %s'
-                    self._engine.logger.info(text, *names_of(run), outcome.kind.value)
+                    self._engine.logger.info(text, *names_of(run), outcome.kind.value, extra=fields_of(run))
                 return None
             self._given_up[key] = True
         self._begun.pop(key, None)
@@ -231,7 +233,7 @@ class RunningRuns:
         started_at = self.started_at(run)
         self._engine.logger.error(
             'Run %s of job "%s" (%s) did not end when it was told to; the scheduler gives it up: %s', *names_of(run),
-            reason,
+            reason, extra=fields_of(run),
         )
         try:
             if executor is not None:
@@ -239,7 +241,8 @@ class RunningRuns:
         except BaseException as error:
             if not survivable(error):
                 raise
-            self._engine.logger.exception('Executor "%s" could not give up run %s', run.job.executor, run.id)
+            text = 'Executor "%s" could not give up run %s'
+            self._engine.logger.exception(text, run.job.executor, run.id, extra=fields_of(run))
         seconds = 0.0 if started_at is None else (self._engine.clock.now() - started_at).total_seconds()
         with self._lock:
             if self._terminations.get(attempt_key(run)) is not termination:

@@ -23,7 +23,7 @@ from goscheduler.events import EventCode, JobSuspensionEvent, SchedulerEvent
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.logs import GuardedLogger
-from goscheduler.runs.model import Outcome, Run
+from goscheduler.runs.model import Outcome, Run, Settlement
 from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
 from goscheduler.schedulers._cancellation import RunningRuns
@@ -44,7 +44,9 @@ NOT_REGISTERED = "it goes by a function of its own, and this scheduler runs regi
 if TYPE_CHECKING:
     import logging
 
+    from goscheduler.executors.around import Around, Carrier
     from goscheduler.job import Job
+    from goscheduler.runs.tally import Tally
     from goscheduler.schedulers._bulk import BulkActs
     from goscheduler.schedulers._inbox import Inbox
     from goscheduler.schedulers._jobs import Jobs
@@ -93,6 +95,16 @@ class Engine:
         self.host = platform.node()
         self.revoked: set[tuple[str, int]] = set()
         """Ids and fences of runs of ours that are not to be started any more, because their job was removed."""
+        self.arounds: tuple[Around, ...] = ()
+        """What encloses each attempt, from the outside in."""
+        self.carrier: Carrier | None = None
+        """What gives jobs and runs texts to carry, if somebody follows them from process to process."""
+        self.tally: Tally | None = None
+        """The counters by schedule and task, once something reads them; they go on over restarts."""
+        self.registries: set[str] = set()
+        """Names of the registries of schedules that this scheduler was given."""
+        self.hears_ends: tuple[Callable[[Sequence[Settlement]], None], ...] = ()
+        """What is told how runs ended, after that was written, on the settling thread; it must not raise."""
         self.begin_life()
 
     def begin_life(self) -> None:
@@ -192,7 +204,7 @@ class Engine:
         for job_id, reason in store.suspensions().items():
             job = store.lookup_job(job_id)
             if job is not None and fits(job, reason) and store.release(job_id):
-                self.logger.info('Job "%s" (%s) is no longer suspended', job.name, job_id)
+                self.logger.info('Job "%s" (%s) is no longer suspended', job.name, job_id, extra={"job_id": job_id})
                 self.emit([JobSuspensionEvent(EventCode.JOB_RELEASED, job_id, alias, reason)])
 
     def release_known_tasks(self, alias: str, store: BaseJobStore) -> None:

@@ -125,7 +125,8 @@ def prune(engine: Engine) -> bool:
 def _prune_jobs(engine: Engine, alias: str, store: BaseJobStore) -> None:
     removed = store.prune_finished_jobs(engine.retention, engine.clock.now(), BATCH)
     for job_id in removed:
-        engine.logger.info("Removed job %s, which has fired for the last time and was kept for long enough", job_id)
+        text = "Removed job %s, which has fired for the last time and was kept for long enough"
+        engine.logger.info(text, job_id, extra={"job_id": job_id})
     if engine.bus.wants(EventCode.JOB_REMOVED):
         engine.emit([JobEvent(EventCode.JOB_REMOVED, job_id, alias) for job_id in removed])
 

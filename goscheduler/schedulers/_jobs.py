@@ -143,7 +143,7 @@ class Jobs(JobAdder):
                     continue
             if alias is not None:
                 self._call_off(store, [job_id]).wait(self._is_started)
-            self._engine.logger.info("Removed job %s", job_id)
+            self._engine.logger.info("Removed job %s", job_id, extra={"job_id": job_id})
             self._tell(EventCode.JOB_REMOVED, job_id, alias)
             return
         raise JobLookupError(job_id)

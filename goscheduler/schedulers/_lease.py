@@ -150,6 +150,10 @@ class Leases:
         due = [lease.tried + self._pause(alias) for alias, lease in list(self._leases.items())]
         return max(0.0, min(due) - self._engine.clock.monotonic()) if due else math.inf
 
+    def seconds_left(self) -> dict[str, float]:
+        """Return alias of a shared store → for how many seconds its lease lasts if it is not renewed."""
+        return {alias: max(0.0, self.length - self._age(lease)) for alias, lease in list(self._leases.items())}
+
     def look(self) -> float:
         """Give up what is too old, a renewal may be hanging; return the seconds until that could be the next time."""
         wait = math.inf
@@ -210,7 +214,9 @@ class Leases:
         lease.tried = now
         try:
             account, length = self._account_of(alias, lease), timedelta(seconds=self.length)
-            alive = store.renew_owner(account, self._engine.clock.now(), length)
+            alive = self._engine.statistics.timed(
+                alias, store.renew_owner, account, self._engine.clock.now(), length
+            )
         except BaseException as error:
             if not survivable(error):
                 raise
@@ -237,6 +243,7 @@ class Leases:
             self._engine.wake()
 
     def _could_not(self, alias: str, lease: Lease, error: BaseException) -> None:
+        self._engine.statistics.count_store_error(alias)
         self._engine.logger.warning(
             'The lease in job store "%s" could not be renewed: %s', alias, described(error),
             exc_info=None if lease.failing else error,

@@ -127,7 +127,8 @@ def _is_worth_adding(jobs: JobAdder, addition: AddRequest) -> bool:
     try:
         jobs.complete(addition)
     except NeverFires as error:
-        jobs._engine.logger.error('Job "%s" is not added: %s', addition.job.name, error)
+        fields = {"job_id": addition.job.id}
+        jobs._engine.logger.error('Job "%s" is not added: %s', addition.job.name, error, extra=fields)
         jobs._tell(EventCode.JOB_REMOVED, addition.job.id, addition.jobstore)
         return False
     return True

@@ -74,7 +74,7 @@ class Removal:
         for job_id, run_ids in self._unheard.items():
             engine.logger.warning(
                 'Job "%s" was removed, but the process that has %d of its runs does not answer; if that process '
-                "comes back, it may start the runs that it has queued", job_id, len(run_ids),
+                "comes back, it may start the runs that it has queued", job_id, len(run_ids), extra={"job_id": job_id},
             )  # fmt: skip
 
     def _look(self, job_id: str) -> None:
@@ -88,7 +88,8 @@ class Removal:
         except BaseException as error:
             if not survivable(error):
                 raise
-            self._engine.logger.debug('Job "%s" was removed; the store did not say who knows: %s', job_id, error)
+            self._engine.logger.debug('Job "%s" was removed; the store did not say who knows: %s', job_id, error,
+                                      extra={"job_id": job_id})
             return
         if left:
             self._unheard[job_id] = set(left)

@@ -10,11 +10,10 @@ from typing import Any
 
 from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
 from goscheduler.plugins import BUILT_IN, create_trigger
-from goscheduler.times import parse_duration
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.cron import CronTrigger
 from goscheduler.triggers.date import DateTrigger
-from goscheduler.triggers.interval import IntervalTrigger
+from goscheduler.triggers.every import is_every, read_every
 
 LONGEST_TRIGGER = 200
 #: So many triggers may be combined, and so deep.
@@ -23,16 +22,15 @@ MOST_PARTS, DEEPEST = 20, 3
 TYPES = frozenset({*BUILT_IN["trigger"], "crontab"})
 
 _DATE = re.compile(r"\s*\d{4}-\d")
-_EVERY = re.compile(r"\s*every\s+(?P<length>.+)", re.IGNORECASE | re.DOTALL)
-EXPECTED = 'a crontab line, "every 5m", a date and time, or an object with a type'
+EXPECTED = 'a crontab line, "every 5m", "every mon-fri at 09:00", a date and time, or an object with a type'
 
 
 def trigger_of(value: Any, zone: tzinfo, field: str = "trigger") -> BaseTrigger:
     """Return the trigger that a text or an object describes; times without a zone are in ``zone``.
 
-    A text is a crontab line of five fields, or six with seconds; "every" and a length of time; or a date and time. An
-    object has ``type``, such as "cron", and the arguments of that trigger; of "and" and "or" ``triggers``, a list; of
-    "crontab" a ``line``.
+    A text is a crontab line of five fields, or six with seconds; a sentence such as "every 5m" or "every mon-fri at
+    09:00"; or a date and time. An object has ``type``, such as "cron", and the arguments of that trigger; of "and" and
+    "or" ``triggers``, a list; of "crontab" a ``line``.
 
     :raises InvalidArgument: naming the field
     """
@@ -72,9 +70,8 @@ def _from_text(text: str, zone: tzinfo, field: str) -> BaseTrigger:
         raise _too_long(field)
     if _DATE.match(text):
         return DateTrigger(text.strip(), zone)
-    every = _EVERY.fullmatch(text)
-    if every is not None:
-        return IntervalTrigger(seconds=parse_duration(every["length"]).total_seconds(), timezone=zone)
+    if is_every(text):
+        return read_every(text, zone)
     return CronTrigger.from_crontab(text, zone, seconds=len(text.split()) == 6)
 
 

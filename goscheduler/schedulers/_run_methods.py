@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from goscheduler.runs.filters import Filters, history_query
 from goscheduler.runs.model import DeadLetter, LiveRun, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record
 from goscheduler.schedulers._lifecycle import SchedulerLifecycle
 
+if TYPE_CHECKING:
+    from goscheduler.executors.around import Around
+
 
 class RunMethods(SchedulerLifecycle):
     """Lists, cancels and redrives runs."""
+
+    @property
+    def arounds(self) -> tuple[Around, ...]:
+        """What encloses each attempt, from the outside in; executors ask for it."""
+        return self.engine.arounds
 
     def runs(
         self,

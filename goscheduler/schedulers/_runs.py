@@ -12,6 +12,7 @@ from goscheduler.runs.model import LiveRun, OutcomeKind
 from goscheduler.runs.processes import process_of, running_by_id, shortened
 from goscheduler.runs.transitions import asked_for, called_off, redriven
 from goscheduler.schedulers._announce import announce_settlements, log_ends
+from goscheduler.schedulers._carrying import note_asking
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -40,7 +41,7 @@ class Runs:
         """Ask for a run of a job beside its schedule, and return its id."""
         if job is None or job._jobstore_alias is None:
             raise JobLookupError(job_id)
-        run = asked_for(job, self._engine.new_run_id(), self._engine.clock.now())
+        run = note_asking(self._engine, asked_for(job, self._engine.new_run_id(), self._engine.clock.now()))
         self._engine.stores[job._jobstore_alias].add_run(run, must_exist=True)
         self._wake()
         return run.id

@@ -20,6 +20,7 @@ from goscheduler.jobstores.types import PartlySettled
 from goscheduler.runs.model import Outcome, OutcomeKind
 from goscheduler.runs.transitions import settle
 from goscheduler.schedulers._announce import announce_settlements, log_ends
+from goscheduler.schedulers._carrying import note_attempt
 from goscheduler.schedulers._reconciliation import ends_found
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ class Settler:
             if outcome is None:
                 return None
             settlement = settle(run, outcome, now, engine.random_number, last_progress(run.id), engine.host)
+            settlement = settlement if engine.carrier is None else note_attempt(engine, settlement)
             return _last_of(settlement) if engine.revoked and attempt_key(run) in engine.revoked else settlement
         except Exception:
             engine.logger.exception("An executor reported %s for %s; that is ignored", shown(reported), shown(run))
@@ -196,12 +198,13 @@ class Settler:
             engine.logger.error('Job store "%s" was removed; %d outcomes are not recorded', alias, len(settlements))
             return True
         try:
-            refused = store.settle(settlements)
+            refused = engine.statistics.timed(alias, store.settle, settlements)
         except PartlySettled as part:
             self._unwritten.setdefault(alias, []).extend(part.left)
             self._retry_after = RETRY_PUT_OFF
             refused, settlements = part.refused, _without(settlements, part.left)
         except BaseException as error:
+            engine.statistics.count_store_error(alias)
             engine.logger.warning(
                 'Job store "%s" could not record %d outcomes (%s); they are kept and written later',
                 alias, len(settlements), error, exc_info=error,
@@ -245,6 +248,7 @@ class Settler:
     def _tell_of_refused(self, alias: str, refused: Sequence[Settlement]) -> None:
         endings = self._engine.running
         refused = [settlement for settlement in refused if not endings.was_given_up(settlement.attempt.run)]
+        self._engine.statistics.count_refused(refused)
         for settlement in refused:
             executor = settlement.attempt.run.job.executor
             log_discarded(self._engine.logger_of(executor), settlement.attempt)

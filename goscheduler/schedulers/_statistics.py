@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from goscheduler.errors import described, survivable
 from goscheduler.runs.processes import read_report
@@ -31,9 +31,11 @@ from goscheduler.runs.stats import (
 from goscheduler.times import SECOND, to_micros
 
 if TYPE_CHECKING:
+    from goscheduler.job import Job
     from goscheduler.jobstores.base import BaseJobStore
     from goscheduler.jobstores.types import Fired
     from goscheduler.runs.model import Run, Settlement
+    from goscheduler.runs.tally import Tally
     from goscheduler.schedulers._engine import Engine
 
 #: For how long the notes are kept, by the seconds that one is about.
@@ -47,6 +49,8 @@ NOT_SUMMED_YET = 3600
 PAGE = 1000
 
 _Spans = dict[int, Figures]
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Statistics:
@@ -62,6 +66,8 @@ class Statistics:
         """Count what a round has fired, and what it has not run."""
         if fired.runs or fired.records:
             self._count(alias, lambda figures: _count_fired(figures, fired))
+        if fired.records:
+            self._tell_tally(lambda tally: tally.add_not_run(fired.records))
 
     def count_claimed(self, alias: str, runs: Sequence[Run]) -> None:
         """Count pending runs that this process has taken."""
@@ -71,7 +77,49 @@ class Statistics:
     def count_ends(self, alias: str, settlements: Sequence[Settlement]) -> None:
         """Count how runs ended, after that was written."""
         if settlements:
-            self._count(alias, lambda figures: figures.add_ends(settlements))
+            self._count(alias, lambda figures: figures.add_ends(settlements, self._engine.tally))
+            for hear in self._engine.hears_ends:
+                hear(settlements)
+
+    def count_refused(self, refused: Sequence[Settlement]) -> None:
+        """Count ends that a store has refused, because other processes have the runs by now."""
+        self._tell_tally(lambda tally: tally.add_refused(settlement.attempt.run for settlement in refused))
+
+    def count_added(self, jobs: Sequence[Job]) -> None:
+        """Count jobs that were added."""
+        self._tell_tally(lambda tally: tally.add_jobs(jobs))
+
+    def count_store_error(self, alias: str) -> None:
+        """Count that a store has raised an error."""
+        self._tell_tally(lambda tally: tally.store_errors.update([alias]))
+
+    def timed(self, alias: str, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Return what a call of a store returns, and count how long it took, if that is read."""
+        if self._engine.tally is None:
+            return call(*args, **kwargs)
+        begin = self._engine.clock.monotonic()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            seconds = self._engine.clock.monotonic() - begin
+            self._tell_tally(lambda tally: tally.add_call(alias, getattr(call, "__name__", "other"), seconds))
+
+    def tallied(self, alive: Collection[str] | None = None) -> Tally | None:
+        """Return the counters by schedule and task as they stand, None if nothing has asked for them.
+
+        ``alive`` are the ids of the schedules that there are, where that is known.
+        """
+        tally = self._engine.tally
+        with self._lock:
+            if tally is not None and alive is not None:
+                tally.forget_gone(alive, self._engine.clock.now())
+            return None if tally is None else tally.copy()
+
+    def _tell_tally(self, tell: Callable[[Tally], object]) -> None:
+        tally = self._engine.tally
+        if tally is not None:
+            with self._lock:
+                tell(tally)
 
     def _count(self, alias: str, count: Callable[[Figures], object]) -> None:
         store, now = self._engine.stores.get(alias), to_micros(self._engine.clock.now())

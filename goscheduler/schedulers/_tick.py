@@ -100,7 +100,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> RoundResul
         request = request.after(claimed.runs)
         if claimed.runs:
             engine.loop.claim_first.discard(alias)
-    fired = store.fire_due(request)
+    fired = engine.statistics.timed(alias, store.fire_due, request)
     engine.statistics.count_fired(alias, fired)
     announce_firing(engine, alias, fired)
     take_over(engine, alias, store, fired.runs)
@@ -127,6 +127,7 @@ def fire_request(engine: Engine, alias: str, store: BaseJobStore) -> FireRequest
 def note_outage(engine: Engine, alias: str, error: BaseException, retry_interval: float) -> float:
     """Take note that a store has raised, and return the seconds until it is asked again."""
     engine.reconciler.mark_uncertain(alias)
+    engine.statistics.count_store_error(alias)
     first = alias not in engine.outages
     pause = engine.outages.failed(alias, engine.clock.monotonic(), retry_interval)
     engine.logger.warning(
@@ -140,7 +141,7 @@ def note_outage(engine: Engine, alias: str, error: BaseException, retry_interval
 
 def claim(engine: Engine, alias: str, store: BaseJobStore, request: FireRequest) -> Claimed:
     """Claim pending runs, announce them, hand them over; pass on cancel requests."""
-    claimed = store.claim_runs(request)
+    claimed = engine.statistics.timed(alias, store.claim_runs, request)
     engine.statistics.count_claimed(alias, claimed.runs)
     called_off = apply_cancel_requests(engine, claimed.to_cancel)
     announce_submissions(engine, alias, claimed.runs)

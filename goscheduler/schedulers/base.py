@@ -6,6 +6,7 @@
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
 - ``_cancellation``: timeouts and cancellation; ``_lease``: who we are to shared stores; ``_housekeeping``: lost runs
 - ``_list_methods``: the methods about many jobs and about processes; ``_bulk``: acts on many jobs
+- ``_time_methods``: the methods about when jobs fire; ``_given_trigger``: the trigger that a caller means
 - ``_run_methods``: the methods about runs; ``_runs``: history and dead letters;
   ``_reconciliation``: what a store may have done unheard
 - ``_engine``: what the parts share; ``_components``: executors and stores; ``_outages``: stores that do not answer
@@ -20,22 +21,22 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 from goscheduler import errors, events
 from goscheduler._version import __version__
-from goscheduler.errors import InvalidArgument, JobLookupError, UnknownOption, shown
+from goscheduler.errors import InvalidArgument, JobLookupError, shown
 from goscheduler.event_bus import Listener
 from goscheduler.events import EVENT_ANY
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.job import Job
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.options import CHECKS, check_name_of
-from goscheduler.plugins import create_trigger
 from goscheduler.runs.model import JobState
 from goscheduler.schedulers import _export, _lifecycle
 from goscheduler.schedulers._components import component
 from goscheduler.schedulers._diagnosis import Diagnosis, collect_facts, refresh, state_of, why_not_running
+from goscheduler.schedulers._given_trigger import given_trigger
 from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED
-from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._listing import print_jobs
 from goscheduler.schedulers._pending_jobs import AddRequest
+from goscheduler.schedulers._time_methods import TimeMethods
 from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
@@ -51,7 +52,7 @@ IF_EXISTS = ("error", "replace", "keep")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class BaseScheduler(ListMethods):
+class BaseScheduler(TimeMethods):
     """Runs jobs at the right time. Use one of the subclasses."""
 
     def add_executor(self, /, executor: BaseExecutor | str, alias: str = "default", **executor_opts: Any) -> None:
@@ -157,11 +158,12 @@ class BaseScheduler(ListMethods):
     ) -> Job:
         """Add a job and return it.
 
-        ``trigger`` is a trigger, the name of one with its options in ``trigger_args``, or None for "once, now".
-        ``next_run_time`` overrides the first run; None adds the job paused. ``if_exists`` says what to do about an id
-        that is taken: "error" (the default), "replace" (the same as ``replace_existing``; the next run time stays
-        unless the trigger has changed) or "keep". Before :meth:`start` the job is pending. ``connection`` is one to the
-        database of the job store, whose transaction the job becomes part of: rolled back, the job never was.
+        ``trigger`` is a trigger, the name of one with its options in ``trigger_args``, a sentence such as "every
+        weekday at 09:00", or None for "once, now". ``next_run_time`` overrides the first run; None adds the job paused.
+        ``if_exists`` says what to do about an id that is taken: "error" (the default), "replace" (the same as
+        ``replace_existing``; the next run time stays unless the trigger has changed) or "keep". Before :meth:`start`
+        the job is pending. ``connection`` is one to the database of the job store, whose transaction the job becomes
+        part of: rolled back, the job never was.
 
         :raises ConflictingIdError: if the id is taken
         :raises NeverFires: if the trigger has no fire time
@@ -403,16 +405,7 @@ class BaseScheduler(ListMethods):
         return Job(self, state["id"], **definition, **options)
 
     def _create_trigger(self, trigger: BaseTrigger | str | None, options: Mapping[str, Any]) -> BaseTrigger:
-        if trigger is None or isinstance(trigger, str):
-            created: BaseTrigger = create_trigger(
-                "date" if trigger is None else trigger, options, self.timezone, _ADD_JOB_OPTIONS
-            )
-            return created
-        if not isinstance(trigger, BaseTrigger):
-            raise TypeError(f"Expected a trigger instance or string, got {type(trigger).__name__} instead")
-        for name in options:
-            raise UnknownOption(name, _ADD_JOB_OPTIONS, where="add_job beside a trigger instance")
-        return trigger
+        return given_trigger(trigger, options, self.timezone, _ADD_JOB_OPTIONS)
 
     def _listing(self, jobstore: str | None) -> dict[str | None, list[Job]]:
         if not self.running:

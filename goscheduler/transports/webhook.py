@@ -46,6 +46,8 @@ SIGNED_HEADERS = (
 
 #: What a message is, beside its metadata, which may have keys of the same names.
 _TOLD = ("scheduled_message_id", "scheduled_at", "event_name", "attempt", "occurrence")
+#: Metadata that are headers of their own too, by which servers go on with a trace.
+_TRACE_CONTEXT = ("traceparent", "tracestate")
 _SECRET_PREFIX = "whsec_"
 _NOT_YOURS = ("host", "content-length", "transfer-encoding", "connection")
 #: Answers of the class "your fault" that may still be different the next time.
@@ -228,6 +230,9 @@ class WebhookTransport(LoopTransport):
             "webhook-timestamp": sent,
             "goscheduler-metadata": json.dumps(dict(message.metadata), sort_keys=True),
         }
+        for name in _TRACE_CONTEXT:
+            if name in message.metadata:
+                headers[name] = quoted(message.metadata[name])
         told = message.headers()
         for name in _TOLD:
             headers[f"goscheduler-{name.replace('_', '-')}"] = quoted(told[name])

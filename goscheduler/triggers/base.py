@@ -78,6 +78,10 @@ class BaseTrigger(ABC):
         """
         return self
 
+    def for_job(self, job_id: str) -> BaseTrigger:
+        """Return this trigger as the job by this id has it. Every job asks for it that gets a trigger."""
+        return self
+
     def starting_at(self, first: datetime) -> BaseTrigger:
         """Return this trigger with its first fire time at ``first``, where the user left the start open.
 

@@ -29,6 +29,7 @@ from goscheduler.times import (
 )
 from goscheduler.triggers._steps import bounded, step
 from goscheduler.triggers.base import BaseTrigger, current_state, parse_jitter, postpone, stored_flag
+from goscheduler.triggers.cron.expressions import FULL_NAMES, WEEKDAYS
 
 _UNITS = ("years", "months", "weeks", "days")
 _DAY = timedelta(days=1)
@@ -39,7 +40,8 @@ class CalendarIntervalTrigger(BaseTrigger):
     """Fires on ``start_date`` (default: today) and then every ``years``, ``months``, ``weeks`` and ``days`` after it.
 
     ``hour``, ``minute`` and ``second`` are the time of day in ``timezone``, by default the machine's. The first fire
-    time is not before now: dates of the sequence that have passed are left out. ``end_date`` is the last date.
+    time is not before now: dates of the sequence that have passed are left out. ``end_date`` is the last date. A
+    ``start_date`` of "mon" is the first Monday to come, counted from when the job is added, whose time lies ahead.
     ``jitter`` delays every fire time by up to so many seconds, but never to the next one or beyond ``end_date``.
     """
 
@@ -51,6 +53,7 @@ class CalendarIntervalTrigger(BaseTrigger):
         "jitter",
         "months",
         "start_date",
+        "start_weekday",
         "timezone",
         "weeks",
         "years",
@@ -72,7 +75,9 @@ class CalendarIntervalTrigger(BaseTrigger):
         jitter: float | str | None = None,
     ) -> None:
         interval, at = (years, months, weeks, days), (hour, minute, second)
-        self._set_up(interval, at, timezone, start_date, end_date, jitter, floating=start_date is None)
+        weekday = _weekday(start_date)
+        start = start_date if weekday is None else None
+        self._set_up(interval, at, timezone, start, end_date, jitter, floating=start is None, weekday=weekday)
 
     def _set_up(
         self,
@@ -83,6 +88,7 @@ class CalendarIntervalTrigger(BaseTrigger):
         end_date: date | str | None,
         jitter: float | str | None,
         floating: bool,
+        weekday: int | None,
     ) -> None:
         self.years, self.months, self.weeks, self.days = map(_whole, interval, _UNITS)
         if not (self.years or self.months or self.weeks or self.days):
@@ -91,8 +97,8 @@ class CalendarIntervalTrigger(BaseTrigger):
         hour, minute, second = at
         self._time = time(_whole(hour, "hour", 23), _whole(minute, "minute", 59), _whole(second, "second", 59))
         given = _date(start_date, "start_date", self.timezone)
-        self.floating = floating
-        self.start_date = given or SYSTEM_CLOCK.now().astimezone(self.timezone).date()
+        self.floating, self.start_weekday = floating, weekday
+        self.start_date = given or self._start_from(SYSTEM_CLOCK.now())
         self.end_date = _date(end_date, "end_date", self.timezone)
         if not floating and self.end_date is not None and self.end_date < self.start_date:
             raise InvalidArgument("end_date cannot be earlier than start_date", field="end_date", value=end_date)
@@ -118,8 +124,18 @@ class CalendarIntervalTrigger(BaseTrigger):
         if not self.floating:
             return self
         twin = copy.copy(self)
-        twin.start_date = now.astimezone(self.timezone).date()
+        twin.start_date = self._start_from(now)
         return twin
+
+    def _start_from(self, now: datetime) -> date:
+        """Return the first date of the sequence where the user left it open."""
+        today = now.astimezone(self.timezone).date()
+        if self.start_weekday is None:
+            return today
+        day = today + timedelta(days=(self.start_weekday - today.weekday()) % 7)
+        fire_time = self._on(day)
+        has_passed = fire_time is None or to_micros(fire_time) < to_micros(now)
+        return day + timedelta(weeks=1) if has_passed else day
 
     def _day_before(self, moment: datetime) -> date:
         """Return a date early enough: a clock change can push a fire time into the day after its date."""
@@ -189,7 +205,7 @@ class CalendarIntervalTrigger(BaseTrigger):
         return f"{text}, delayed by up to {self.jitter:g} seconds" if self.jitter else text
 
     def _rule(self) -> object:
-        start = None if self.floating else self.start_date
+        start = self.start_weekday if self.floating else self.start_date
         distance = (self.years * 12 + self.months, self.weeks * 7 + self.days)
         return distance, self._time, start, self.end_date, self.timezone, self.jitter or None
 
@@ -203,6 +219,8 @@ class CalendarIntervalTrigger(BaseTrigger):
             "timezone": self.timezone,
             "jitter": self.jitter,
         }
+        if self.start_weekday is not None:
+            state["start_weekday"] = self.start_weekday
         return state | {"floating": True} if self.floating else state
 
     def __setstate__(self, state: Any) -> None:
@@ -211,9 +229,13 @@ class CalendarIntervalTrigger(BaseTrigger):
         if start is None:
             raise InvalidArgument("start_date must be a date, got None", field="start_date")
         floating = stored_flag(state.get("floating", False), "floating")
+        weekday = state.get("start_weekday")
+        if weekday is not None and not floating:
+            raise InvalidArgument("start_weekday needs a start that is floating", field="start_weekday", value=weekday)
         self._set_up(
-            state["interval"], state["time"], state["timezone"], start, state["end_date"], state["jitter"], floating
-        )
+            state["interval"], state["time"], state["timezone"], start, state["end_date"], state["jitter"], floating,
+            None if weekday is None else _whole(weekday, "start_weekday", 6),
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         distance = [(unit, getattr(self, unit)) for unit in _UNITS]
@@ -246,6 +268,13 @@ def _whole(value: int | str, field: str, most: int = 1_000_000) -> int:
             f"{field} must be in 0..{most}, a whole number, got {shown(value)}", field=field, value=value
         )
     return int(number)
+
+
+def _weekday(value: object) -> int | None:
+    """Return the number of a weekday that is named; Monday is 0."""
+    name = value.strip().lower() if isinstance(value, str) else ""
+    short = FULL_NAMES.get(name, name)
+    return WEEKDAYS.index(short) if short in WEEKDAYS else None
 
 
 def _date(value: date | str | None, field: str, zone: tzinfo) -> date | None:

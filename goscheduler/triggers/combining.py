@@ -68,7 +68,12 @@ class BaseCombiningTrigger(BaseTrigger):
         return (self.jitter or 0) + max(_delay(child, moment) for child in self.triggers)
 
     def anchored(self, now: datetime) -> BaseCombiningTrigger:
-        children = [child.anchored(now) for child in self.triggers]
+        return self._with([child.anchored(now) for child in self.triggers])
+
+    def for_job(self, job_id: str) -> BaseCombiningTrigger:
+        return self._with([child.for_job(job_id) for child in self.triggers])
+
+    def _with(self, children: list[BaseTrigger]) -> BaseCombiningTrigger:
         if all(new is old for new, old in zip(children, self.triggers, strict=True)):
             return self
         twin = copy.copy(self)

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+import contextvars
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
 from goscheduler.ops.access import Principal
+from goscheduler.ops.redact import Redactor
 from goscheduler.ops.service import Operations
 from goscheduler.ops.source import Source
+
+#: So many requests are worked on at once, so that no more connections of the stores are in use.
+THREADS = 8
+
+T = TypeVar("T")
 
 
 class Site:
     """The operations on one source. Every route finds it as ``request.app.state.site``."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, redactor: Redactor | None = None) -> None:
         self.source = source
-        self.operations = Operations(source)
+        self.operations = Operations(source, redactor=redactor)
+        self.metrics_text: Callable[[], str] | None = None
+        """Returns what ``/metrics`` answers; without it there is no such path."""
+        self.streams = True
+        """Whether a request may stay open to hear of changes. Under WSGI it would hold a worker."""
+        self._threads = ThreadPoolExecutor(THREADS, "goscheduler-web")
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Return what a function returns that asks a store, called on a worker thread."""
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, function, *args)
 
 
 def site_of(request: Request) -> Site:

@@ -42,10 +42,33 @@ def test_a_macro_is_understood_and_json_has_iso_times(invoke: Callable[..., Any]
     assert "00:00" in answer["meaning"]
 
 
+def test_a_schedule_in_words_is_understood(invoke: Callable[..., Any]) -> None:
+    result = invoke("next", "every mon-fri at 09:00", "--tz", "Europe/Berlin", "--after", "2026-01-02T10:00", "-n", "2")
+    assert result.stdout.splitlines() == [
+        "at 09:00 on every Monday to Friday (Europe/Berlin)",
+        "Mon 2026-01-05 09:00:00  +01:00  CET",
+        "Tue 2026-01-06 09:00:00  +01:00  CET",
+    ]
+    weeks = invoke("next", "every 2 weeks on mon", "--tz", "UTC", "--after", "2026-01-06", "-n", "1")
+    assert "2026-01-12" in weeks.stdout.splitlines()[1]
+
+
+def test_a_line_with_h_has_the_values_of_the_job_that_is_named(invoke: Callable[..., Any]) -> None:
+    def time(*arguments: str) -> str:
+        result = invoke("next", "H H * * *", "--tz", "UTC", "--after", "2026-01-01", "-n", "1", *arguments)
+        line: str = result.stdout.splitlines()[1]
+        return line[15:23]
+
+    assert time("--id", "nightly") == "04:43:00"
+    assert time("--id", "other") != "04:43:00"
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("61 * * * *",), "minute"),
+        (("every mnday",), "monday"),
+        (("every day at 25:00",), "at"),
         (("* * * * mon-funday",), "day_of_week"),
         (("* * * *",), "5"),
         (("0 0 31 2 *",), ""),

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server_process import HOST, Server, free_port
+from server_process import ANSWER_WITHIN, GLIMPSE, HOST, Server, free_port
 
 if TYPE_CHECKING:
     import pymongo
@@ -42,7 +42,8 @@ class Redis(Server):
     def ping(self) -> None:
         import redis
 
-        with self._client() as client, suppress(redis.AuthenticationError):  # who asks for a password serves
+        # Who asks for a password serves.
+        with self._client(within=GLIMPSE) as client, suppress(redis.AuthenticationError):
             client.ping()
 
     def make_space(self, name: str) -> str:
@@ -61,13 +62,13 @@ class Redis(Server):
         return f"redis://{HOST}:{self.port}/{number}"
 
     @contextmanager
-    def _client(self, number: int = 0) -> Iterator[Any]:
+    def _client(self, number: int = 0, within: float = ANSWER_WITHIN) -> Iterator[Any]:
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
         once = Retry(NoBackoff(), 0)
-        with redis.Redis(host=HOST, port=self.port, db=number, socket_timeout=5, retry=once) as client:
+        with redis.Redis(host=HOST, port=self.port, db=number, socket_timeout=within, retry=once) as client:
             yield client
 
 
@@ -128,7 +129,7 @@ class MongoDB(Server):
         ]
 
     def ping(self) -> None:
-        with self._client() as client:
+        with self._client(within=0.5) as client:
             client.admin.command("ping")
 
     def settle(self) -> None:
@@ -155,10 +156,10 @@ class MongoDB(Server):
     def _url(self, database: str) -> str:
         return f"mongodb://{HOST}:{self.port}/{database}?replicaSet={self._SET}"
 
-    def _client(self) -> pymongo.MongoClient[dict[str, Any]]:
+    def _client(self, within: float = ANSWER_WITHIN) -> pymongo.MongoClient[dict[str, Any]]:
         import pymongo
 
-        return pymongo.MongoClient(HOST, self.port, directConnection=True, serverSelectionTimeoutMS=500)
+        return pymongo.MongoClient(HOST, self.port, directConnection=True, serverSelectionTimeoutMS=int(within * 1000))
 
 
 class Standalone(MongoDB):
@@ -218,7 +219,7 @@ class Etcd(Server):
     def drop_space(self, name: str) -> None:
         import etcd3gw
 
-        client = etcd3gw.client(host=HOST, port=self.port, timeout=10)
+        client = etcd3gw.client(host=HOST, port=self.port, timeout=ANSWER_WITHIN)
         client.delete_prefix(f"{name}/")
         client.delete_prefix(f"/{name}/")
         client.session.close()
@@ -292,7 +293,7 @@ class ZooKeeper(Server):
         from kazoo.client import KazooClient
 
         client = KazooClient(f"{HOST}:{self.port}", timeout=10)
-        client.start(timeout=10)
+        client.start(timeout=ANSWER_WITHIN)
         try:
             client.delete(f"/{name}", recursive=True)
         finally:

@@ -30,6 +30,10 @@ USER = "goscheduler"
 PASSWORD = "not-secret"
 READY_WITHIN = 120.0
 GONE_WITHIN = 60.0
+#: How long a server that serves may take for one call: only one that hangs takes longer, whatever the machine does.
+ANSWER_WITHIN = 60
+#: How long one question whether it serves already may take.
+GLIMPSE = 5
 #: How long one question for readiness waits before the next; the end of the process is noticed at once.
 GLANCE = 0.02
 

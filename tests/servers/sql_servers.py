@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from server_process import HOST, PASSWORD, USER, Server
+from server_process import ANSWER_WITHIN, GLIMPSE, HOST, PASSWORD, USER, Server
 
 
 class PostgreSQL(Server):
@@ -64,7 +64,7 @@ class PostgreSQL(Server):
         return "postgres" if any(entry.pw_name == "postgres" for entry in pwd.getpwall()) else "nobody"
 
     def ping(self) -> None:
-        self._execute("SELECT 1")
+        self._execute("SELECT 1", GLIMPSE)
 
     def forget(self) -> None:
         # A killed server leaves one small segment of shared memory, named on the line of two numbers.
@@ -87,11 +87,11 @@ class PostgreSQL(Server):
     def _url(self, database: str) -> str:
         return f"postgresql+psycopg://{USER}:{PASSWORD}@{HOST}:{self.port}/{database}"
 
-    def _execute(self, statement: str) -> None:
+    def _execute(self, statement: str, within: int = ANSWER_WITHIN) -> None:
         import psycopg
 
         plain = self.url.replace("+psycopg", "")
-        with psycopg.connect(plain, connect_timeout=5, autocommit=True) as connection:
+        with psycopg.connect(plain, connect_timeout=within, autocommit=True) as connection:
             connection.execute(statement.encode())
 
 
@@ -183,7 +183,7 @@ class MariaDB(Server):
         ]
 
     def ping(self) -> None:
-        self._execute("SELECT 1")
+        self._execute("SELECT 1", GLIMPSE)
 
     def make_space(self, name: str) -> str:
         self._execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
@@ -199,13 +199,14 @@ class MariaDB(Server):
     def _url(self, database: str) -> str:
         return f"mysql+pymysql://{USER}:{PASSWORD}@{HOST}:{self.port}/{database}"
 
-    def _execute(self, statement: str) -> None:
+    def _execute(self, statement: str, within: int = ANSWER_WITHIN) -> None:
         import pymysql
 
         with (
             pymysql.connect(
-                host=HOST, port=self.port, user=USER, password=PASSWORD, connect_timeout=5, read_timeout=20
-            ) as connection,
+                host=HOST, port=self.port, user=USER, password=PASSWORD,
+                connect_timeout=within, read_timeout=ANSWER_WITHIN,
+            ) as connection,  # fmt: skip
             connection.cursor() as cursor,
         ):
             cursor.execute(statement)

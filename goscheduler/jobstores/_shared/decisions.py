@@ -52,4 +52,5 @@ def allowed(settlement: Settlement, cancelled: bool) -> Settlement:
 
 def log_unreadable_run(logger: logging.Logger, run_id: object, error: Exception) -> None:
     """Log that a stored run cannot be decoded; the store keeps its record."""
-    logger.error("Run %s cannot be read: %s. Its record is kept, and the run does not start", run_id, error)
+    text = "Run %s cannot be read: %s. Its record is kept, and the run does not start"
+    logger.error(text, run_id, error, extra={"run_id": run_id})

@@ -102,7 +102,7 @@ class Transactions:
             return False
         # A failed connection attempt has no statement.
         unconnected = isinstance(error, OperationalError) and error.statement is None
-        lost = error.connection_invalidated or self.dialect.is_retryable(error)
+        lost = error.connection_invalidated or self.dialect.is_retryable(error) or self.dialect.is_outage(error)
         return lost or (unconnected and not self.dialect.is_refusal(error))
 
     def close(self) -> None:
@@ -170,9 +170,16 @@ class Transactions:
             except MissingLimitsError as missing:
                 self._add_limits(missing.names)
             except DBAPIError as error:
-                tries_left -= 1
-                if not tries_left or not self.dialect.is_retryable(error):
+                tries_left = self._tries_after(error, tries_left)
+                if not tries_left:
                     raise
+
+    def _tries_after(self, error: DBAPIError, tries_left: int) -> int:
+        """Return how often a transaction may be tried again that has failed, and so has written nothing."""
+        if self.dialect.is_retryable(error):
+            return tries_left - 1
+        # Once: a process that stands still again, or a step that takes so long, would keep its caller waiting.
+        return min(tries_left - 1, 1) if self.dialect.has_ended_idle(error) else 0
 
     def _add_limits(self, names: Collection[str]) -> None:
         """Add limits that are used for the first time."""
@@ -239,7 +246,7 @@ class Transactions:
         try:
             transaction.commit()
         except DBAPIError as error:
-            if self.dialect.is_retryable(error):
+            if self.dialect.is_retryable(error) or self.dialect.has_ended_idle(error, committing=True):
                 raise
             raise _unknown(error) from error
 

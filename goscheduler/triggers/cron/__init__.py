@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from goscheduler.errors import InvalidArgument, NeverFires, shown
 from goscheduler.times import (
@@ -34,6 +34,9 @@ from goscheduler.triggers.cron.fields import (
     read_field,
     require_number_or_text,
 )
+
+if TYPE_CHECKING:
+    from goscheduler.triggers.cron._spread import Spread
 
 __all__ = ["BaseField", "CronTrigger", "DayOfMonthField", "DayOfWeekField", "MonthField", "WeekField"]
 
@@ -64,7 +67,9 @@ class CronTrigger(BaseTrigger):
     lost and none drifts. ``end_date`` is included.
     """
 
-    __slots__ = ("_bounded", "_either_day", "_times", "end_date", "fields", "jitter", "start_date", "timezone")
+    __slots__ = (
+        "_bounded", "_either_day", "_times", "end_date", "fields", "jitter", "spread", "start_date", "timezone"
+    )  # fmt: skip
 
     FIELD_NAMES: ClassVar[tuple[str, ...]] = (
         "year", "month", "day", "week", "day_of_week", "hour", "minute", "second"
@@ -100,6 +105,7 @@ class CronTrigger(BaseTrigger):
         start_date: datetime | date | str | None = None,
         end_date: datetime | date | str | None = None,
         jitter: float | str | None = None,
+        job_id: str = "",
     ) -> CronTrigger:
         """Return the trigger that a crontab line describes, read as Vixie cron reads it.
 
@@ -112,18 +118,33 @@ class CronTrigger(BaseTrigger):
         ``5L`` the last Friday; ``?`` stands for ``*`` in the two day fields; ``a/n`` runs from ``a`` to the end of the
         field.
 
+        ``H`` is a value that follows from the id of the job, ``H/15`` every 15th from such a value, ``H(0-29)`` one of
+        these; before a job has the trigger, they follow from ``job_id``.
+
         ``seconds=True`` expects a sixth field, the seconds, in front. ``dialect="apscheduler"`` reads the line as
         APScheduler 3 does: 0 is Monday, and both day fields must match.
         """
         # Not at the top: most programs never read a crontab line, and croniter is heavy.
         from goscheduler.triggers.cron._crontab import read_crontab
+        from goscheduler.triggers.cron._spread import Spread, spread_line
 
-        crontab = read_crontab(expr, dialect, seconds)
+        spread = spread_line(expr, seconds, job_id)
+        crontab = read_crontab(expr if spread is None else spread, dialect, seconds)
         trigger = cls.__new__(cls)
         given = tuple(crontab.fields.get(name) for name in cls.FIELD_NAMES)
         zone = _zone_for(timezone, start_date, end_date)
         trigger._set_up(given, crontab.either_day, zone, start_date, end_date, jitter)
+        trigger.spread = None if spread is None else Spread(" ".join(expr.split()), dialect, seconds, job_id)
         return trigger
+
+    def for_job(self, job_id: str) -> CronTrigger:
+        spread = self.spread
+        if spread is None or spread.job_id == job_id:
+            return self
+        return type(self).from_crontab(
+            spread.line, self.timezone, dialect=spread.dialect, seconds=spread.seconds, start_date=self.start_date,
+            end_date=self.end_date, jitter=self.jitter, job_id=job_id,
+        )  # fmt: skip
 
     def _set_up(
         self,
@@ -152,6 +173,7 @@ class CronTrigger(BaseTrigger):
         self.fields, calendar = _compile(given, either_day)
         self._times: FireTimes = fire_times_of(calendar, timezone)
         self._bounded = bool(self.start_date or self.end_date or self.jitter)
+        self.spread: Spread | None = None
 
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
         """Return the first match after ``previous_fire_time``, or the first one not before ``now`` if that is None."""
@@ -233,10 +255,13 @@ class CronTrigger(BaseTrigger):
             text += f", until {datetime_repr(self.end_date)}"
         if self.jitter:
             text += f", up to {self.jitter:g} s later"
+        if self.spread is not None:
+            text += f", {self.spread.explain()}"
         return f"{text} ({zone_name(self.timezone)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
+        spread = {} if self.spread is None else {"spread": self.spread._asdict()}
+        return spread | {
             "version": 2,
             "timezone": self.timezone,
             "start_date": self.start_date,
@@ -268,6 +293,10 @@ class CronTrigger(BaseTrigger):
             state["end_date"],
             state.get("jitter"),
         )
+        if state.get("spread") is not None:
+            from goscheduler.triggers.cron._spread import Spread
+
+            self.spread = Spread.from_state(state["spread"])
 
     def __str__(self) -> str:
         return f"cron[{', '.join(self._given())}]"

@@ -7,13 +7,16 @@ import threading
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import create_engine, delete, select, text
+from sqlalchemy import create_engine, delete, insert, select, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from goscheduler._drivers.sql_watchdog import Watchdog
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.base import PartlySettled
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
+from goscheduler.jobstores.sqlalchemy.transactions import UnknownOutcome
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.retry import Retry
@@ -344,3 +347,81 @@ def test_the_server_ends_a_transaction_that_stands_still_for_a_quarter_of_a_leas
         else:
             assert connection.exec_driver_sql("SELECT @@idle_transaction_timeout").scalar() == mariadb
     store.shutdown()
+
+
+#: The query for the sessions of this database that are in a transaction.
+IN_TRANSACTION = {
+    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND state = 'idle in transaction'",
+    "mysql": "SELECT COUNT(*) FROM information_schema.innodb_trx"
+    " JOIN information_schema.processlist ON id = trx_mysql_thread_id WHERE db = DATABASE()",
+}
+
+
+@pytest.fixture
+def hasty_store(url):
+    """Return a store of a scheduler with a short lease: after a moment the server ends a transaction that is idle."""
+    store = SQLAlchemyJobStore(url)
+    store.start(ManualScheduler(clock=ManualClock(NOW), lease=2), "default")
+    yield store
+    store.shutdown()
+
+
+def stand_still_until_the_session_is_ended(context):
+    with create_engine(context.connection.engine.url, poolclass=NullPool).connect() as onlooker:
+        look = text(IN_TRANSACTION[context.connection.dialect.name])
+        pause, deadline = threading.Event().wait, SYSTEM_CLOCK.monotonic() + PATIENCE
+        while onlooker.execute(look).scalar():
+            assert SYSTEM_CLOCK.monotonic() < deadline, "the server has not ended the session"
+            onlooker.rollback()
+            pause(0.02)
+
+
+def counted(stands_still, attempts):
+    """Return a step that adds a limit, and stands still in the midst of it in its first ``stands_still`` attempts."""
+
+    def step(context):
+        attempts.append(len(attempts))
+        limits = context.tables.limits
+        context.connection.execute(insert(limits), {"name": f"attempt-{len(attempts)}", "state": "[]"})
+        if len(attempts) <= stands_still:
+            stand_still_until_the_session_is_ended(context)
+        context.connection.execute(select(limits.c.name)).all()
+
+    return step
+
+
+def written(store):
+    with store._database.reading() as connection:
+        return list(connection.execute(select(store._tables.limits.c.name)).scalars())
+
+
+def test_what_stood_still_until_the_server_ended_its_transaction_is_done_once_more(hasty_store):
+    attempts = []
+    hasty_store._database.write(counted(1, attempts))
+    assert written(hasty_store) == ["attempt-2"]
+
+
+def test_what_stands_still_again_is_not_done_a_third_time_and_is_an_outage(hasty_store):
+    attempts = []
+    with pytest.raises(DBAPIError) as raised:
+        hasty_store._database.write(counted(2, attempts))
+    assert hasty_store.is_outage(raised.value)
+    assert (len(attempts), written(hasty_store)) == (2, [])
+
+
+def test_a_commit_is_sent_again_only_where_it_is_certain_that_it_was_not_done(hasty_store):
+    attempts = []
+
+    def step(context):
+        counted(0, attempts)(context)
+        if len(attempts) == 1:
+            stand_still_until_the_session_is_ended(context)
+
+    names = []
+    try:
+        hasty_store._database.write(step)
+        names = [f"attempt-{len(attempts)}"]
+    except UnknownOutcome:
+        assert hasty_store._database.engine.dialect.name == "mysql", "PostgreSQL says what has become of it"
+    assert written(hasty_store) == names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,10 +13,15 @@ import pytest
 import warm
 from sqlalchemy.exc import OperationalError
 
+from goscheduler import BackgroundScheduler
 from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.errors import ConflictingIdError
+from goscheduler.events import EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_RECOVERED
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from goscheduler.jobstores.sqlalchemy.dialects import sqlite as sql_sqlite
+from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS
 from goscheduler.runs.model import Owner
+from goscheduler.testing import ManualClock
 from goscheduler.testing.contract import NOW
 
 #: A few renewals are enough for every day; ``GOSCHEDULER_FULL=1`` makes more of them, and holds them to a time.
@@ -98,6 +103,72 @@ def test_who_waits_to_write_has_its_turn_in_the_first_pause_of_one_that_writes_a
         write_again(0)
     other.close()
     assert turns == ["we", "other"] * 5
+
+
+def pauses_for_others(monkeypatch, writes, of_seconds, rest=0.0):
+    """Return the pauses that a process makes which writes so often, for so long, and rests for so long in between."""
+    clock, pauses, turn = ManualClock(), [], sql_sqlite.WriteTurn()
+
+    def look_again(seconds):
+        pauses.append(seconds)
+        clock.advance(seconds)
+
+    monkeypatch.setattr(sql_sqlite, "look_again", look_again)
+    monkeypatch.setattr(sql_sqlite, "SYSTEM_CLOCK", clock)
+    for _ in range(writes):
+        with turn.taken():
+            turn.let_others_go_first()
+            clock.advance(of_seconds)
+        clock.advance(rest)
+    return pauses
+
+
+def test_who_writes_again_and_again_makes_pauses_in_which_everybody_else_looks_again(monkeypatch):
+    pauses = pauses_for_others(monkeypatch, writes=100, of_seconds=0.02)
+    assert 8 <= len(pauses) <= 10, "one each fifth of a second"
+    assert min(pauses) > max(sql_sqlite.PAUSE_SECONDS)
+
+
+def test_who_writes_for_long_each_time_makes_a_pause_after_each(monkeypatch):
+    assert len(pauses_for_others(monkeypatch, writes=10, of_seconds=3)) == 9
+
+
+def test_who_rests_between_writes_makes_no_other_pauses(monkeypatch):
+    assert pauses_for_others(monkeypatch, writes=100, of_seconds=0.02, rest=0.006) == []
+
+
+def test_a_file_that_others_do_not_let_go_of_is_an_outage_and_a_call_waits_for_it_as_long_as_for_a_server(
+    path, opened, make_job
+):
+    store = opened(SQLAlchemyJobStore(f"sqlite:///{path}", engine_options={"connect_args": {"timeout": 0.05}}))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OperationalError, match="locked") as raised:
+            store.add_job(make_job("a"))
+    assert store.is_outage(raised.value)
+    store.add_job(make_job("a"))
+    with pytest.raises(ConflictingIdError) as raised:
+        store.add_job(make_job("a"))
+    assert not store.is_outage(raised.value)
+    assert SQLAlchemyJobStore("sqlite://")._dialect.connect_args()["timeout"] == CALL_SECONDS
+
+
+def test_a_start_waits_for_a_file_that_is_locked(store, path):
+    options = {"type": "sqlalchemy", "url": f"sqlite:///{path}", "engine_options": {"connect_args": {"timeout": 0.05}}}
+    scheduler = BackgroundScheduler(jobstores={"default": options})
+    heard = []
+
+    def let_go(event):
+        heard.append(event.code)
+        if len(heard) == 1:
+            other.execute("COMMIT")
+
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        scheduler.add_listener(let_go, EVENT_SCHEDULER_DEGRADED | EVENT_SCHEDULER_RECOVERED)
+        scheduler.start()
+        scheduler.shutdown()
+    assert heard == [EVENT_SCHEDULER_DEGRADED, EVENT_SCHEDULER_RECOVERED]
 
 
 def test_an_error_that_does_not_pass_is_not_waited_for(store, monkeypatch):

@@ -124,6 +124,17 @@ class Dialect:
         """Tell whether a transaction failed because of a conflict with another one."""
         return False
 
+    def has_ended_idle(self, error: DBAPIError, committing: bool = False) -> bool:
+        """Tell whether the server has ended a transaction that stood still, and so certainly wrote nothing.
+
+        An error while ``committing`` has to prove that; before that it is enough that the server closed the connection.
+        """
+        return False
+
+    def is_outage(self, error: DBAPIError) -> bool:
+        """Tell whether a transaction failed because the database let nobody in, though the connection is there."""
+        return False
+
     def notify(self, connection: Connection, tables: Tables, us_too: bool = False) -> None:
         """Notify the other processes, and this one if ``us_too``, when the transaction commits."""
 

@@ -116,6 +116,12 @@ class MySQL(Dialect):
     def is_retryable(self, error: DBAPIError) -> bool:
         return _mysql_code(error) in (1213, 1205)
 
+    def has_ended_idle(self, error: DBAPIError, committing: bool = False) -> bool:
+        # The server closes the connection and gives no reason. What could not be sent (2006) was not done; a lost
+        # answer (2013) says nothing of a commit. A server that does not answer in time has closed nothing.
+        lost = (2006,) if committing else (2006, 2013)
+        return _mysql_code(error) in lost and "timed out" not in str(error.orig)
+
     def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         if not values:
             return false()

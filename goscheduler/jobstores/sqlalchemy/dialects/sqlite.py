@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -12,7 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from sqlalchemy import Table, event, func, select
 from sqlalchemy.engine import URL, Connection, Engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -20,7 +21,7 @@ from goscheduler._files import create_private
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError
 from goscheduler.jobstores.sqlalchemy.bulk import Batch, RowSource
-from goscheduler.jobstores.sqlalchemy.dialects.base import CONNECT_SECONDS
+from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, CONNECT_SECONDS
 from goscheduler.jobstores.sqlalchemy.dialects.json_rows import JSONDialect
 from goscheduler.jobstores.sqlalchemy.dialects.postgresql.listener import ChangeListener
 from goscheduler.jobstores.sqlalchemy.tables import Tables
@@ -49,17 +50,17 @@ WATCH_SECONDS = 0.04
 class SQLite(JSONDialect):
     def __init__(self, url: URL) -> None:
         self._in_memory = url.database in (None, "", ":memory:") or "mode=memory" in str(url)
-        # A thread that finds the file locked by another one sleeps and looks again; a lock wakes it at once.
-        self._lock = threading.Lock()
+        self._turn = WriteTurn()
 
     def connect_args(self) -> dict[str, Any]:
-        return {"timeout": CONNECT_SECONDS, "check_same_thread": False}
+        # Others may write for as long as a call may take: their commits wait for the disk.
+        return {"timeout": CALL_SECONDS, "check_same_thread": False}
 
     def engine_options(self, url: URL) -> dict[str, Any]:
         return {"poolclass": StaticPool} if self._in_memory else dict(_POOL)
 
     def after_fork(self) -> None:
-        self._lock = threading.Lock()
+        self._turn = WriteTurn()
 
     def prepare(self, engine: Engine) -> None:
         @event.listens_for(engine, "do_connect")
@@ -76,10 +77,13 @@ class SQLite(JSONDialect):
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
             options = connection.get_execution_options()
-            if options.get("writes", True):
-                _begin_to_write(connection, PRIORITY_PAUSE_SECONDS if options.get("first") else PAUSE_SECONDS)
-            else:
+            if not options.get("writes", True):
                 connection.exec_driver_sql("BEGIN")
+            elif options.get("first"):
+                _begin_to_write(connection, PRIORITY_PAUSE_SECONDS)
+            else:
+                self._turn.let_others_go_first()
+                _begin_to_write(connection, PAUSE_SECONDS)
 
     def tune(self, engine: Engine) -> None:
         event.listen(engine, "connect", lambda connection, _record: _set(connection, _TUNING))
@@ -88,7 +92,7 @@ class SQLite(JSONDialect):
     def turn(self, writes: bool, first: bool = False) -> Iterator[None]:
         # The thread with the turn may wait for another process. A renewal does not wait behind it.
         if self._in_memory or (writes and not first):
-            with self._lock:
+            with self._turn.taken():
                 yield
         else:
             yield
@@ -105,6 +109,9 @@ class SQLite(JSONDialect):
         watcher = Watcher(engine, FilePeekCursor, WATCH_SECONDS, reader, wake, warn)
         watcher.start()
         return watcher
+
+    def is_outage(self, error: DBAPIError) -> bool:
+        return "database is locked" in str(error.orig)  # others wrote all the time, or one of them stands still
 
     def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         each = func.json_each(json.dumps(list(values))).table_valued("value")
@@ -131,6 +138,35 @@ class SQLite(JSONDialect):
         return RowSource("json_each(?) AS given", values, (*batch.constant.values(), batch.by_row()))
 
 
+class WriteTurn:
+    """The turns of one process to write to a file: one thread after the other, with pauses for other processes."""
+
+    def __init__(self) -> None:
+        # A thread that finds the file locked by another one sleeps and looks again; a lock wakes it at once.
+        self._lock = threading.Lock()
+        self._since = self._until = -math.inf
+        """When we began to write without a pause in which others could begin, and when we last ended."""
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Have the turn."""
+        with self._lock:
+            try:
+                yield
+            finally:
+                self._until = SYSTEM_CLOCK.monotonic()
+
+    def let_others_go_first(self) -> None:
+        """Leave the file alone for a moment if we have written for long: otherwise only chance would let others in."""
+        now = SYSTEM_CLOCK.monotonic()
+        has_paused = now - self._until >= LET_GO_SECONDS
+        if not has_paused and now - self._since > MOST_SECONDS:
+            look_again(LET_GO_SECONDS)
+            now, has_paused = SYSTEM_CLOCK.monotonic(), True
+        if has_paused:
+            self._since = now
+
+
 def _file_to_make(place: str, is_uri: bool) -> str:
     """Return the path of the file that SQLite would make if it were not there; nothing for a database without one."""
     if not is_uri or not place.startswith("file:"):
@@ -145,7 +181,8 @@ def _begin_to_write(connection: Connection, pauses: tuple[float, float]) -> None
     """Begin to write as soon as no other process does.
 
     SQLite's own wait grows to a tenth of a second, while the last writer begins again at once: one of four processes
-    gets next to nothing. A process that tries every few milliseconds meets most of the pauses between transactions.
+    gets next to nothing. A process that tries every few milliseconds meets most of the pauses between transactions,
+    and each that a writer makes for others.
     """
     driver: Any = connection.connection.driver_connection
     (milliseconds,) = driver.execute("PRAGMA busy_timeout").fetchone()
@@ -175,6 +212,9 @@ def _has_begun(connection: Connection, driver: Any, is_last_try: bool) -> bool:
 PAUSE_SECONDS = (0.001, 0.004)
 PRIORITY_PAUSE_SECONDS = (0.0002, 0.001)
 look_again = threading.Event().wait
+#: A process that has written for so long without a pause makes one: longer than others wait until their next try.
+MOST_SECONDS = 0.2
+LET_GO_SECONDS = 0.005
 
 
 def _set(connection: Any, settings: Sequence[str]) -> None:

@@ -29,6 +29,8 @@ from goscheduler.jobstores.sqlalchemy.tables import Tables
 
 #: Stands for the limits of a connection until it is made: by then it is known how long a lease is.
 _OPTIONS = "goscheduler"
+#: The server says that it has ended a transaction that was idle for too long.
+_ENDED_IDLE = "25P03"
 
 
 class PostgreSQL(JSONDialect):
@@ -136,6 +138,9 @@ class PostgreSQL(JSONDialect):
 
     def is_retryable(self, error: DBAPIError) -> bool:
         return getattr(error.orig, "sqlstate", None) in CONFLICTS
+
+    def has_ended_idle(self, error: DBAPIError, committing: bool = False) -> bool:
+        return getattr(error.orig, "sqlstate", None) == _ENDED_IDLE
 
     def column_in(self, column: ColumnElement[Any], values: Collection[str]) -> ColumnElement[bool]:
         each = text("ARRAY(SELECT json_array_elements_text(CAST(:those AS JSON)))")

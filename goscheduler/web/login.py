@@ -1,0 +1,74 @@
+"""Logging in and out: a browser shows a token once, and has a session from then on. The page itself is among the pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qs, urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from goscheduler.clock import Clock
+from goscheduler.ops.access import Unauthenticated
+from goscheduler.ops.errors import NotFound, TooMany
+from goscheduler.ops.tokens import authenticate
+from goscheduler.web.bodies import read_body
+from goscheduler.web.sessions import cookie
+from goscheduler.web.site import link, site_of
+from goscheduler.web.throttle import Throttle
+from goscheduler.web.visitors import Visitors
+
+LONGEST_FORM = 10_000
+
+
+class Login:
+    """Begins and ends sessions."""
+
+    def __init__(self, visitors: Visitors, clock: Clock) -> None:
+        self._visitors = visitors
+        self._throttle = Throttle(clock)
+
+    def routes(self) -> list[Route]:
+        """Return the two routes that forms are sent to."""
+        return [Route("/login", self.enter, methods=["POST"]), Route("/logout", self.leave, methods=["POST"])]
+
+    async def enter(self, request: Request) -> Response:
+        """Begin a session for whoever shows a token, and lead back to where they came from.
+
+        The page of the log-in is shown again with ``error=token`` or ``error=often`` if that fails.
+        """
+        doors = self._visitors.doors
+        if doors.tokens is None or doors.sessions is None:
+            raise NotFound("there is no log-in here")
+        form = parse_qs((await read_body(request, LONGEST_FORM)).decode("utf-8", "replace"), max_num_fields=20)
+        goal = safe_goal(_first(form, "next"))
+        try:
+            self._throttle.attempt(self._visitors.address(request))
+            now = site_of(request).source.scheduler.clock.now()
+            token = await site_of(request).run(authenticate, doors.tokens, _first(form, "token").strip(), now)
+        except (Unauthenticated, TooMany) as error:
+            wrong = "often" if isinstance(error, TooMany) else "token"
+            return RedirectResponse(link(request, f"/login?{urlencode({'error': wrong, 'next': goal})}"), 303)
+        return self._led(request, goal, cookie(doors.sessions.begin(token.id), *self._place(request)))
+
+    async def leave(self, request: Request) -> Response:
+        """End the session of a browser."""
+        return self._led(request, "/login", cookie("", *self._place(request), lasts=0))
+
+    def _place(self, request: Request) -> tuple[str, bool]:
+        return link(request, ""), self._visitors.is_on_tls(request)
+
+    def _led(self, request: Request, goal: str, session: str) -> Response:
+        return RedirectResponse(link(request, goal), 303, headers={"Set-Cookie": session})
+
+
+def _first(form: Mapping[str, list[str]], name: str) -> str:
+    return form.get(name, [""])[0]
+
+
+def safe_goal(path: str) -> str:
+    """Return a path of this application that somebody wants to be led to; its first page for anything else."""
+    ours = path.startswith("/") and not path.startswith("//") and "\\" not in path
+    return path if ours and path.isascii() and path.isprintable() else "/"
