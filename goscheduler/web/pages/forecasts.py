@@ -13,7 +13,7 @@ from goscheduler.web.site import Site
 #: A forecast is shown for so many seconds before it is made again.
 KEPT = 60.0
 #: A page waits for one so many seconds.
-PATIENCE = 1.5
+WAITS = 1.5
 MOST_KEPT = 64
 
 Key = tuple[object, ...]
@@ -36,7 +36,7 @@ class Forecasts:
         self._kept: dict[Key, tuple[float, Mapping[str, Any]]] = {}
         self._under_way: dict[Key, Future[Mapping[str, Any]]] = {}
 
-    def of(self, principal: Principal, arguments: Mapping[str, Any], patience: float = PATIENCE) -> Made | None:
+    def of(self, principal: Principal, arguments: Mapping[str, Any], patience: float = WAITS) -> Made | None:
         """Return a forecast that somebody may see, an old one while a new one is made; None if there is none yet.
 
         What goes wrong while it is made is raised for whoever asks next.
