@@ -32,8 +32,9 @@ def locks_page(request: Request) -> Response:
             raise
         missing = message_of(error)
     return render(
-        request, "locks.html", locks=found, prefix=prefix, most=MOST_LOCKS, missing=missing, notices=[told] if told else []
-    )
+        request, "locks.html", locks=found, prefix=prefix, most=MOST_LOCKS, missing=missing,
+        notices=[told] if told else [],
+    )  # fmt: skip
 
 
 def break_page(request: Request) -> Response:
