@@ -1,7 +1,7 @@
 """Fill a SQLite file with an hour and a half of lively history, and keep a worker on it: something for pages to show.
 
 ``python examples/pages_demo.py jobs.db`` works until Enter is pressed; look at it with ``goscheduler web --store
-sqlite:///jobs.db``. Needs the extra ``sqlalchemy``. With ``--check`` it makes a short history alone, in a temporary folder.
+sqlite:///jobs.db``. Needs the extra ``sqlalchemy``. ``--check`` makes a short history alone, in a temporary folder.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import sys
 from html.parser import HTMLParser
@@ -200,6 +201,7 @@ def test_every_file_of_others_is_named_with_its_origin():
     for each in told.values():
         assert each["integrity"].startswith("sha512-")
         assert each["licence"]
+        assert hashlib.sha256((folder / each["file"]).read_bytes()).hexdigest() == each["sha256"]
         assert re.fullmatch(r"\d+\.\d+\.\d+", each["version"])
 
 

@@ -28,15 +28,16 @@
   const lamp = $("#live-switch");
   const live = () => $("#live[data-live]");
   let on = localStorage.getItem("live") !== "off", busy = false, fresh = Date.now(), stream = null, timer = null;
-  const inUse = () => document.hidden || $("dialog[open]") || $("#live input:checked") ||
+  const inUse = () => document.hidden || $("dialog[open]") || $("#live input[type=checkbox]:checked, #live input[type=radio][value='1']:checked") ||
     (document.activeElement && document.activeElement.matches("#live input, #live select, #live textarea")) ||
     String(getSelection());
   const refresh = async () => {
     if (!on || busy || !live() || inUse()) return;
     busy = true;
     try {
-      const answer = await fetch(location.href, { headers: { "X-Refresh": "1" } });
-      if (!answer.ok) throw new Error(answer.status);
+      const answer = await fetch(location.href);
+      if (answer.redirected) { location.reload(); return; }  // to the log-in
+      if (answer.status >= 500) throw new Error(answer.status);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const id of ["#live", "#navigation"]) {
         const now = $(id), then = $(id, page);
