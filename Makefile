@@ -9,6 +9,7 @@
 # make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
 # make soak    an hour at 200 firings a second on PostgreSQL and Redis: is everything flat? MINUTES=60 RATE=200
 # make bench   speed, side by side with APScheduler 3 and task queues; BENCH_ARGS="--quick peers"
+# make vendor  whether the scripts of others that the pages load are what their packages have; needs npm
 # make clean   remove what the others made
 #
 # Each of them makes the virtual environment it needs first. Python 3.10 or later and make are enough.
@@ -28,7 +29,7 @@ SEEDS ?=
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers simulate lint check proto faults faults-ci mutants soak bench clean
+.PHONY: demo test servers simulate lint check proto faults faults-ci mutants soak bench vendor clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -41,6 +42,9 @@ servers:
 
 simulate: $(VENV)/.core
 	@$(BIN)/python tests/simulation/simulate.py --seeds $(or $(SEEDS),10000) $(SIMULATE_ARGS)
+
+vendor: $(VENV)/.dev
+	@$(BIN)/python tests/tools/vendored.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """Fill a SQLite file with an hour and a half of lively history, and keep a worker on it: something for pages to show.
 
 ``python examples/pages_demo.py jobs.db`` works until Enter is pressed; look at it with ``goscheduler web --store
-sqlite:///jobs.db``. Needs the extra ``sqlalchemy``. With ``--check`` it makes the history alone, in a temporary folder.
+sqlite:///jobs.db``. Needs the extra ``sqlalchemy``. ``--check`` makes a short history alone, in a temporary folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from goscheduler.messages import Message, MessageScheduler
 from goscheduler.schedulers.base import BaseScheduler
 from goscheduler.testing import ManualClock, ManualScheduler
 
-HISTORY = timedelta(minutes=95)
+HISTORY, SHORT_HISTORY = timedelta(minutes=95), timedelta(minutes=11)
 chance = random.Random(7)
 
 
@@ -130,9 +130,9 @@ def schedule_messages(scheduler: BaseScheduler) -> None:
         front.schedule(Message(event_name="reminder.due", payload=b'{"invoice": 4711}', scheduled_at=due))
 
 
-def make_history(url: str) -> int:
+def make_history(url: str, length: timedelta = HISTORY) -> int:
     """Live through the last hour and a half, and return how many runs that had."""
-    pretence.clock = ManualClock(datetime.now(timezone.utc) - HISTORY)
+    pretence.clock = ManualClock(datetime.now(timezone.utc) - length)
     with ManualScheduler(jobstores={"default": url}, clock=pretence.clock) as scheduler:
         for name, task in TASKS.items():
             scheduler.register(name, task)
@@ -167,7 +167,7 @@ def main() -> None:
     logging.getLogger("goscheduler").setLevel(logging.CRITICAL)  # failures are shown by the pages
     if "--check" in sys.argv:
         with tempfile.TemporaryDirectory() as folder:
-            print(f"history: {make_history(f'sqlite:///{folder}/jobs.db')} runs")
+            print(f"history: {make_history(f'sqlite:///{folder}/jobs.db', SHORT_HISTORY)} runs")
         return
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "jobs.db")
     is_new = not path.exists()
