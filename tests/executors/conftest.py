@@ -16,6 +16,7 @@ import pytest
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors import context
+from goscheduler.options import DEFAULTS, JobOptions
 from goscheduler.runs.model import Outcome, Run
 
 PATIENCE = 60
@@ -39,6 +40,7 @@ class StandInJob:
     executor: str = "default"
     func_ref: str | None = "tests:a_job"
     tags: tuple[str, ...] = ()
+    options: JobOptions = DEFAULTS
     _jobstore_alias: str = "default"
 
     def __str__(self) -> str:
