@@ -16,7 +16,6 @@ import pytest
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors import context
-from goscheduler.options import DEFAULTS, JobOptions
 from goscheduler.runs.model import Outcome, Run
 
 PATIENCE = 60
@@ -40,7 +39,6 @@ class StandInJob:
     executor: str = "default"
     func_ref: str | None = "tests:a_job"
     tags: tuple[str, ...] = ()
-    options: JobOptions = DEFAULTS
     _jobstore_alias: str = "default"
 
     def __str__(self) -> str:
