@@ -1,4 +1,5 @@
 # make demo    a scheduler that is killed and goes on, for about fifteen seconds
+# make look    the pages on a store full of life, until Ctrl-C; LOOK_ARGS="--port 8181"
 # make test    every test, on real servers
 # make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd, ZooKeeper, RabbitMQ and NATS; make test does it too
 # make simulate  several schedulers on one store, with crashes and lost answers at every call; SEEDS=10000 of them
@@ -29,10 +30,13 @@ SEEDS ?=
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers simulate lint check proto faults faults-ci mutants soak bench vendor clean
+.PHONY: demo look test servers simulate lint check proto faults faults-ci mutants soak bench vendor clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
+
+look: $(VENV)/.core
+	@$(BIN)/python examples/pages_demo.py --serve $(LOOK_ARGS)
 
 test: $(VENV)/.dev servers
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
@@ -83,7 +87,7 @@ $(VENV)/.core: pyproject.toml goscheduler/_version.py
 	@echo "Making the virtual environment $(VENV) ..."
 	@$(PYTHON) -m venv --clear $(VENV) || { \
 		echo "Could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@$(PIP) install --editable '.[sqlalchemy]'
+	@$(PIP) install --editable '.[sqlalchemy,cli,web]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

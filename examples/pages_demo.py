@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -163,8 +165,30 @@ def work(url: str) -> None:
     scheduler.shutdown(wait=False)
 
 
+def serve(url: str) -> None:
+    """Run a worker in a process of its own, and the pages in this one, until Ctrl-C."""
+    worker = subprocess.Popen([sys.executable, __file__, "--work", url], stdin=subprocess.PIPE)
+    try:
+        subprocess.run([sys.executable, "-m", "goscheduler", "web", "--store", url, *sys.argv[2:]], check=False)
+    except KeyboardInterrupt:
+        print()
+    finally:
+        worker.communicate(b"\n")
+
+
 def main() -> None:
     logging.getLogger("goscheduler").setLevel(logging.CRITICAL)  # failures are shown by the pages
+    if sys.argv[1:2] == ["--work"]:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that serves the pages
+        work(sys.argv[2])
+        return
+    if "--serve" in sys.argv:
+        with tempfile.TemporaryDirectory() as folder:
+            url = f"sqlite:///{folder}/jobs.db"
+            print("Making the history of an hour and a half ...", flush=True)
+            make_history(url)
+            serve(url)
+        return
     if "--check" in sys.argv:
         with tempfile.TemporaryDirectory() as folder:
             print(f"history: {make_history(f'sqlite:///{folder}/jobs.db', SHORT_HISTORY)} runs")
