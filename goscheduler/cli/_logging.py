@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from goscheduler._text import printable_lines
 from goscheduler.cli._command_error import CommandError
 from goscheduler.errors import shown
+from goscheduler.logs import guarded_logger
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 FORMATS = ("text", "json")
+
+_logger = guarded_logger("goscheduler.worker")
 
 
 class PrintableFormatter(logging.Formatter):
@@ -45,6 +48,11 @@ def set_up_logging(level: str, console: Console, log_format: str = "text") -> No
     if not root.handlers:
         root.addHandler(_handler(console, log_format))
         root.setLevel(level)
+    elif log_format == "json":
+        _logger.warning(
+            "The module sets up logging itself, so --log-format json has no effect; give its handler "
+            "goscheduler.telemetry.JSONFormatter()"
+        )
 
 
 def _handler(console: Console, log_format: str) -> logging.Handler:

@@ -116,18 +116,14 @@ class Tally:
 
     def name_of(self, job: Job) -> str:
         """Return under which name the runs of a job are counted."""
-        tags = job.options.tags
-        if (tags and self._is_schedule(job.id, tags)) or (self.ids and job.id in self.ids):
-            self.schedules.add(job.id)
-            return job.id
-        return job.func_ref or job.name
+        return job.id if self._is_single(job) else job.func_ref or job.name
 
     def add_end(
         self, run: Run, outcome: Outcome, late: timedelta | None, slots: tuple[int, int], retried: bool, dead: bool
     ) -> None:
         """Count the end of an attempt; ``slots`` are the steps of its lateness and of its duration if it had begun."""
         job = run.job
-        line = self._line(self.name_of(job))
+        line = self._line_of(job)
         self._count_outcome(line, _WORD_OF[outcome.kind], 1)
         if late is not None:
             line.lateness.slots[slots[0]] += 1
@@ -143,14 +139,14 @@ class Tally:
     def add_not_run(self, records: Iterable[Attempt]) -> None:
         """Count fire times that were missed or skipped."""
         for run, outcome, _, times, _, _ in records:
-            line, word = self._line(self.name_of(run.job)), _WORD_OF[outcome.kind]
+            line, word = self._line_of(run.job), _WORD_OF[outcome.kind]
             self._count_outcome(line, word, times)
             line.not_run[word] = line.not_run.get(word, 0) + times
 
     def add_refused(self, runs: Iterable[Run]) -> None:
         """Count runs that another process has by now, so that the store has refused their end."""
         for run in runs:
-            self._line(self.name_of(run.job)).lock_failures += 1
+            self._line_of(run.job).lock_failures += 1
 
     def add_jobs(self, jobs: Iterable[Job]) -> None:
         """Count the messages among jobs that were added."""
@@ -188,20 +184,24 @@ class Tally:
         copy.schedules, copy.marks, copy.store_errors = set(self.schedules), set(self.marks), Counter(self.store_errors)
         return copy
 
-    def _is_schedule(self, job_id: str, tags: Iterable[str]) -> bool:
-        for tag in tags:
-            if tag.startswith(MARK):
-                self.marks.add(tag)
-                return True
-        return False
+    def _is_single(self, job: Job) -> bool:
+        """Tell whether a job has counters of its own."""
+        tags = job.options.tags
+        if tags and any(tag.startswith(MARK) for tag in tags):
+            return True
+        return bool(self.ids) and job.id in self.ids
 
-    def _line(self, name: str) -> Line:
-        line = self.lines.get(name)
-        if line is not None:
-            return line
+    def _line_of(self, job: Job) -> Line:
+        line = self.lines.get(self.name_of(job))
+        return self._new_line(job) if line is None else line
+
+    def _new_line(self, job: Job) -> Line:
+        self.marks.update(tag for tag in job.options.tags if tag.startswith(MARK))
+        name = self.name_of(job)
         if len(self.lines) >= MOST_SERIES - 1:
-            self.schedules.discard(name)
             name = OTHER
+        elif self._is_single(job):
+            self.schedules.add(name)
         return self.lines.setdefault(name, Line())
 
     def _count_outcome(self, line: Line, word: str, times: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from goscheduler.errors import described, survivable
+from goscheduler.errors import described
 from goscheduler.logs import guarded_logger
 from goscheduler.runs.model import JobState
 from goscheduler.runs.processes import process_of
@@ -193,7 +193,5 @@ def _open_stores(scheduler: BaseScheduler) -> list[tuple[str, BaseJobStore]]:
     return [(alias, store) for alias, store in sorted(scheduler.engine.stores.items()) if alias not in outages]
 
 
-def _tell(alias: str, error: BaseException) -> None:
-    if not survivable(error):
-        raise error
+def _tell(alias: str, error: Exception) -> None:
     _logger.debug('Job store "%s" could not be read for metrics: %s', alias, described(error))

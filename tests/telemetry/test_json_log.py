@@ -143,6 +143,14 @@ def test_every_line_of_a_worker_is_json(worker: Callable[..., Any]) -> None:
 
 
 @pytest.mark.serial
+def test_a_module_that_sets_up_logging_has_its_way_and_the_worker_says_so(worker: Callable[..., Any]) -> None:
+    process = worker(f"import logging\nlogging.basicConfig(level='INFO'){SOURCE}", "--log-format", "json")
+    assert "so --log-format json has no effect" in process.wait_for("WARNING:goscheduler.worker:")
+    process.wait_for("Worker started")
+    assert process.stop() == 0
+
+
+@pytest.mark.serial
 def test_a_format_that_is_unknown_is_refused(worker: Callable[..., Any]) -> None:
     process = worker(SOURCE, "--log-format", "xml")
     assert process.end() == 2

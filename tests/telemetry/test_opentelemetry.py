@@ -247,6 +247,7 @@ def test_metadata_of_the_defaults_stays_and_what_has_no_room_is_left_out(traces:
         assert scheduler.add_job(tick, "interval", hours=1, metadata=full).metadata == full
 
 
+@pytest.mark.serial
 def test_every_executor_calls_the_function_inside_of_its_span(traces: Traces, running: Callable[..., Any]) -> None:
     executors = {"default": ThreadPoolExecutor(1), "children": ProcessPoolExecutor(1)}
     scheduler = running(executors=executors)

@@ -314,7 +314,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTALERTSRESPONSE']._serialized_end=19906
   _globals['_ACKALERTREQUEST']._serialized_start=19909
   _globals['_ACKALERTREQUEST']._serialized_end=20040
-  _globals['_SILENCEALERTREQUEST']._serialized_start=20043
+  _globals['_SILENCEALERTREQUEST']._serialized_start=20039
   _globals['_SILENCEALERTREQUEST']._serialized_end=20178
   _globals['_SILENCE']._serialized_start=20180
   _globals['_SILENCE']._serialized_end=20272
