@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from operation_doubles import ADMIN, nothing
@@ -20,6 +22,8 @@ from goscheduler.ops.service import Operations
 from goscheduler.ops.source import Source
 from goscheduler.runs.health import Check, HealthStatus, StoreFacts, is_stuck, judge_store, merged, verdict
 from goscheduler.schedulers import _health
+from goscheduler.schedulers._health import Probe
+from goscheduler.telemetry.server import MetricsServer
 from goscheduler.testing import ManualClock, ManualScheduler
 
 NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
@@ -396,3 +400,19 @@ def test_a_scheduler_that_drains_is_not_ready_and_is_alive():
     assert scheduler.liveness().ok
     ending.set()
     draining.join()
+
+
+def test_a_worker_answers_probes_beside_its_metrics(caplog):
+    probes = {"/livez": lambda: Probe(True), "/readyz": lambda: Probe(False, "the lease is old")}
+    server = MetricsServer(lambda: "metrics", 0, "127.0.0.1", probes)
+    server.start()
+    try:
+        with urlopen(f"http://127.0.0.1:{server.port}/livez", timeout=60) as answer:
+            assert (answer.status, answer.read()) == (200, b"yes\n")
+        with pytest.raises(HTTPError) as caught, urlopen(f"http://127.0.0.1:{server.port}/readyz?x=1", timeout=60):
+            pass
+        with caught.value as refusal:
+            assert (refusal.code, refusal.read()) == (503, b"no\n")
+    finally:
+        server.stop()
+    assert "the lease is old" in caplog.text
