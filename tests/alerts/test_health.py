@@ -266,6 +266,17 @@ def test_a_store_that_hangs_is_unhealthy_keeps_nobody_waiting_and_is_asked_no_mo
     assert store.asked == asked + 1
 
 
+def test_the_password_of_a_store_is_in_no_answer(monkeypatch):
+    def fail(self):
+        raise ConnectionError("cannot connect to postgresql://ann:hush@db/jobs")
+
+    with ManualScheduler(jobstores={"default": Hanging()}) as scheduler:
+        monkeypatch.setattr(Hanging, "get_next_run_time", fail)
+        for told in (scheduler.health().message, scheduler.readiness().reason):
+            assert "cannot connect to postgresql://" in told
+            assert "hush" not in told
+
+
 def test_an_answer_serves_all_who_ask_within_two_seconds(hanging):
     scheduler, store = hanging
     asked = store.asked
@@ -303,7 +314,7 @@ def test_who_asks_while_another_one_waits_gets_the_same_answer(hanging, monkeypa
     assert len({id(answer) for answer in answers}) == 1
 
 
-def test_a_transport_that_is_down_and_a_message_that_is_stuck_degrade():
+def test_a_transport_that_is_down_degrades():
     class Down:
         def publish(self, event_name, message):
             pass
