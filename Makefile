@@ -1,4 +1,5 @@
 # make demo    a scheduler that is killed and goes on, for about fifteen seconds
+# make look    the pages on a store full of life, until Ctrl-C; LOOK_ARGS="--port 8181"
 # make test    every test, on real servers
 # make servers what the tests need of PostgreSQL, MariaDB, Redis, etcd, ZooKeeper, RabbitMQ and NATS; make test does it too
 # make simulate  several schedulers on one store, with crashes and lost answers at every call; SEEDS=10000 of them
@@ -9,6 +10,7 @@
 # make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
 # make soak    an hour at 200 firings a second on PostgreSQL and Redis: is everything flat? MINUTES=60 RATE=200
 # make bench   speed, side by side with APScheduler 3 and task queues; BENCH_ARGS="--quick peers"
+# make vendor  whether the scripts of others that the pages load are what their packages have; needs npm
 # make clean   remove what the others made
 #
 # Each of them makes the virtual environment it needs first. Python 3.10 or later and make are enough.
@@ -28,10 +30,13 @@ SEEDS ?=
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers simulate lint check proto faults faults-ci mutants soak bench clean
+.PHONY: demo look test servers simulate lint check proto faults faults-ci mutants soak bench vendor clean
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
+
+look: $(VENV)/.core
+	@$(BIN)/python examples/pages_demo.py --serve $(LOOK_ARGS)
 
 test: $(VENV)/.dev servers
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
@@ -41,6 +46,9 @@ servers:
 
 simulate: $(VENV)/.core
 	@$(BIN)/python tests/simulation/simulate.py --seeds $(or $(SEEDS),10000) $(SIMULATE_ARGS)
+
+vendor: $(VENV)/.dev
+	@$(BIN)/python tests/tools/vendored.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -79,7 +87,7 @@ $(VENV)/.core: pyproject.toml goscheduler/_version.py
 	@echo "Making the virtual environment $(VENV) ..."
 	@$(PYTHON) -m venv --clear $(VENV) || { \
 		echo "Could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@$(PIP) install --editable '.[sqlalchemy]'
+	@$(PIP) install --editable '.[sqlalchemy,cli,web]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

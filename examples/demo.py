@@ -105,6 +105,7 @@ def main(seconds: float) -> None:
         wait_until(url, lambda onlooker: all_done(onlooker) and len(onlooker.runs("heartbeat")) > 4)
         second.communicate(b"")
         print_history(url)
+    print("  make look    opens pages on a store full of life: http://127.0.0.1:8180/\n")
 
 
 def wait_until(url: str, happened: Callable[[BackgroundScheduler], object]) -> None:

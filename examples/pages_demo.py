@@ -1,13 +1,15 @@
 """Fill a SQLite file with an hour and a half of lively history, and keep a worker on it: something for pages to show.
 
 ``python examples/pages_demo.py jobs.db`` works until Enter is pressed; look at it with ``goscheduler web --store
-sqlite:///jobs.db``. Needs the extra ``sqlalchemy``. With ``--check`` it makes the history alone, in a temporary folder.
+sqlite:///jobs.db``. Needs the extra ``sqlalchemy``. ``--check`` makes a short history alone, in a temporary folder.
 """
 
 from __future__ import annotations
 
 import logging
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,7 +22,7 @@ from goscheduler.messages import Message, MessageScheduler
 from goscheduler.schedulers.base import BaseScheduler
 from goscheduler.testing import ManualClock, ManualScheduler
 
-HISTORY = timedelta(minutes=95)
+HISTORY, SHORT_HISTORY = timedelta(minutes=95), timedelta(minutes=11)
 chance = random.Random(7)
 
 
@@ -130,9 +132,9 @@ def schedule_messages(scheduler: BaseScheduler) -> None:
         front.schedule(Message(event_name="reminder.due", payload=b'{"invoice": 4711}', scheduled_at=due))
 
 
-def make_history(url: str) -> int:
+def make_history(url: str, length: timedelta = HISTORY) -> int:
     """Live through the last hour and a half, and return how many runs that had."""
-    pretence.clock = ManualClock(datetime.now(timezone.utc) - HISTORY)
+    pretence.clock = ManualClock(datetime.now(timezone.utc) - length)
     with ManualScheduler(jobstores={"default": url}, clock=pretence.clock) as scheduler:
         for name, task in TASKS.items():
             scheduler.register(name, task)
@@ -163,11 +165,33 @@ def work(url: str) -> None:
     scheduler.shutdown(wait=False)
 
 
+def serve(url: str) -> None:
+    """Run a worker in a process of its own, and the pages in this one, until Ctrl-C."""
+    worker = subprocess.Popen([sys.executable, __file__, "--work", url], stdin=subprocess.PIPE)
+    try:
+        subprocess.run([sys.executable, "-m", "goscheduler", "web", "--store", url, *sys.argv[2:]], check=False)
+    except KeyboardInterrupt:
+        print()
+    finally:
+        worker.communicate(b"\n")
+
+
 def main() -> None:
     logging.getLogger("goscheduler").setLevel(logging.CRITICAL)  # failures are shown by the pages
+    if sys.argv[1:2] == ["--work"]:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that serves the pages
+        work(sys.argv[2])
+        return
+    if "--serve" in sys.argv:
+        with tempfile.TemporaryDirectory() as folder:
+            url = f"sqlite:///{folder}/jobs.db"
+            print("Making the history of an hour and a half ...", flush=True)
+            make_history(url)
+            serve(url)
+        return
     if "--check" in sys.argv:
         with tempfile.TemporaryDirectory() as folder:
-            print(f"history: {make_history(f'sqlite:///{folder}/jobs.db')} runs")
+            print(f"history: {make_history(f'sqlite:///{folder}/jobs.db', SHORT_HISTORY)} runs")
         return
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "jobs.db")
     is_new = not path.exists()

@@ -202,6 +202,7 @@ def texts_below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 def comment(text: str, indent: str = "  ") -> list[str]:
     text = re.sub(r"\bNone\b", "unset", text.replace("``", ""))
+    text = text[:1].upper() + text[1:]
     lines = [line for part in text.split("\n") for line in textwrap.wrap(part, WIDTH)]
     return [f"{indent}// {line}" for line in lines]
 

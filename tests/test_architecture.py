@@ -74,6 +74,7 @@ LAYERS = {
     "goscheduler.logs": 0,
     "goscheduler.references": 0,
     "goscheduler._event_loop_thread": 0,
+    "goscheduler._chance": 0,
     "goscheduler._program": 0,
     "goscheduler._resolver": 0,
     "goscheduler.tasks": 0,

@@ -129,7 +129,8 @@ def test_few_blocks_are_not_run_and_all_of_them_are_python() -> None:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = [["python", kind] for kind in ("continued", "no-run", "server")] + [["python"], ["text"], ["sh"], ["toml"]]
+    known = [["python", kind] for kind in ("continued", "no-run", "server")]
+    known += [["python"], ["text"], ["sh"], ["toml"], ["yaml"], ["go"]]
     assert [block.place for page in PAGES for block in blocks_of(page) if block.info not in known] == []
 
 

@@ -154,6 +154,7 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
         [],
         r"line 1\nline 2\nfree right after the crash: False\nfree when its time was over: True\n",
     ),
+    "pages_demo.py": (["--check"], r"history: 1\d\d runs\n"),
     "demo.py": (
         ["2"],
         r"(?s).*long-report +begins.*kill -9.*long-report +belonged to a process that is gone.*"

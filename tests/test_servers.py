@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
+from server_locks import Hold
 from server_process import HOST, Space
 from shared_servers import KINDS
 
@@ -250,6 +251,25 @@ def test_worker_processes_share_one_server(tmp_path) -> None:
     workers, servers, urls = zip(*(seen.read_text().split() for seen in tmp_path.glob("seen*")), strict=True)
     assert (len(set(workers)), len(set(servers)), len(set(urls))) == (2, 1, 2)
     assert not psutil.pid_exists(int(servers[0])), "the session has left its server behind"
+
+
+def test_who_holds_a_server_keeps_it_when_another_attempt_of_its_process_to_hold_it_ends(tmp_path) -> None:
+    asked = [sys.executable, "-c", "import fcntl, sys; fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"]
+    path = tmp_path / "server.users"
+
+    def is_held() -> bool:
+        return subprocess.run([*asked, str(path)], capture_output=True, check=False).returncode != 0
+
+    hold, other = Hold(path), Hold(path)
+    other.release()
+    path.read_bytes()
+    assert is_held()
+    if not (child := os.fork()):
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert is_held()
+    hold.release()
+    assert not is_held()
 
 
 @pytest.mark.serial

@@ -26,9 +26,15 @@ from kazoo.exceptions import (  # type: ignore[import-untyped]
 from kazoo.handlers.threading import KazooTimeoutError  # type: ignore[import-untyped]
 from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 
+from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError, StoreUnavailable
 
 SESSION_SECONDS = 4.0
+#: How long a connection that was lost is waited for, in all; kazoo makes it again by itself. After that calls fail at
+#: once until it is there.
+RETURN_SECONDS = 5.0
+#: The pause between two looks whether it is there again.
+LOOK_SECONDS = 0.02
 CONFLICTS = (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError)
 """Errors that say what the server found instead of what the caller expected."""
 
@@ -53,6 +59,8 @@ class Connection:
         self._make = make
         self._close_given = close_given
         self._starting = threading.Lock()
+        self._missed_since: float | None = None
+        """When a call first found the connection lost."""
         self.client: Any = given
         """None before the first call, after :meth:`close` and after a fork, unless it was given."""
 
@@ -64,23 +72,31 @@ class Connection:
         with self._starting:
             if self.client is None:
                 self.client = self._make()
-            if not self.client.connected:
-                self._start(self.client, seconds)
-            return self.client
+            client = self.client
+            if client.client_state == "CLOSED":
+                self._start(client, seconds)
+        if not client.connected:
+            self._wait_for_return(client, seconds)
+        self._missed_since = None
+        return client
 
     def _start(self, client: Any, seconds: float) -> None:
-        problem: Exception | None = None
-        if client.client_state == "CLOSED":
-            try:
-                client.start(timeout=seconds)
-            except (KazooTimeoutError, KazooException) as error:
-                problem = error
-                if self.given is None:  # a client that has given up does not start well again
-                    self.client = None
-                    _close(client)
+        try:
+            client.start(timeout=seconds)
+        except (KazooTimeoutError, KazooException) as error:
+            if self.given is None:  # a client that has given up does not start well again
+                self.client = None
+                _close(client)
+            raise _no_answer(client) from error
+
+    def _wait_for_return(self, client: Any, seconds: float) -> None:
+        now = SYSTEM_CLOCK.monotonic()
+        since = self._missed_since = self._missed_since or now
+        until, pause = min(now + seconds, since + RETURN_SECONDS), threading.Event()
+        while not client.connected and client is self.client and SYSTEM_CLOCK.monotonic() < until:
+            pause.wait(LOOK_SECONDS)
         if not client.connected:
-            hosts = ", ".join(f"{host}:{port}" for host, port in client.hosts)
-            raise StoreUnavailable(f"no ZooKeeper answers at {hosts}") from problem
+            raise _no_answer(client)
 
     def close(self) -> None:
         """Close the client, unless it was given and is to be left open."""
@@ -135,6 +151,11 @@ def commit(transaction: Any, seconds: float | None) -> tuple[int, Exception] | N
         if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
             raise GoSchedulerError(f"ZooKeeper refused: {type(result).__name__}") from result
     return None
+
+
+def _no_answer(client: Any) -> StoreUnavailable:
+    hosts = ", ".join(f"{host}:{port}" for host, port in client.hosts)
+    return StoreUnavailable(f"no ZooKeeper answers at {hosts}")
 
 
 def _not_let_in() -> GoSchedulerError:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from goscheduler.rpc.server import Tls
 
 MISSING = 'gRPC needs grpcio and protobuf: pip install "goscheduler[grpc]"'
+PACKAGES = ("google", "grpc", "grpc_health", "grpc_reflection")
 #: What --tokens means instead of a file.
 OF_THE_STORE = "store"
 ROLES = tuple(role.title for role in Role)
@@ -63,6 +64,7 @@ def serve_grpc(
     On an address of this machine everybody at it may do everything. On another one it must say who may come in.
     """
     with errors_told(debug):
+        _require_packages()
         _set_up_log(log_level)
         if role not in ROLES:
             raise CommandError(f"--role must be one of {', '.join(ROLES)}, got {shown(role)}")
@@ -78,6 +80,15 @@ def serve_grpc(
         _serve(session, options, tokens)
 
 
+def _require_packages() -> None:
+    try:
+        from goscheduler.rpc import server  # noqa: F401
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] not in PACKAGES:
+            raise
+        raise CommandError(MISSING) from error
+
+
 def _set_up_log(level: str) -> None:
     from rich.console import Console
 
@@ -87,10 +98,8 @@ def _set_up_log(level: str) -> None:
 def _require_locks(
     host: str, tokens: str | None, tls_cert: Path | None, client_ca: Path | None, insecure: bool
 ) -> None:
-    try:
-        from goscheduler.rpc.access import is_loopback
-    except ModuleNotFoundError as error:
-        raise CommandError(MISSING) from error
+    from goscheduler.rpc.access import is_loopback
+
     if is_loopback(host):
         return
     if tls_cert is None and not insecure:

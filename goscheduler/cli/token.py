@@ -58,6 +58,9 @@ def make_token(
     see_arguments: Annotated[
         bool, typer.Option("--see-arguments", help="Show arguments, results and metadata too.")
     ] = False,
+    password: Annotated[
+        bool, typer.Option("--password", help="Ask for a password too, to log in with in a browser by this name.")
+    ] = False,
     file: File = None,
 ) -> None:
     """Make a token and print it. It is shown this once."""
@@ -69,6 +72,7 @@ def make_token(
         token, secret = add_token(
             kept.book, name, Role.of(role), now, expires_at=None if length is None else now + length,
             stores=only_store or None, tags=tag or None, see_arguments=see_arguments,
+            password=_asked(name) if password else None,
         )  # fmt: skip
         kept.audit("add_token", id=token.id, name=name, role=role)
         if where.as_json:
@@ -76,6 +80,11 @@ def make_token(
         else:
             print(secret)
             note("Keep it now: it is not shown again.")
+
+
+def _asked(name: str) -> str:
+    answer: str = typer.prompt(f"Password of {printable(name)}", hide_input=True, confirmation_prompt=True, err=True)
+    return answer
 
 
 @app.command("list")

@@ -80,9 +80,11 @@ def _set_up_log(level: str) -> None:
 
 
 def _serve(session: Session, where: Any, options: dict[str, Any], open_page: bool) -> None:
+    from goscheduler.telemetry.metrics import ClusterMetrics
     from goscheduler.web.app import web_app
     from goscheduler.web.serve import bound, serve
 
+    source = Source(session.scheduler)
     try:
         listener = bound(where)
     except OSError as error:
@@ -94,7 +96,7 @@ def _serve(session: Session, where: Any, options: dict[str, Any], open_page: boo
             webbrowser.open(address)
 
     with listener:
-        serve(web_app(Source(session.scheduler), **options), where, listener, begun)
+        serve(web_app(source, metrics_text=ClusterMetrics(source).text, **options), where, listener, begun)
 
 
 def _why_not_bound(where: Any, error: OSError) -> str:
@@ -123,8 +125,10 @@ def _listening(host: str, port: int, root_path: str, cert: Path | None, key: Pat
 def _require_locks(
     host: str, tokens: str | None, auth_header: str | None, trusted_proxy: list[str] | None
 ) -> None:
-    if (auth_header is None) != (not trusted_proxy) and tokens is None:
-        raise CommandError("give --auth-header and --trusted-proxy together: who may say who asks?")
+    if auth_header is not None and not trusted_proxy:
+        raise CommandError("--auth-header needs --trusted-proxy: it must be known who may say who asks")
+    if trusted_proxy and auth_header is None and tokens is None:
+        raise CommandError("--trusted-proxy needs --auth-header or --tokens: nothing says who may come in")
     if host in ("127.0.0.1", "localhost", "::1") or tokens is not None or auth_header is not None:
         return
     raise CommandError(

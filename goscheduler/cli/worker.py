@@ -33,6 +33,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _logger = guarded_logger("goscheduler.worker")
 
 
+LogFormat = Annotated[
+    str, typer.Option(metavar="text|json", help="How log lines are written: for people, or as JSON objects.")
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, help="Serve metrics for Prometheus on this port, at /metrics; /livez and /readyz, too."
+    ),
+]
+MetricsCluster = Annotated[
+    bool, typer.Option("--metrics-cluster", help="Also serve what the job stores tell of all processes together.")
+]
+
+
 def run_worker(
     target: Annotated[
         str | None,
@@ -63,19 +77,10 @@ def run_worker(
         ),
     ] = None,
     log_level: Annotated[str, typer.Option(help="The lowest level that is logged.")] = "INFO",
-    log_format: Annotated[
-        str, typer.Option(metavar="text|json", help="How log lines are written: for people, or as JSON objects.")
-    ] = "text",
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Serve metrics for Prometheus on this port, at /metrics; /livez and /readyz, too.",
-        ),
-    ] = None,
+    log_format: LogFormat = "text",
+    metrics_port: MetricsPort = None,
     metrics_host: Annotated[str, typer.Option(help="The address that metrics are served on.")] = "0.0.0.0",
-    metrics_cluster: Annotated[
-        bool, typer.Option("--metrics-cluster", help="Also serve what the job stores tell of all processes together.")
-    ] = False,
+    metrics_cluster: MetricsCluster = False,
     debug: Debug = False,
 ) -> None:  # fmt: skip
     """Start a scheduler and keep it running.

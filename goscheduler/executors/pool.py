@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import InvalidArgument, UnknownOption, shown
 from goscheduler.executors._failures import RemoteError, WorkerDied
-from goscheduler.executors._log import fields_of
 from goscheduler.executors._workers import ThreadWorker, Worker, WorkerPool
 from goscheduler.executors.base import BaseExecutor, ExecutorHost, run_job
 from goscheduler.executors.context import id_of_current_run
@@ -62,7 +61,7 @@ class _WorkersExecutor(BaseExecutor):
             for run in self._workers.busy():
                 if run.id != id_of_current_run():
                     text = "Job %s is still running; its outcome is not recorded"
-                    self._logger.log(level, text, run.job.id, extra=fields_of(run))
+                    self._logger.log(level, text, run.job.id, extra={"job_id": run.job.id, "run_id": run.id})
 
     def _new_worker(self) -> Worker:
         raise NotImplementedError

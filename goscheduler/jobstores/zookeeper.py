@@ -10,7 +10,6 @@ long before the lease, while the process and its runs go on.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -21,6 +20,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError  # type: ignore[import
 from kazoo.protocol.states import Callback  # type: ignore[import-untyped]
 from kazoo.security import make_digest_acl  # type: ignore[import-untyped]
 
+from goscheduler._chance import CHANCE
 from goscheduler._drivers.urls import DEFAULT_PATH, check_path, read_url
 from goscheduler._drivers.zookeeper import Connection, NotifyWatch, answer, answers, commit, new_client
 from goscheduler.clock import SYSTEM_CLOCK
@@ -340,7 +340,7 @@ class _ServerClock:
         """Yield what is known of each owner, the version of that, and whether its lease lasts."""
         names = self._server.names([Span(("owners",))])[0]
         found = self._server.get([self._server.path(("owners", name)) for name in names])
-        time = self._server.set(_CLOCK, str(random.random())) if names else 0
+        time = self._server.set(_CLOCK, str(CHANCE.random())) if names else 0
         for name, got in zip(names, found, strict=True):
             if got is not None:
                 length, _, text = got[0].decode("utf-8", "replace").partition(" ")

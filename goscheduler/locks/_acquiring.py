@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import random
 from typing import Any
 
+from goscheduler._chance import CHANCE
 from goscheduler.clock import Deadline
 from goscheduler.errors import GoSchedulerError, InvalidArgument, LockNotAcquired, StoreUnavailable, described, shown
 from goscheduler.locks._find import backend_for
@@ -40,7 +40,7 @@ def acquire(place: Any, name: str, ttl: Any = 60, *, wait: Any = None, renew: bo
     seconds = check_ttl(ttl)
     patience = _check_wait(wait)
     backend = backend_for(place)
-    if random.random() < SWEEPS:
+    if CHANCE.random() < SWEEPS:
         _sweep(backend, seconds)
     found = _acquire(backend, name, seconds, patience)
     if found is not None and renew:
@@ -80,7 +80,7 @@ def _acquire(backend: LockBackend, name: str, ttl: float, wait: float) -> Lock |
         if found is not None or left == 0.0:
             return found
         # Each waits for a different time, so that those who wait do not come all at once.
-        backend.pause(name, min(random.uniform(pause / 2, pause), math.inf if left is None else left))
+        backend.pause(name, min(CHANCE.uniform(pause / 2, pause), math.inf if left is None else left))
         pause = min(pause * 2, LONGEST_PAUSE)
 
 

@@ -14,7 +14,6 @@ holder goes on, and it does not end while the client lives, however long ago the
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable, Hashable
 from math import ceil
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
 from kazoo.exceptions import NodeExistsError, NoNodeError  # type: ignore[import-untyped]
 
+from goscheduler._chance import CHANCE
 from goscheduler._drivers.urls import DEFAULT_PATH, check_path
 from goscheduler._drivers.zookeeper import Connection, answer, commit
 from goscheduler.clock import Deadline
@@ -145,7 +145,7 @@ class ZooKeeperLocks(LockBackend):
     def sweep(self, within: float) -> None:
         deadline = Deadline(self.clock, within)
         keys = _Operation(self, "", deadline).keys()
-        for key in random.sample(keys, min(len(keys), NODES_PER_SWEEP)):
+        for key in CHANCE.sample(keys, min(len(keys), NODES_PER_SWEEP)):
             operation = _Operation(self, key, deadline)
             node = operation.read()
             ended = node.now - self.kept * 1000

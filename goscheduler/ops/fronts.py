@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 MessageId = Annotated[str, Text("The id of the message.")]
 Moment = Annotated[str | None, MOMENT]
+#: So many messages are read at a time to pass over them: each may be large.
+PORTION = 200
 #: Documents that are due are counted up to here.
 COUNT_CAP = 10_000
 STATES = tuple(state.value for state in MessageState)
@@ -54,10 +57,12 @@ def messages(
     """Return a page of the messages that wait to be delivered, the earliest first; or of dead ones."""
     states = frozenset({MessageState(state)}) if state is not None else MessageFilter().states
     after_time, before_time = _moment(call, "due_after", due_after), _moment(call, "due_before", due_before)
-    wanted = MessageFilter(event_name, after_time, before_time, states, limit=limit + offset)
-    found = _messages(call).list(wanted, after=after, count=count)
-    rows = [_message_row(each) for each in found[offset:]]
-    return MessagePage(rows, found.next, found.complete, found.total, found.exact)
+    wanted = MessageFilter(event_name, after_time, before_time, states, limit=limit)
+    front = _messages(call)
+    after, left = _passed_over(front, wanted, after, offset)
+    found = front.list(wanted, after=after, count=count)
+    rows = [] if left else [_message_row(each) for each in found]
+    return MessagePage(rows, None if left else found.next, found.complete, found.total, found.exact)
 
 
 @operation(Role.VIEWER, whole=True)
@@ -153,6 +158,19 @@ def break_lock(
 ) -> bool:
     """End a lock for whoever has it under this fence; false if nobody has."""
     return end_lock(_place_of_locks(call), name, fence)
+
+
+def _passed_over(
+    front: MessageScheduler, wanted: MessageFilter, after: str | None, offset: int
+) -> tuple[str | None, int]:
+    """Return the cursor behind so many messages, and how many were lacking. They are read in portions."""
+    while offset:
+        page = front.list(replace(wanted, limit=min(offset, PORTION)), after=after, count=False)
+        offset -= len(page)
+        if page.next is None:
+            return after, max(offset, 1)  # there is nothing behind
+        after = page.next
+    return after, 0
 
 
 def _messages(call: Call) -> MessageScheduler:

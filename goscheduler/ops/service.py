@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from goscheduler.errors import ReadOnly, survivable
+from goscheduler._urls import masked_text
+from goscheduler.errors import GoSchedulerError, ReadOnly, StoreUnavailable, described, survivable
 from goscheduler.ops.access import Principal
 from goscheduler.ops.audit import Audit
 from goscheduler.ops.errors import Changed, NotFound, kind_of, message_of
@@ -65,24 +66,30 @@ class Operations:
         if operation.whole:
             principal.require_all()
         given = read_arguments(operation.params, arguments or {}, f"the operation {name}")
-        Call(self.source, principal, via).check_store(given.get("jobstore"))
-        if not operation.acts or given.get("dry_run"):
+        call = Call(self.source, principal, via, given.get("reason", ""))
+        call.check_store(given.get("jobstore"))
+        try:
+            if operation.acts and not given.get("dry_run"):
+                return self._act(operation, call, given)
             asked = {name: value for name, value in given.items() if name not in ("reason", "request_id")}
-            return operation(Call(self.source, principal, via), asked)
-        return self._act(operation, principal, given, via)
+            return operation(call, asked)
+        except Exception as error:
+            if isinstance(error, GoSchedulerError) or not call.is_outage(error):
+                raise
+            raise StoreUnavailable(f"a job store does not answer: {masked_text(described(error))}") from error
 
-    def _act(self, operation: Operation, principal: Principal, given: dict[str, Any], via: str) -> Any:
+    def _act(self, operation: Operation, call: Call, given: dict[str, Any]) -> Any:
         if getattr(self.source.scheduler, "read_only", False):
             raise ReadOnly(f"{operation.name} would change something, and the stores were opened to be looked at only")
         alias = given.get("jobstore") or self.source.home
         store = self.source.stores.get(alias, self.source.stores[self.source.home])
-        request = _Request.of(store, principal, operation, given, self.source.scheduler.clock.now())
+        request = _Request.of(store, call.principal, operation, given, self.source.scheduler.clock.now())
         if request is not None and (answer := request.begin()) is not None:
             return answer
         reason = given.pop("reason", "")
-        audit, call = Audit(store), Call(self.source, principal, via, reason)
+        audit = Audit(store)
         entry = audit.begin(
-            call.now, principal, via, operation.name, {"arguments": facts_of(given), "reason": reason}
+            call.now, call.principal, call.via, operation.name, {"arguments": facts_of(given), "reason": reason}
         )
         try:
             view = operation(call, given)

@@ -31,6 +31,9 @@ TOKEN = "token"
 #: More tokens than this a store is not made to keep.
 MOST_TOKENS = 1000
 LONGEST_TOKEN = 200
+SHORTEST_PASSWORD = 10
+#: Compared with for a name that nobody has.
+NOBODY = f"{'0' * 32}$"
 REFUSED = "the token is unknown, was revoked, or has expired"
 
 
@@ -48,6 +51,8 @@ class Token:
     stores: Sequence[str] | None = None
     tags: Sequence[str] | None = None
     see_arguments: bool = False
+    password: str | None = None
+    """The salt and the scrypt hash of a password, with which a person may log in by this name."""
 
     @property
     def principal(self) -> Principal:
@@ -139,15 +144,19 @@ def _read(told: dict[str, Any]) -> Token:
 def add_token(
     book: TokenBook, name: str, role: Role, now: datetime, *, expires_at: datetime | None = None,
     stores: Sequence[str] | None = None, tags: Sequence[str] | None = None, see_arguments: bool = False,
+    password: str | None = None,
 ) -> tuple[Token, str]:  # fmt: skip
     """Make a token, and return what is kept of it and the token itself, which is shown this once."""
     if not name or not name.isprintable() or len(name) > 100:
         raise InvalidArgument(f"name must be a printable text of 1 to 100 characters, got {shown(name)}", field="name")
+    if password is not None and len(password) < SHORTEST_PASSWORD:
+        raise InvalidArgument(f"password must have {SHORTEST_PASSWORD} characters or more", field="password")
     token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     expires = None if expires_at is None else expires_at.isoformat()
     kept = Token(
-        token_id, name, _digest(secret), role.title, now.isoformat(), expires, stores, tags, see_arguments
-    )
+        token_id, name, _digest(secret), role.title, now.isoformat(), expires, stores, tags, see_arguments,
+        None if password is None else hashed(password, secrets.token_hex(16)),
+    )  # fmt: skip
     book.put(kept)
     return kept, f"{PREFIX}_{token_id}_{secret}"
 
@@ -173,6 +182,25 @@ def authenticate(book: TokenBook, given: str, now: datetime) -> Token:
     if not hmac.compare_digest(_digest(secret), expected) or found is None or found.has_expired(now):
         raise Unauthenticated(REFUSED)
     return found
+
+
+def token_of_password(book: TokenBook, name: str, password: str, now: datetime) -> Token:
+    """Return the token of somebody who logs in by name and password.
+
+    :raises Unauthenticated: if that is not right
+    """
+    named = [token for token in book.all() if token.name == name and token.password and not token.has_expired(now)]
+    expected = (named[0].password if named else None) or NOBODY
+    given = hashed(password[:LONGEST_TOKEN], expected.partition("$")[0])  # also for nobody, which takes as long
+    if not hmac.compare_digest(given, expected) or not named:
+        raise Unauthenticated("name or password is not right")
+    return named[0]
+
+
+def hashed(password: str, salt: str) -> str:
+    """Return what is kept of a password."""
+    text = password.encode("utf-8", "surrogatepass")
+    return f"{salt}${hashlib.scrypt(text, salt=salt.encode(), n=1 << 14, r=8, p=1).hex()}"
 
 
 def token_of_id(book: TokenBook, token_id: str, now: datetime) -> Token:

@@ -37,6 +37,7 @@ class HealthReporter:
         self._servicer = health.HealthServicer()
         self._stopped = threading.Event()
         self._trouble = ""
+        self._told: int | None = None
         self._set(health_pb2.HealthCheckResponse.UNKNOWN)
 
     def add_to(self, server: Any) -> None:
@@ -69,5 +70,8 @@ class HealthReporter:
             _logger.warning("The health of the scheduler could not be told; told as not serving: %s", trouble)
 
     def _set(self, status: int) -> None:
+        if status == self._told:
+            return  # whoever watches hears of changes only
+        self._told = status
         for name in self._names:
             self._servicer.set(name, status)

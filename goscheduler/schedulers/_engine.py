@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 import platform
-import random
 import threading
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import uuid4
 
+from goscheduler._chance import CHANCE
 from goscheduler._resolver import FOREIGN, IMPORTING, NOT_LOADED_YET, MissingFunction, UnresolvedFunction
 from goscheduler.clock import Clock
 from goscheduler.errors import survivable
@@ -88,7 +88,7 @@ class Engine:
         """Waits some seconds for others; None where one thread drives all of them, and nothing comes of waiting."""
         self.poll_interval = math.inf
         """The longest rest of the loop between two rounds, in seconds."""
-        self.random_number: Callable[[], float] = random.random
+        self.random_number: Callable[[], float] = CHANCE.random
         """Gives random numbers from 0 to 1, for the jitter of retries."""
         self.retention = Retention()
         """How long the stores keep records of finished attempts."""

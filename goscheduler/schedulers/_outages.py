@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
+
+from goscheduler._chance import CHANCE
 
 FIRST_RETRY = 0.5
 
@@ -33,7 +34,7 @@ class Outages:
     def failed(self, alias: str, now: float, longest: float) -> float:
         """Note a failure and return the seconds until the next try: doubling up to ``longest``, with jitter."""
         outage = self._current.setdefault(alias, Outage(0, now))
-        pause = min(longest, FIRST_RETRY * 2.0 ** min(outage.failures, 30)) * random.uniform(0.8, 1.0)
+        pause = min(longest, FIRST_RETRY * 2.0 ** min(outage.failures, 30)) * CHANCE.uniform(0.8, 1.0)
         outage.failures += 1
         outage.retry_at = now + pause
         return pause

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -12,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from goscheduler.ops.access import Role
 from goscheduler.ops.errors import NotFound
@@ -101,6 +102,9 @@ def _pages(site: Site) -> list[BaseRoute]:
     if find_spec(PAGES) is None:
         return []
     routes: list[BaseRoute] = import_module(PAGES).page_routes()
+    for route in routes:
+        if isinstance(route, Route):
+            route.app = partial(site.alone, route.app)
     return routes
 
 

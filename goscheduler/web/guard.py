@@ -14,6 +14,7 @@ from goscheduler.ops.access import Forbidden, Unauthenticated
 from goscheduler.web.origins import check_site
 from goscheduler.web.paths import own_path
 from goscheduler.web.problems import problem_response
+from goscheduler.web.sessions import NAME, NAME_ON_TLS
 from goscheduler.web.site import link
 from goscheduler.web.visitors import Visitors
 
@@ -81,7 +82,9 @@ class Guard:
         if isinstance(error, Unauthenticated) and self._visitors.doors.sessions is not None:
             query = request.url.query
             path = own_path(request.scope) + (f"?{query}" if query else "")
-            return RedirectResponse(link(request, f"{LOGIN}?{urlencode({'next': path})}"), 303)
+            had_session = {NAME, NAME_ON_TLS} & request.cookies.keys()
+            given = {"next": path, **({"why": "expired"} if had_session else {})}
+            return RedirectResponse(link(request, f"{LOGIN}?{urlencode(given)}"), 303)
         return self._error_page(request, error)
 
 

@@ -1,4 +1,6 @@
-"""Logging in and out: a browser shows a token once, and has a session from then on. The page itself is among the pages.
+"""Logging in and out: a browser shows a token or a password once, and has a session from then on.
+
+The page itself is among the pages. Its address says by ``why`` what went wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from starlette.routing import Route
 from goscheduler.clock import Clock
 from goscheduler.ops.access import Unauthenticated
 from goscheduler.ops.errors import NotFound, TooMany
-from goscheduler.ops.tokens import authenticate
+from goscheduler.ops.tokens import Token, TokenBook, authenticate, token_of_password
 from goscheduler.web.bodies import read_body
 from goscheduler.web.sessions import cookie
 from goscheduler.web.site import link, site_of
@@ -29,16 +31,14 @@ class Login:
     def __init__(self, visitors: Visitors, clock: Clock) -> None:
         self._visitors = visitors
         self._throttle = Throttle(clock)
+        self._clock = clock
 
     def routes(self) -> list[Route]:
         """Return the two routes that forms are sent to."""
         return [Route("/login", self.enter, methods=["POST"]), Route("/logout", self.leave, methods=["POST"])]
 
     async def enter(self, request: Request) -> Response:
-        """Begin a session for whoever shows a token, and lead back to where they came from.
-
-        The page of the log-in is shown again with ``error=token`` or ``error=often`` if that fails.
-        """
+        """Begin a session for whoever shows a token, or name and password, and lead to where they wanted to go."""
         doors = self._visitors.doors
         if doors.tokens is None or doors.sessions is None:
             raise NotFound("there is no log-in here")
@@ -46,16 +46,21 @@ class Login:
         goal = safe_goal(_first(form, "next"))
         try:
             self._throttle.attempt(self._visitors.address(request))
-            now = site_of(request).source.scheduler.clock.now()
-            token = await site_of(request).run(authenticate, doors.tokens, _first(form, "token").strip(), now)
+            token = await site_of(request).run(self._token_of, doors.tokens, form)
         except (Unauthenticated, TooMany) as error:
-            wrong = "often" if isinstance(error, TooMany) else "token"
-            return RedirectResponse(link(request, f"/login?{urlencode({'error': wrong, 'next': goal})}"), 303)
+            why = "often" if isinstance(error, TooMany) else "wrong"
+            return RedirectResponse(link(request, f"/login?{urlencode({'why': why, 'next': goal})}"), 303)
         return self._led(request, goal, cookie(doors.sessions.begin(token.id), *self._place(request)))
+
+    def _token_of(self, book: TokenBook, form: Mapping[str, list[str]]) -> Token:
+        now = self._clock.now()
+        if shown := _first(form, "token").strip():
+            return authenticate(book, shown, now)
+        return token_of_password(book, _first(form, "name").strip(), _first(form, "password"), now)
 
     async def leave(self, request: Request) -> Response:
         """End the session of a browser."""
-        return self._led(request, "/login", cookie("", *self._place(request), lasts=0))
+        return self._led(request, "/login?why=out", cookie("", *self._place(request), lasts=0))
 
     def _place(self, request: Request) -> tuple[str, bool]:
         return link(request, ""), self._visitors.is_on_tls(request)

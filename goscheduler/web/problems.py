@@ -11,6 +11,7 @@ from uuid import uuid4
 from starlette.responses import Response
 
 from goscheduler._urls import masked_text
+from goscheduler.errors import UnknownOption
 from goscheduler.logs import guarded_logger
 from goscheduler.ops.errors import (
     FORBIDDEN,
@@ -64,6 +65,8 @@ class Problem:
         if self.kind is UNAUTHENTICATED:
             self.headers.setdefault("WWW-Authenticate", "Bearer")
         self.more = {name: value for name in ("field", "suggestion") if (value := getattr(error, name, None))}
+        if isinstance(error, UnknownOption):
+            self.more["field"] = error.name
         if etag := getattr(error, "etag", ""):
             self.more["etag"] = etag
             self.headers["ETag"] = f'"{etag}"'

@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 #: Seconds that open requests are given when the server ends.
-PATIENCE = 5
+GRACE_SECONDS = 5
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -63,7 +63,7 @@ def serve(app: ASGIApp, where: Listening, listener: socket.socket, begun: Callab
     """Answer requests until SIGINT or SIGTERM; ``begun`` hears the address when the first can come."""
     config = uvicorn.Config(
         mounted(app, where.root_path), log_config=None, access_log=False, proxy_headers=False, server_header=False,
-        date_header=True, lifespan="off", http="h11", ws="none", timeout_graceful_shutdown=PATIENCE,
+        date_header=True, lifespan="off", http="h11", ws="none", timeout_graceful_shutdown=GRACE_SECONDS,
         ssl_certfile=where.tls_cert, ssl_keyfile=where.tls_key,
     )  # fmt: skip
     address = where.url(listener.getsockname()[1])

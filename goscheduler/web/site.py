@@ -7,8 +7,10 @@ import contextvars
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from goscheduler.ops.access import Principal
 from goscheduler.ops.redact import Redactor
@@ -17,6 +19,9 @@ from goscheduler.ops.source import Source
 
 #: So many requests are worked on at once, so that no more connections of the stores are in use.
 THREADS = 8
+
+#: What need not be encoded in the place of a mount, which may come from the path of a request.
+_PLAIN = "/:@!$&'()*+,=~-._"
 
 T = TypeVar("T")
 
@@ -32,6 +37,15 @@ class Site:
         self.streams = True
         """Whether a request may stay open to hear of changes. Under WSGI it would hold a worker."""
         self._threads = ThreadPoolExecutor(THREADS, "goscheduler-web")
+        self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
+
+    async def alone(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a page answer that uses threads of its server, at most eight at a time."""
+        loop = asyncio.get_running_loop()
+        if self._gate is None or self._gate[0] is not loop:
+            self._gate = loop, asyncio.Semaphore(THREADS)
+        async with self._gate[1]:
+            await app(scope, receive, send)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Return what a function returns that asks a store, called on a worker thread."""
@@ -61,4 +75,4 @@ def ask(request: Request, operation: str, arguments: Mapping[str, Any] | None = 
 
 def link(request: Request, path: str) -> str:
     """Return the path of a page below the place where the application is mounted; ``path`` begins with a slash."""
-    return f"{request.scope.get('root_path', '').rstrip('/')}{path}"
+    return f"{quote(request.scope.get('root_path', '').rstrip('/'), _PLAIN)}{path}"

@@ -8,7 +8,7 @@ from collections import OrderedDict, deque
 from goscheduler.clock import Clock
 from goscheduler.ops.errors import TooMany
 
-MOST, WITHIN = 5, 60.0
+ATTEMPTS, WITHIN = 5, 60.0
 #: So many addresses are remembered; the one that was seen least lately is forgotten for another.
 MOST_ADDRESSES = 10_000
 
@@ -28,10 +28,10 @@ class Throttle:
         """
         now = self._clock.monotonic()
         with self._lock:
-            times = self._seen.setdefault(address, deque(maxlen=MOST))
+            times = self._seen.setdefault(address, deque(maxlen=ATTEMPTS))
             self._seen.move_to_end(address)
             if len(self._seen) > MOST_ADDRESSES:
                 self._seen.popitem(last=False)
-            if len(times) == MOST and now - times[0] < WITHIN:
-                raise TooMany(f"{MOST} attempts a minute are allowed: try again in a minute")
+            if len(times) == ATTEMPTS and now - times[0] < WITHIN:
+                raise TooMany(f"{ATTEMPTS} attempts a minute are allowed: try again in a minute")
             times.append(now)

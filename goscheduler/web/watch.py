@@ -33,6 +33,7 @@ _logger = guarded_logger("goscheduler.web")
 MOST_STREAMS, MOST_TOPICS = 50, 20
 LOOK_EVERY, COMMENT_EVERY, ENDS_AFTER = 2.0, 15.0, 900.0
 RETRY_MILLISECONDS = 3000
+STREAM_TYPE = "text/event-stream"
 #: How long a stream may not know that its server is about to end.
 NOTICE_EVERY = 0.5
 
@@ -175,6 +176,8 @@ class EventsEndpoint:
             raise NotFound("there are no streams here: read again from time to time")
         topics = _topics(query_of(request))
         await site.run(_require, site, principal_of(request), topics)
+        if request.method == "HEAD":
+            return Response(media_type=STREAM_TYPE)
         stream = self._watch.open(topics)
         return _EventStream(self._events(request, stream), self._watch, stream)
 
@@ -199,7 +202,7 @@ class _EventStream(Response):
     """A stream that ends when the browser goes away."""
 
     def __init__(self, events: AsyncIterator[str], watch: Watch, stream: Stream) -> None:
-        super().__init__(media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        super().__init__(media_type=STREAM_TYPE, headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events, self._watch, self._stream = events, watch, stream
 

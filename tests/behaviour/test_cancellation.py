@@ -461,7 +461,7 @@ def test_a_run_that_has_ended_is_not_told_again_while_its_end_cannot_be_written(
     cluster.store.faults.clear()
     scheduler.run_due()
     assert executor.told == ["enough"]
-    told = [record.getMessage() for record in caplog.records if run_id in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith(f"Run {run_id}")]
     assert [text.partition(") ")[2] for text in told] == [
         "is told to end: enough", "was cancelled after 0.0 s, attempt 1: enough",
     ]  # fmt: skip

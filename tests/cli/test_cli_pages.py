@@ -17,7 +17,12 @@ HOW_TO = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to"
 COMMAND_LINE = (HOW_TO / "command-line.md").read_text(encoding="utf-8")
 WORKER = (HOW_TO / "worker.md").read_text(encoding="utf-8")
 MOVE = (HOW_TO / "move-from-apscheduler.md").read_text(encoding="utf-8")
-PAGES_OF_THEIR_OWN = {"goscheduler worker": WORKER, "goscheduler import-apscheduler": MOVE}
+WEB = (HOW_TO / "web.md").read_text(encoding="utf-8")
+PAGES_OF_THEIR_OWN = {
+    "goscheduler worker": WORKER, "goscheduler import-apscheduler": MOVE, "goscheduler web": COMMAND_LINE + WEB,
+    "goscheduler token add": COMMAND_LINE + WEB, "goscheduler token list": COMMAND_LINE + WEB,
+    "goscheduler token revoke": COMMAND_LINE + WEB,
+}  # fmt: skip
 
 
 def commands(group: Any, path: str = "goscheduler") -> Iterator[tuple[str, Any]]:

@@ -170,6 +170,19 @@ def test_one_of_several_jobs_that_is_not_there_is_told(call, name):
         call(name, ids=["nobody"])
 
 
+def test_a_store_that_does_not_answer_is_unavailable_however_its_driver_says_so(call, scheduler, monkeypatch):
+    def no_answer(*arguments, **options):
+        raise ConnectionResetError("redis://:hush@db/0 is gone")
+
+    store = scheduler.engine.stores["default"]
+    monkeypatch.setattr(store, "is_outage", lambda error: isinstance(error, ConnectionResetError))
+    monkeypatch.setattr(scheduler, "find_jobs", no_answer)
+    with pytest.raises(StoreUnavailable, match="ConnectionResetError") as caught:
+        call("find_jobs")
+    assert "hush" not in str(caught.value)
+    assert kind_of(caught.value) is errors.UNAVAILABLE
+
+
 # What is built on jobs
 
 
@@ -227,7 +240,17 @@ def test_messages_are_passed_over_by_an_offset(call, messages):
     page = call("messages", offset=1, limit=1, count=True)
     assert ([row["id"] for row in page["items"]], page["total"]) == (ids[1:2], 3)
     assert [row["id"] for row in call("messages", after=page["next"])["items"]] == ids[2:]
-    assert call("messages", offset=10_000, limit=1000)["items"] == []
+    for offset in (3, 10_000):
+        page = call("messages", offset=offset, limit=1000, count=True)
+        assert (page["items"], page["next"], page["total"]) == ([], None, 3)
+
+
+def test_messages_are_passed_over_in_portions(call, messages, monkeypatch):
+    monkeypatch.setattr("goscheduler.ops.fronts.PORTION", 2)
+    ids = [messages.schedule_after(f"{hours}h", "order.paid") for hours in range(1, 8)]
+    for offset in range(8):
+        found = [row["id"] for row in call("messages", offset=offset, limit=2)["items"]]
+        assert found == ids[offset : offset + 2]
 
 
 def test_a_message_tells_since_when_and_how_it_comes_again(call, messages, scheduler):

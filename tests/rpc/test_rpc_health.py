@@ -25,8 +25,12 @@ def fare(monkeypatch):
 
     class Fare:
         status = "healthy"
+        looks = 0
+        looked = threading.Event()
 
         def __call__(self, ask):
+            self.looks += 1
+            self.looked.set()
             if isinstance(self.status, Exception):
                 raise self.status
             return {
@@ -92,6 +96,17 @@ def test_a_server_that_stops_tells_so_before_it_is_gone(fare, served, connected)
     served.servers[-1].stop(0)
     stopping.join(PATIENCE)
     assert not stopping.is_alive()
+
+
+def test_who_watches_hears_of_changes_only(fare, served, connected):
+    found = statuses(connected(served(health_interval=0.001)))
+    follow_until(found, Response.SERVING)
+    looks = fare.looks
+    while fare.looks < looks + 20:
+        fare.looked.wait(PATIENCE)
+        fare.looked.clear()
+    fare.status = "unhealthy"
+    assert next(found) == Response.NOT_SERVING
 
 
 def test_trouble_is_logged_once_until_it_is_another(caplog):

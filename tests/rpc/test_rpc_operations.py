@@ -157,6 +157,22 @@ def test_a_value_that_the_wire_does_not_have_is_told_as_text(value, told):
     assert answer_of(pb.Job, {"name": "\ud800"}).name == "\\ud800"
 
 
+def test_a_process_is_told_with_all_that_is_in_it():
+    at = "2026-05-04T12:00:00.25+00:00"
+    told = {
+        "owner": "o", "jobstore": "default", "host": "vm", "pid": 7, "state": None, "version": "1", "started_at": at,
+        "expires_at": None, "reported_at": at, "tasks": ["a", "b"], "all_runs": True,
+        "executors": [{"alias": "x", "running": 0, "room": None}],
+        "runs": [{"run_id": "r", "job_id": "j", "started_at": at, "progress": 0.5, "progress_note": "half"}],
+    }  # fmt: skip
+    process = answer_of(pb.ListProcessesResponse, [told]).items[0]
+    assert (process.pid, process.HasField("state"), process.HasField("expires_at")) == (7, False, False)
+    assert (process.started_at.nanos, list(process.tasks)) == (250_000_000, ["a", "b"])
+    (use,), (run,) = process.executors, process.runs
+    assert (use.HasField("running"), use.running, use.HasField("room")) == (True, 0, False)
+    assert (run.progress, run.started_at) == (0.5, process.started_at)
+
+
 def test_a_value_of_no_kind_counts_as_not_given():
     assert plain_value(Value()) is None
     assert answer_of(pb.Change, {"run_ids": None, "changed": []}) == pb.Change()

@@ -23,6 +23,8 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 GRACE = 10.0
+#: The file in the folder of a server that tells others how to use it.
+NOTE = "shared"
 
 
 def main(lock: str, folder: str, stop_signal: str, user: str, *command: str) -> None:
@@ -31,17 +33,19 @@ def main(lock: str, folder: str, stop_signal: str, user: str, *command: str) -> 
     print(server.pid, flush=True)
     ended = threading.Event()
     unused = threading.Event()
+    reaped: set[int] = set()
 
     def watch() -> None:
         with open(lock, "rb+") as users:
-            fcntl.lockf(users, fcntl.LOCK_EX)
+            fcntl.flock(users, fcntl.LOCK_EX)
             unused.set()
-            _end(server, signal.Signals(int(stop_signal)), ended)
+            Path(folder, NOTE).unlink(missing_ok=True)  # first: whoever finds it uses the server
+            _end(server.pid, signal.Signals(int(stop_signal)), ended, reaped)
             shutil.rmtree(folder, ignore_errors=True)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
-    _reap_everything()
+    _reap_everything(reaped)
     ended.set()
     if unused.is_set():
         watcher.join(GRACE)
@@ -62,25 +66,27 @@ def _launch(folder: Path, user: str, command: tuple[str, ...]) -> subprocess.Pop
         )
 
 
-def _end(server: subprocess.Popen[bytes], stop_signal: signal.Signals, ended: threading.Event) -> None:
+def _end(server: int, stop_signal: signal.Signals, ended: threading.Event, reaped: set[int]) -> None:
     for number in (signal.SIGCONT, stop_signal):
-        _send(server.pid, number)
+        _send(server, number, reaped)
     if not ended.wait(GRACE):
-        _send(server.pid, signal.SIGKILL)
+        _send(server, signal.SIGKILL, reaped)
         ended.wait(GRACE)
 
 
-def _send(pid: int, number: signal.Signals) -> None:
+def _send(pid: int, number: signal.Signals, reaped: set[int]) -> None:
+    if pid in reaped:
+        return  # the number may be that of another process by now
     try:
         os.kill(pid, number)
     except ProcessLookupError:
         return  # it has ended by itself meanwhile
 
 
-def _reap_everything() -> None:
+def _reap_everything(reaped: set[int]) -> None:
     while True:
         try:
-            os.wait()
+            reaped.add(os.wait()[0])
         except ChildProcessError:
             return
 

@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+from keeper import NOTE
 from key_servers import Etcd, MongoDB, Redis, Sentinel, ZooKeeper
 from message_servers import NATS, RabbitMQ
 from server_locks import alone
@@ -39,7 +40,7 @@ def share(session: Path, kind: str) -> Server:
 
 
 def _attach_or_start(session: Path, server: Server) -> None:
-    note = server.folder / "shared"
+    note = server.folder / NOTE
     with alone(session / f"{server.kind}.starting"):
         server.hold()  # waits while the keeper ends a server; afterwards the folder is gone, and a new one is started
         if note.exists():

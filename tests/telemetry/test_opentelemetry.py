@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
 from goscheduler import ProcessPoolExecutor, Retry, ThreadPoolExecutor, fixed
+from goscheduler.errors import InvalidArgument
 from goscheduler.events import EVENT_JOB_DEAD_LETTERED, EVENT_JOB_EXECUTED
 from goscheduler.messages import Message, MessageScheduler
 from goscheduler.telemetry import Metrics, instrument
@@ -158,6 +159,15 @@ def test_what_was_removed_tells_nothing_more(numbers: Numbers, traces: Traces) -
         scheduler.advance(1)
     assert [name for name, metric in numbers.read().items() if metric.data.data_points] == []
     assert traces.spans(f"{__name__}:tick") == []
+
+
+def test_a_scheduler_is_instrumented_once_until_that_is_removed(traces: Traces) -> None:
+    scheduler = ManualScheduler()
+    told = instrument(scheduler, tracer_provider=traces.provider)
+    with pytest.raises(InvalidArgument, match="already"):
+        instrument(scheduler)
+    told.remove()
+    instrument(scheduler, tracer_provider=traces.provider).remove()
 
 
 # Spans

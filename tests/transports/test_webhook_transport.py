@@ -191,6 +191,17 @@ def test_without_a_secret_nothing_is_signed(make, receiver) -> None:
     assert "goscheduler-signature" not in receiver.requests[0].headers
 
 
+def test_the_context_of_a_trace_is_sent_as_the_headers_that_servers_look_for(make, receiver) -> None:
+    carried = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": "vendor=a b\n,other=1"}
+    make().publish("a", delivery("a", metadata=carried))
+    make().publish("b", delivery("b"))
+    first, second = receiver.requests
+    assert first.headers["traceparent"] == carried["traceparent"]
+    assert unquote(first.headers["tracestate"]) == carried["tracestate"]
+    assert json.loads(first.headers["goscheduler-metadata"]) == carried
+    assert "traceparent" not in second.headers
+
+
 def test_attempts_have_the_same_id(make, receiver) -> None:
     transport = make()
     for attempt in (1, 2):

@@ -72,7 +72,7 @@ def test_no_password_of_a_url_is_in_an_answer(raising):
 def test_the_field_and_what_was_probably_meant_are_named(client):
     assert client.get("/v1/jobs?limit=0").json()["field"] == "limit"
     told = client.get("/v1/jobs?tga=x").json()
-    assert (told["status"], told["suggestion"]) == (422, "tag")
+    assert (told["status"], told["field"], told["suggestion"]) == (422, "tga", "tag")
 
 
 def test_a_path_that_does_not_exist_is_a_problem_too(client):

@@ -204,6 +204,11 @@ def test_what_somebody_may_not_see_they_may_not_watch(source):
         assert client.get(f"/v1/events?topics={topic}").status == status
 
 
+def test_head_opens_no_stream(client):
+    answer = client.request("HEAD", "/v1/events?topics=jobs")
+    assert (answer.status, answer.body) == (200, b"")
+
+
 def test_under_wsgi_there_are_no_streams(source):
     assert AsgiClient(web_app(source, streams=False)).get("/v1/events?topics=jobs").status == 404
 

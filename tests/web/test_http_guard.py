@@ -89,6 +89,11 @@ def test_there_is_no_way_around_the_guard(locked, scheduler, method, target):
     assert scheduler.get_job("plain") is not None
 
 
+@pytest.mark.parametrize("target", ["/v1/jobs/static/x", "/v1/jobs/login", "/v1/jobs/livez", "/x/static/y", "/x/login"])
+def test_only_the_paths_that_everybody_may_see_are_open(locked, target):
+    assert AsgiClient(locked, host="jobs.example").get(target).status == 401
+
+
 @pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.method} {row.path}") for row in ROWS])
 def test_no_route_answers_without_a_token_that_counts(locked, token, source, scheduler, row):
     expired = token(Role.ADMIN, expires_at=scheduler.clock.now() - timedelta(seconds=1))
@@ -252,6 +257,20 @@ def test_what_is_in_an_id_cannot_make_a_header(client, scheduler):
         assert answer.status == 422 or "%0A" in answer.headers["location"]
 
 
+def test_what_is_in_the_place_of_a_mount_cannot_make_a_header(app):
+    place = "/a\r\nSet-Cookie: x=1; Path=/ü"
+    raw = quote(place, safe="/")
+
+    class Mounted:
+        async def __call__(self, scope, receive, send):
+            await app({**scope, "root_path": place}, receive, send)
+
+    job = {"job": {"task": "greet", "id": "new", "trigger": "0 3 * * *"}}
+    answer = AsgiClient(Mounted()).post(f"{raw}/v1/jobs", job)
+    assert (answer.status, answer.headers["location"].count("%0D%0A")) == (201, 1)
+    assert "set-cookie" not in answer.headers
+
+
 # Sessions
 
 
@@ -280,7 +299,7 @@ def test_a_browser_that_shows_a_token_has_a_session(browser, token):
     crossing = {"cookie": cookie_of(answer), "sec_fetch_site": "cross-site"}
     assert browser.post("/v1/jobs/plain:resume", {}, **crossing).status == 403
     left = browser.request("POST", "/logout", cookie=cookie_of(answer))
-    assert (left.status, left.headers["location"]) == (303, "/login")
+    assert (left.status, left.headers["location"]) == (303, "/login?why=out")
     assert "Max-Age=0" in left.headers["set-cookie"]
 
 
@@ -330,9 +349,9 @@ def test_processes_with_the_same_secret_know_each_others_sessions(source, browse
 
 def test_who_tries_tokens_is_stopped_for_a_minute(browser, token, scheduler):
     for _ in range(5):
-        assert "error=token" in logged_in(browser, "gst_0_x").headers["location"]
+        assert "why=wrong" in logged_in(browser, "gst_0_x").headers["location"]
     good = token()
-    assert "error=often" in logged_in(browser, good).headers["location"]
+    assert "why=often" in logged_in(browser, good).headers["location"]
     assert "set-cookie" not in logged_in(browser, good).headers
     scheduler.advance(timedelta(seconds=61))
     assert "set-cookie" in logged_in(browser, good).headers
@@ -344,6 +363,31 @@ def test_who_tries_tokens_is_stopped_for_a_minute(browser, token, scheduler):
 ])  # fmt: skip
 def test_a_log_in_leads_nowhere_else(browser, token, goal):
     assert logged_in(browser, token(), goal).headers["location"] == "/"
+
+
+def test_a_person_logs_in_by_name_and_password(browser, token, call):
+    token(Role.OPERATOR, "ann", password="correct horse")
+    token(Role.ADMIN, "bob")
+
+    def answered(name, password):
+        form = f"name={quote(name)}&password={quote(password)}".encode()
+        answer = browser.request("POST", "/login", body=form, content_type="application/x-www-form-urlencoded")
+        return answer if "set-cookie" in answer.headers else None
+
+    assert [answered(*each) for each in [("ann", "wrong horse"), ("bob", ""), ("eve", ""), ("ann", "")]] == [None] * 4
+    session = cookie_of(answered("ann", "correct horse"))
+    assert browser.post("/v1/jobs/plain:pause", {}, cookie=session).status == 200
+    assert call("audit")["items"][0]["actor"] == "ann"
+
+
+def test_of_a_password_the_store_has_a_salted_hash(source, token):
+    for _ in range(2):
+        token(password="correct horse")
+    first, second = StoreTokens(source).all()
+    assert "correct" not in str((first, second))
+    assert first.password != second.password
+    with pytest.raises(InvalidArgument, match="password"):
+        token(password="short")
 
 
 def test_a_page_of_another_site_cannot_log_somebody_in(browser, token):

@@ -202,6 +202,8 @@ def test_a_port_that_is_taken_is_one_clear_line(run, url):
     (["--root-path", "/a?b"], "--root-path"), (["--root-path", "/a\r\nb"], "--root-path"),
     (["--tls-cert", "cert.pem"], "together"), (["--tls-cert", "no.pem", "--tls-key", "no.pem"], "no.pem"),
     (["--tokens", "nowhere.json"], "nowhere.json"), (["--auth-header", "X-User"], "--trusted-proxy"),
+    (["--auth-header", "X-User", "--tokens", "store"], "--trusted-proxy"),
+    (["--trusted-proxy", "10.0.0.0/8"], "--auth-header"),
     (["--auth-header", "X-User", "--trusted-proxy", "everybody"], "trusted_proxies"), (["--role", "king"], "--role"),
     (["--host", "203.0.113.1", "--tokens", "store"], "cannot listen"), (["--log-level", "loud"], "--log-level"),
 ])  # fmt: skip
@@ -210,6 +212,17 @@ def test_what_makes_no_sense_is_told_in_one_line(run, url, arguments, told):
     assert done.exit_code in (1, 2)
     assert len(done.stderr.splitlines()) == 1
     assert told in done.stderr
+
+
+def test_a_password_is_asked_for_and_not_shown(run, tmp_path):
+    file = tmp_path / "tokens.json"
+    done = CliRunner().invoke(
+        commands, ["token", "add", "ann", "--password", "--file", str(file)], input="correct horse\ncorrect horse\n"
+    )
+    assert done.exit_code == 0
+    assert done.stdout.split()[-1].startswith("gst_")
+    assert "horse" not in done.output + file.read_text()
+    assert "scrypt" not in run("token", "list", "--file", str(file), "--json").stdout
 
 
 def test_a_token_has_a_name_a_role_and_an_end_that_make_sense(run, tmp_path):

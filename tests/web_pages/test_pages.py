@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import sys
 from html.parser import HTMLParser
@@ -31,7 +32,9 @@ PAGES = {
     "/jobs?q=last:failed": "failing", "/jobs?q=state:paused": "the numbers are audited", "/runs": "failing",
     "/runs?tab=live": "plain", "/runs?outcome=failed&job=failing&since=2h&late=0": "failing", "/dead": "order",
     "/dead/letters": "failing", "/dead/letters?error_type=ValueError": "failing", "/processes": "No process",
-    "/settings": "Time zone", "/login": "Log in",
+    "/settings": "Time zone", "/login": "Log in", "/limits": "api", "/limits?name=api": "5/1m", "/messages": "Messages",
+    "/schedules": "No registry", "/documents": "No collection", "/locks": "Locks", "/alerts": "No alert",
+    "/calendar": "what fires when", "/playground": "nothing is stored", "/playground?text=30+2+*+*+1": "every Monday",
 }  # fmt: skip
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -198,6 +201,7 @@ def test_every_file_of_others_is_named_with_its_origin():
     for each in told.values():
         assert each["integrity"].startswith("sha512-")
         assert each["licence"]
+        assert hashlib.sha256((folder / each["file"]).read_bytes()).hexdigest() == each["sha256"]
         assert re.fullmatch(r"\d+\.\d+\.\d+", each["version"])
 
 

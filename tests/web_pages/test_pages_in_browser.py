@@ -14,7 +14,8 @@ from web_page_ids import ODD_IDS
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 PAGES = ("/", "/jobs", "/jobs/failing", "/runs", "/runs?tab=live", "/dead", "/dead/letters", "/processes", "/settings",
-         "/login", "/act/jobs?act=pause&id=plain", "/act/edit?id=plain&trigger=5+4+*+*+*", "/jobs/nope")  # fmt: skip
+         "/login", "/limits", "/messages", "/calendar?span=7d", "/playground?text=30+2+*+*+1", "/alerts", "/documents",
+         "/act/jobs?act=pause&id=plain", "/act/edit?id=plain&trigger=5+4+*+*+*", "/jobs/nope")  # fmt: skip
 A_MINUTE = 60_000
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from goscheduler._chance import CHANCE
 from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow, queue_of
 from goscheduler.jobstores._keyvalue.server import (
     Key,
@@ -219,7 +219,7 @@ class DueWorkReader:
             limit = count * CANDIDATES_PER_PLACE if at_random else count
             names = self._server.names([Span((kind, queue.name), limit, "", end) for queue in queues])
             entries = sorted(_entries(kind, queues, names), key=lambda entry: entry.rank)[:limit]
-            found += random.sample(entries, min(count, len(entries))) if at_random else entries
+            found += CHANCE.sample(entries, min(count, len(entries))) if at_random else entries
         return sorted(found, key=lambda entry: entry.rank)
 
     def count_due_beside(self, executors: Collection[str], until: datetime) -> Mapping[str, int]:

@@ -6,11 +6,11 @@ store which runs it has, and the history which runs have ended.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from goscheduler._chance import CHANCE
 from goscheduler.errors import StoreUnavailable
 from goscheduler.jobstores._keyvalue.groups import Group, Groups
 from goscheduler.jobstores._keyvalue.rows import JobRow, RunRow
@@ -190,7 +190,7 @@ def attempts() -> Iterator[int]:
     pause = threading.Event()
     for number in range(MAX_ATTEMPTS):
         if number > 3:
-            pause.wait(random.uniform(0, 0.002 * min(number, 20)))
+            pause.wait(CHANCE.uniform(0, 0.002 * min(number, 20)))
         yield number
 
 

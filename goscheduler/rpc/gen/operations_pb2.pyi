@@ -127,12 +127,13 @@ class LetterGroup(_message.Message):
     def __init__(self, task: _Optional[str] = ..., error_type: _Optional[str] = ..., signature: _Optional[str] = ..., size: _Optional[int] = ..., first: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., job_ids: _Optional[_Iterable[str]] = ..., run_id: _Optional[str] = ..., jobstore: _Optional[str] = ...) -> None: ...
 
 class JobRow(_message.Message):
-    __slots__ = ("id", "name", "state", "next_run_time", "trigger", "suspended", "jobstore", "executor", "task", "tags", "priority", "last_outcome", "last_run", "paused_by", "pause_reason")
+    __slots__ = ("id", "name", "state", "next_run_time", "trigger", "schedule", "suspended", "jobstore", "executor", "task", "tags", "priority", "last_outcome", "last_run", "last_error", "paused_by", "pause_reason")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     NEXT_RUN_TIME_FIELD_NUMBER: _ClassVar[int]
     TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
     EXECUTOR_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +142,7 @@ class JobRow(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     LAST_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     LAST_RUN_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     PAUSED_BY_FIELD_NUMBER: _ClassVar[int]
     PAUSE_REASON_FIELD_NUMBER: _ClassVar[int]
     id: str
@@ -148,6 +150,7 @@ class JobRow(_message.Message):
     state: str
     next_run_time: _timestamp_pb2.Timestamp
     trigger: str
+    schedule: str
     suspended: str
     jobstore: str
     executor: str
@@ -156,9 +159,10 @@ class JobRow(_message.Message):
     priority: int
     last_outcome: str
     last_run: _timestamp_pb2.Timestamp
+    last_error: str
     paused_by: str
     pause_reason: str
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trigger: _Optional[str] = ..., suspended: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., last_outcome: _Optional[str] = ..., last_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., paused_by: _Optional[str] = ..., pause_reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trigger: _Optional[str] = ..., schedule: _Optional[str] = ..., suspended: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., last_outcome: _Optional[str] = ..., last_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., paused_by: _Optional[str] = ..., pause_reason: _Optional[str] = ...) -> None: ...
 
 class FindJobsRequest(_message.Message):
     __slots__ = ("jobstore", "tag", "state", "executor", "task", "text", "due_before", "last_outcome", "pause_id", "sort", "limit", "after")
@@ -229,7 +233,7 @@ class GetJobRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., jobstore: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "name", "state", "next_run_time", "trigger", "suspended", "jobstore", "executor", "task", "tags", "priority", "last_outcome", "last_run", "paused_by", "pause_reason", "schedule", "why_not_running", "description", "args", "kwargs", "metadata", "misfire_grace_time", "coalesce", "max_instances", "overlap", "timeout", "retry", "dead_letter", "limits", "on_crash", "max_crashes", "auto_remove", "run_count", "last_success", "last_error", "created_at", "created_by", "live", "due", "waiting", "last_runs", "gaps", "etag")
+    __slots__ = ("id", "name", "state", "next_run_time", "trigger", "schedule", "suspended", "jobstore", "executor", "task", "tags", "priority", "last_outcome", "last_run", "last_error", "paused_by", "pause_reason", "why_not_running", "description", "args", "kwargs", "metadata", "misfire_grace_time", "coalesce", "max_instances", "overlap", "timeout", "retry", "dead_letter", "limits", "on_crash", "max_crashes", "auto_remove", "run_count", "last_success", "created_at", "created_by", "live", "due", "waiting", "last_runs", "gaps", "etag")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +246,7 @@ class Job(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     NEXT_RUN_TIME_FIELD_NUMBER: _ClassVar[int]
     TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     SUSPENDED_FIELD_NUMBER: _ClassVar[int]
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
     EXECUTOR_FIELD_NUMBER: _ClassVar[int]
@@ -250,9 +255,9 @@ class Job(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     LAST_OUTCOME_FIELD_NUMBER: _ClassVar[int]
     LAST_RUN_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     PAUSED_BY_FIELD_NUMBER: _ClassVar[int]
     PAUSE_REASON_FIELD_NUMBER: _ClassVar[int]
-    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     WHY_NOT_RUNNING_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     ARGS_FIELD_NUMBER: _ClassVar[int]
@@ -271,7 +276,6 @@ class Job(_message.Message):
     AUTO_REMOVE_FIELD_NUMBER: _ClassVar[int]
     RUN_COUNT_FIELD_NUMBER: _ClassVar[int]
     LAST_SUCCESS_FIELD_NUMBER: _ClassVar[int]
-    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
@@ -285,6 +289,7 @@ class Job(_message.Message):
     state: str
     next_run_time: _timestamp_pb2.Timestamp
     trigger: str
+    schedule: str
     suspended: str
     jobstore: str
     executor: str
@@ -293,9 +298,9 @@ class Job(_message.Message):
     priority: int
     last_outcome: str
     last_run: _timestamp_pb2.Timestamp
+    last_error: str
     paused_by: str
     pause_reason: str
-    schedule: str
     why_not_running: str
     description: str
     args: _struct_pb2.Value
@@ -314,7 +319,6 @@ class Job(_message.Message):
     auto_remove: bool
     run_count: int
     last_success: _timestamp_pb2.Timestamp
-    last_error: str
     created_at: _timestamp_pb2.Timestamp
     created_by: str
     live: int
@@ -323,7 +327,7 @@ class Job(_message.Message):
     last_runs: _containers.RepeatedCompositeFieldContainer[RunRow]
     gaps: _containers.RepeatedCompositeFieldContainer[Gap]
     etag: str
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trigger: _Optional[str] = ..., suspended: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., last_outcome: _Optional[str] = ..., last_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., paused_by: _Optional[str] = ..., pause_reason: _Optional[str] = ..., schedule: _Optional[str] = ..., why_not_running: _Optional[str] = ..., description: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., kwargs: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., metadata: _Optional[_Mapping[str, str]] = ..., misfire_grace_time: _Optional[float] = ..., coalesce: bool = ..., max_instances: _Optional[int] = ..., overlap: _Optional[str] = ..., timeout: _Optional[float] = ..., retry: _Optional[_Union[RetryOfJob, _Mapping]] = ..., dead_letter: bool = ..., limits: _Optional[_Iterable[_Union[LimitOfJob, _Mapping]]] = ..., on_crash: _Optional[str] = ..., max_crashes: _Optional[int] = ..., auto_remove: bool = ..., run_count: _Optional[int] = ..., last_success: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., live: _Optional[int] = ..., due: _Optional[int] = ..., waiting: _Optional[int] = ..., last_runs: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., etag: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trigger: _Optional[str] = ..., schedule: _Optional[str] = ..., suspended: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., last_outcome: _Optional[str] = ..., last_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., paused_by: _Optional[str] = ..., pause_reason: _Optional[str] = ..., why_not_running: _Optional[str] = ..., description: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., kwargs: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., metadata: _Optional[_Mapping[str, str]] = ..., misfire_grace_time: _Optional[float] = ..., coalesce: bool = ..., max_instances: _Optional[int] = ..., overlap: _Optional[str] = ..., timeout: _Optional[float] = ..., retry: _Optional[_Union[RetryOfJob, _Mapping]] = ..., dead_letter: bool = ..., limits: _Optional[_Iterable[_Union[LimitOfJob, _Mapping]]] = ..., on_crash: _Optional[str] = ..., max_crashes: _Optional[int] = ..., auto_remove: bool = ..., run_count: _Optional[int] = ..., last_success: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., live: _Optional[int] = ..., due: _Optional[int] = ..., waiting: _Optional[int] = ..., last_runs: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., etag: _Optional[str] = ...) -> None: ...
 
 class RetryOfJob(_message.Message):
     __slots__ = ("attempts", "backoff")
@@ -895,7 +899,7 @@ class GetLetterRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., jobstore: _Optional[str] = ...) -> None: ...
 
 class RedriveRequest(_message.Message):
-    __slots__ = ("job_id", "since", "until", "tag", "error_type", "task", "signature", "ids", "jobstore", "rate", "reason", "request_id")
+    __slots__ = ("job_id", "since", "until", "tag", "error_type", "task", "signature", "ids", "jobstore", "rate", "dry_run", "reason", "request_id")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
@@ -906,6 +910,7 @@ class RedriveRequest(_message.Message):
     IDS_FIELD_NUMBER: _ClassVar[int]
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
     RATE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     job_id: str
@@ -918,9 +923,10 @@ class RedriveRequest(_message.Message):
     ids: _containers.RepeatedScalarFieldContainer[str]
     jobstore: str
     rate: float
+    dry_run: bool
     reason: str
     request_id: str
-    def __init__(self, job_id: _Optional[str] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., tag: _Optional[str] = ..., error_type: _Optional[str] = ..., task: _Optional[str] = ..., signature: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., jobstore: _Optional[str] = ..., rate: _Optional[float] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., tag: _Optional[str] = ..., error_type: _Optional[str] = ..., task: _Optional[str] = ..., signature: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., jobstore: _Optional[str] = ..., rate: _Optional[float] = ..., dry_run: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class Letters(_message.Message):
     __slots__ = ("count", "examples", "complete")
@@ -941,7 +947,7 @@ class RedriveResponse(_message.Message):
     def __init__(self, letters: _Optional[_Union[Letters, _Mapping]] = ..., change: _Optional[_Union[Change, _Mapping]] = ...) -> None: ...
 
 class DiscardRequest(_message.Message):
-    __slots__ = ("job_id", "since", "until", "tag", "error_type", "task", "signature", "ids", "jobstore", "reason", "request_id")
+    __slots__ = ("job_id", "since", "until", "tag", "error_type", "task", "signature", "ids", "jobstore", "dry_run", "reason", "request_id")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
@@ -951,6 +957,7 @@ class DiscardRequest(_message.Message):
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     job_id: str
@@ -962,9 +969,10 @@ class DiscardRequest(_message.Message):
     signature: str
     ids: _containers.RepeatedScalarFieldContainer[str]
     jobstore: str
+    dry_run: bool
     reason: str
     request_id: str
-    def __init__(self, job_id: _Optional[str] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., tag: _Optional[str] = ..., error_type: _Optional[str] = ..., task: _Optional[str] = ..., signature: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., jobstore: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, job_id: _Optional[str] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., tag: _Optional[str] = ..., error_type: _Optional[str] = ..., task: _Optional[str] = ..., signature: _Optional[str] = ..., ids: _Optional[_Iterable[str]] = ..., jobstore: _Optional[str] = ..., dry_run: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class DiscardResponse(_message.Message):
     __slots__ = ("letters", "change")
@@ -1053,13 +1061,15 @@ class AskProcessRequest(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., action: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class ListLimitsRequest(_message.Message):
-    __slots__ = ("jobstore",)
+    __slots__ = ("jobstore", "runs")
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
     jobstore: str
-    def __init__(self, jobstore: _Optional[str] = ...) -> None: ...
+    runs: bool
+    def __init__(self, jobstore: _Optional[str] = ..., runs: bool = ...) -> None: ...
 
 class Limit(_message.Message):
-    __slots__ = ("name", "jobstore", "live", "waiting", "starts")
+    __slots__ = ("name", "jobstore", "live", "waiting", "starts", "concurrency", "rates", "holders", "queue")
     class StartsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1072,12 +1082,34 @@ class Limit(_message.Message):
     LIVE_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
+    RATES_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
     name: str
     jobstore: str
     live: int
     waiting: int
     starts: _containers.ScalarMap[str, int]
-    def __init__(self, name: _Optional[str] = ..., jobstore: _Optional[str] = ..., live: _Optional[int] = ..., waiting: _Optional[int] = ..., starts: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    concurrency: int
+    rates: _containers.RepeatedScalarFieldContainer[str]
+    holders: _containers.RepeatedCompositeFieldContainer[LimitRun]
+    queue: _containers.RepeatedCompositeFieldContainer[LimitRun]
+    def __init__(self, name: _Optional[str] = ..., jobstore: _Optional[str] = ..., live: _Optional[int] = ..., waiting: _Optional[int] = ..., starts: _Optional[_Mapping[str, int]] = ..., concurrency: _Optional[int] = ..., rates: _Optional[_Iterable[str]] = ..., holders: _Optional[_Iterable[_Union[LimitRun, _Mapping]]] = ..., queue: _Optional[_Iterable[_Union[LimitRun, _Mapping]]] = ...) -> None: ...
+
+class LimitRun(_message.Message):
+    __slots__ = ("run_id", "job_id", "since", "host", "pid")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    job_id: str
+    since: _timestamp_pb2.Timestamp
+    host: str
+    pid: int
+    def __init__(self, run_id: _Optional[str] = ..., job_id: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ...) -> None: ...
 
 class ListLimitsResponse(_message.Message):
     __slots__ = ("items",)
@@ -1086,24 +1118,36 @@ class ListLimitsResponse(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ...) -> None: ...
 
 class GetAuditRequest(_message.Message):
-    __slots__ = ("jobstore", "limit", "before")
+    __slots__ = ("actor", "operation", "status", "since", "until", "jobstore", "limit", "before")
+    ACTOR_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
+    actor: str
+    operation: str
+    status: str
+    since: str
+    until: str
     jobstore: str
     limit: int
     before: str
-    def __init__(self, jobstore: _Optional[str] = ..., limit: _Optional[int] = ..., before: _Optional[str] = ...) -> None: ...
+    def __init__(self, actor: _Optional[str] = ..., operation: _Optional[str] = ..., status: _Optional[str] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., jobstore: _Optional[str] = ..., limit: _Optional[int] = ..., before: _Optional[str] = ...) -> None: ...
 
 class Audit(_message.Message):
-    __slots__ = ("items", "next", "gaps")
+    __slots__ = ("items", "next", "gaps", "complete")
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     GAPS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
     items: _containers.RepeatedCompositeFieldContainer[AuditEntry]
     next: str
     gaps: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, items: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., next: _Optional[str] = ..., gaps: _Optional[_Iterable[str]] = ...) -> None: ...
+    complete: bool
+    def __init__(self, items: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., next: _Optional[str] = ..., gaps: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...
 
 class AuditEntry(_message.Message):
     __slots__ = ("id", "at", "actor", "role", "via", "operation", "arguments", "reason", "status", "outcome", "jobstore")
@@ -1132,7 +1176,7 @@ class AuditEntry(_message.Message):
     def __init__(self, id: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., role: _Optional[str] = ..., via: _Optional[str] = ..., operation: _Optional[str] = ..., arguments: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., reason: _Optional[str] = ..., status: _Optional[str] = ..., outcome: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., jobstore: _Optional[str] = ...) -> None: ...
 
 class GetForecastRequest(_message.Message):
-    __slots__ = ("hours", "bucket", "jobstore", "tag", "executor", "task", "timezone")
+    __slots__ = ("hours", "bucket", "jobstore", "tag", "executor", "task", "timezone", "whole_hours")
     HOURS_FIELD_NUMBER: _ClassVar[int]
     BUCKET_FIELD_NUMBER: _ClassVar[int]
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
@@ -1140,6 +1184,7 @@ class GetForecastRequest(_message.Message):
     EXECUTOR_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_HOURS_FIELD_NUMBER: _ClassVar[int]
     hours: int
     bucket: int
     jobstore: str
@@ -1147,7 +1192,8 @@ class GetForecastRequest(_message.Message):
     executor: str
     task: str
     timezone: str
-    def __init__(self, hours: _Optional[int] = ..., bucket: _Optional[int] = ..., jobstore: _Optional[str] = ..., tag: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., timezone: _Optional[str] = ...) -> None: ...
+    whole_hours: bool
+    def __init__(self, hours: _Optional[int] = ..., bucket: _Optional[int] = ..., jobstore: _Optional[str] = ..., tag: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., timezone: _Optional[str] = ..., whole_hours: bool = ...) -> None: ...
 
 class Forecast(_message.Message):
     __slots__ = ("buckets", "jobs", "complete")
@@ -1179,6 +1225,50 @@ class Bucket(_message.Message):
     jobs: int
     clock_changes: bool
     def __init__(self, start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., firings: _Optional[int] = ..., by_executor: _Optional[_Mapping[str, int]] = ..., jobs: _Optional[int] = ..., clock_changes: bool = ...) -> None: ...
+
+class ListFiringsRequest(_message.Message):
+    __slots__ = ("start", "minutes", "jobstore", "tag", "executor", "task", "limit")
+    START_FIELD_NUMBER: _ClassVar[int]
+    MINUTES_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    start: str
+    minutes: int
+    jobstore: str
+    tag: str
+    executor: str
+    task: str
+    limit: int
+    def __init__(self, start: _Optional[str] = ..., minutes: _Optional[int] = ..., jobstore: _Optional[str] = ..., tag: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class Firings(_message.Message):
+    __slots__ = ("items", "jobs", "complete")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[FiringRow]
+    jobs: int
+    complete: bool
+    def __init__(self, items: _Optional[_Iterable[_Union[FiringRow, _Mapping]]] = ..., jobs: _Optional[int] = ..., complete: bool = ...) -> None: ...
+
+class FiringRow(_message.Message):
+    __slots__ = ("id", "jobstore", "executor", "schedule", "first", "firings")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    FIRINGS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    jobstore: str
+    executor: str
+    schedule: str
+    first: _timestamp_pb2.Timestamp
+    firings: int
+    def __init__(self, id: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., schedule: _Optional[str] = ..., first: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., firings: _Optional[int] = ...) -> None: ...
 
 class ExplainTriggerRequest(_message.Message):
     __slots__ = ("trigger", "timezone", "count", "after")
@@ -1374,16 +1464,18 @@ class ListSchedulesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ScheduleRow(_message.Message):
-    __slots__ = ("id", "declared", "schedule", "state")
+    __slots__ = ("id", "declared", "schedule", "state", "words")
     ID_FIELD_NUMBER: _ClassVar[int]
     DECLARED_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
     id: str
     declared: bool
     schedule: _struct_pb2.Value
     state: _struct_pb2.Value
-    def __init__(self, id: _Optional[str] = ..., declared: bool = ..., schedule: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., state: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ...) -> None: ...
+    words: str
+    def __init__(self, id: _Optional[str] = ..., declared: bool = ..., schedule: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., state: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., words: _Optional[str] = ...) -> None: ...
 
 class ListSchedulesResponse(_message.Message):
     __slots__ = ("items",)
@@ -1584,3 +1676,123 @@ class Check(_message.Message):
     status: str
     message: str
     def __init__(self, name: _Optional[str] = ..., status: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class ListAlertsRequest(_message.Message):
+    __slots__ = ("state", "limit")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    limit: int
+    def __init__(self, state: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class Alert(_message.Message):
+    __slots__ = ("id", "alert", "rule", "target", "state", "message", "since", "told_at", "acknowledged_by", "acknowledged_until", "acknowledge_reason", "silenced_by", "silenced_until", "silence_reason", "not_sent")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ALERT_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    TOLD_AT_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_BY_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGE_REASON_FIELD_NUMBER: _ClassVar[int]
+    SILENCED_BY_FIELD_NUMBER: _ClassVar[int]
+    SILENCED_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    SILENCE_REASON_FIELD_NUMBER: _ClassVar[int]
+    NOT_SENT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    alert: str
+    rule: str
+    target: str
+    state: str
+    message: str
+    since: _timestamp_pb2.Timestamp
+    told_at: _timestamp_pb2.Timestamp
+    acknowledged_by: str
+    acknowledged_until: _timestamp_pb2.Timestamp
+    acknowledge_reason: str
+    silenced_by: str
+    silenced_until: _timestamp_pb2.Timestamp
+    silence_reason: str
+    not_sent: int
+    def __init__(self, id: _Optional[str] = ..., alert: _Optional[str] = ..., rule: _Optional[str] = ..., target: _Optional[str] = ..., state: _Optional[str] = ..., message: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., told_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., acknowledged_by: _Optional[str] = ..., acknowledged_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., acknowledge_reason: _Optional[str] = ..., silenced_by: _Optional[str] = ..., silenced_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., silence_reason: _Optional[str] = ..., not_sent: _Optional[int] = ...) -> None: ...
+
+class ListAlertsResponse(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Alert]
+    def __init__(self, items: _Optional[_Iterable[_Union[Alert, _Mapping]]] = ...) -> None: ...
+
+class AckAlertRequest(_message.Message):
+    __slots__ = ("id", "until", "reason", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    until: str
+    reason: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., until: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SilenceAlertRequest(_message.Message):
+    __slots__ = ("id", "until", "reason", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    until: str
+    reason: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., until: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class Silence(_message.Message):
+    __slots__ = ("id", "by", "reason", "until")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    by: str
+    reason: str
+    until: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[str] = ..., by: _Optional[str] = ..., reason: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class GetAboutRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class About(_message.Message):
+    __slots__ = ("version", "timezone", "stores", "read_only", "name", "role", "only_stores", "only_tags", "see_arguments")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    STORES_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    ONLY_STORES_FIELD_NUMBER: _ClassVar[int]
+    ONLY_TAGS_FIELD_NUMBER: _ClassVar[int]
+    SEE_ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    timezone: str
+    stores: _containers.RepeatedCompositeFieldContainer[Store]
+    read_only: bool
+    name: str
+    role: str
+    only_stores: _containers.RepeatedScalarFieldContainer[str]
+    only_tags: _containers.RepeatedScalarFieldContainer[str]
+    see_arguments: bool
+    def __init__(self, version: _Optional[str] = ..., timezone: _Optional[str] = ..., stores: _Optional[_Iterable[_Union[Store, _Mapping]]] = ..., read_only: bool = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., only_stores: _Optional[_Iterable[str]] = ..., only_tags: _Optional[_Iterable[str]] = ..., see_arguments: bool = ...) -> None: ...
+
+class Store(_message.Message):
+    __slots__ = ("alias", "kind", "address")
+    ALIAS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    alias: str
+    kind: str
+    address: str
+    def __init__(self, alias: _Optional[str] = ..., kind: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...

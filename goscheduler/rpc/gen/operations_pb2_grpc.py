@@ -235,6 +235,11 @@ class OperationsServiceStub(object):
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.GetForecastRequest.SerializeToString,
                 response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Forecast.FromString,
                 _registered_method=True)
+        self.ListFirings = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/ListFirings',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.ListFiringsRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Firings.FromString,
+                _registered_method=True)
         self.ExplainTrigger = channel.unary_unary(
                 '/goscheduler.v1.OperationsService/ExplainTrigger',
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.ExplainTriggerRequest.SerializeToString,
@@ -309,6 +314,26 @@ class OperationsServiceStub(object):
                 '/goscheduler.v1.OperationsService/GetHealth',
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.GetHealthRequest.SerializeToString,
                 response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Health.FromString,
+                _registered_method=True)
+        self.ListAlerts = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/ListAlerts',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.ListAlertsRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListAlertsResponse.FromString,
+                _registered_method=True)
+        self.AckAlert = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/AckAlert',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.AckAlertRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Alert.FromString,
+                _registered_method=True)
+        self.SilenceAlert = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/SilenceAlert',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.SilenceAlertRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Silence.FromString,
+                _registered_method=True)
+        self.GetAbout = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/GetAbout',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.GetAboutRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.About.FromString,
                 _registered_method=True)
 
 
@@ -636,6 +661,14 @@ class OperationsServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListFirings(self, request, context):
+        """Return the jobs that fire within a stretch of time to come, those that fire most often first.
+        Operation firings; needs the role viewer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExplainTrigger(self, request, context):
         """Return what a trigger means, and when it fires.
         Operation explain_trigger; needs the role viewer.
@@ -751,6 +784,38 @@ class OperationsServiceServicer(object):
     def GetHealth(self, request, context):
         """Return how goscheduler fares: healthy, degraded or unhealthy, with what was looked at.
         Operation health; needs the role viewer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAlerts(self, request, context):
+        """Return where alerts stand: those that fire first, and those that were ok for less than a day.
+        Operation alerts; needs the role viewer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AckAlert(self, request, context):
+        """Say that somebody knows: no reminder and no escalation follow, for as long as it fires or until a moment.
+        Operation ack_alert; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SilenceAlert(self, request, context):
+        """Tell nothing new of an alert until a moment, given as a time or a length of time; without one, tell it again.
+        Operation silence_alert; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAbout(self, request, context):
+        """Return version and stores of what answers, and the rights of whoever asks.
+        Operation about; needs the role viewer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -959,6 +1024,11 @@ def add_OperationsServiceServicer_to_server(servicer, server):
                     request_deserializer=goscheduler_dot_v1_dot_operations__pb2.GetForecastRequest.FromString,
                     response_serializer=goscheduler_dot_v1_dot_operations__pb2.Forecast.SerializeToString,
             ),
+            'ListFirings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFirings,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListFiringsRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Firings.SerializeToString,
+            ),
             'ExplainTrigger': grpc.unary_unary_rpc_method_handler(
                     servicer.ExplainTrigger,
                     request_deserializer=goscheduler_dot_v1_dot_operations__pb2.ExplainTriggerRequest.FromString,
@@ -1033,6 +1103,26 @@ def add_OperationsServiceServicer_to_server(servicer, server):
                     servicer.GetHealth,
                     request_deserializer=goscheduler_dot_v1_dot_operations__pb2.GetHealthRequest.FromString,
                     response_serializer=goscheduler_dot_v1_dot_operations__pb2.Health.SerializeToString,
+            ),
+            'ListAlerts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAlerts,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListAlertsRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.ListAlertsResponse.SerializeToString,
+            ),
+            'AckAlert': grpc.unary_unary_rpc_method_handler(
+                    servicer.AckAlert,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.AckAlertRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Alert.SerializeToString,
+            ),
+            'SilenceAlert': grpc.unary_unary_rpc_method_handler(
+                    servicer.SilenceAlert,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.SilenceAlertRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Silence.SerializeToString,
+            ),
+            'GetAbout': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAbout,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.GetAboutRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.About.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -2127,6 +2217,33 @@ class OperationsService(object):
             _registered_method=True)
 
     @staticmethod
+    def ListFirings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/ListFirings',
+            goscheduler_dot_v1_dot_operations__pb2.ListFiringsRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Firings.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ExplainTrigger(request,
             target,
             options=(),
@@ -2521,6 +2638,114 @@ class OperationsService(object):
             '/goscheduler.v1.OperationsService/GetHealth',
             goscheduler_dot_v1_dot_operations__pb2.GetHealthRequest.SerializeToString,
             goscheduler_dot_v1_dot_operations__pb2.Health.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAlerts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/ListAlerts',
+            goscheduler_dot_v1_dot_operations__pb2.ListAlertsRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.ListAlertsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AckAlert(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/AckAlert',
+            goscheduler_dot_v1_dot_operations__pb2.AckAlertRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Alert.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SilenceAlert(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/SilenceAlert',
+            goscheduler_dot_v1_dot_operations__pb2.SilenceAlertRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Silence.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAbout(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/GetAbout',
+            goscheduler_dot_v1_dot_operations__pb2.GetAboutRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.About.FromString,
             options,
             channel_credentials,
             insecure,

@@ -8,6 +8,7 @@ the macros in ``macros.html``. Nothing on a page needs JavaScript.
 
 from __future__ import annotations
 
+from copy import copy
 from importlib import import_module
 
 from starlette.routing import BaseRoute
@@ -22,8 +23,6 @@ __all__ = ["page_routes"]
 
 
 def page_routes() -> list[BaseRoute]:
-    """Return the routes of all pages, and of what they load."""
-    routes: list[BaseRoute] = []
-    for name in MODULES:
-        routes += import_module(f"goscheduler.web.pages.{name}").ROUTES
-    return routes
+    """Return the routes of all pages, and of what they load. They are the caller's own."""
+    modules = [import_module(f"goscheduler.web.pages.{name}") for name in MODULES]
+    return [copy(route) for module in modules for route in module.ROUTES]

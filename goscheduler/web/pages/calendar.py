@@ -43,6 +43,7 @@ def calendar_page(request: Request) -> Response:
         request, "calendar.html", spans=SPANS, span_name=name, span=span, executor=executor, at=at, rows=rows,
         made=made, map=None if made is None else _map_of(request, made.view, span, executor),
         executors=[] if made is None else executors_of(made.view),
+        made_at=None if made is None else times_of(request).now - timedelta(seconds=made.age),
         turns=[] if made is None else [each["start"] for each in made.view["buckets"] if each["clock_changes"]],
     )  # fmt: skip
     if made is None:

@@ -13,7 +13,7 @@ from goscheduler.web.pages.rendering import render
 from goscheduler.web.pages.routing import get, go, post
 from goscheduler.web.site import ask
 
-MOST = 200
+MOST_LOCKS = 200
 _TOLD = {
     "broken": Notice("good", "The lock is broken. Whoever had it is told when it is used or renewed next."),
     "not-held": Notice("warn", "Nothing was done: nobody has this lock under this fence any more."),
@@ -26,14 +26,15 @@ def locks_page(request: Request) -> Response:
     told = _TOLD.get(request.query_params.get("did", ""))
     missing, found = "", []
     try:
-        found = ask(request, "locks", {"prefix": prefix or None, "limit": MOST})
+        found = ask(request, "locks", {"prefix": prefix or None, "limit": MOST_LOCKS})
     except GoSchedulerError as error:
         if kind_of(error) is not INVALID:
             raise
         missing = message_of(error)
     return render(
-        request, "locks.html", locks=found, prefix=prefix, most=MOST, missing=missing, notices=[told] if told else []
-    )
+        request, "locks.html", locks=found, prefix=prefix, most=MOST_LOCKS, missing=missing,
+        notices=[told] if told else [],
+    )  # fmt: skip
 
 
 def break_page(request: Request) -> Response:

@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from goscheduler.errors import GoSchedulerError, InvalidArgument
+from goscheduler.errors import GoSchedulerError, InvalidArgument, MessageNotFound
 from goscheduler.ops.errors import EXISTS, INVALID, TOO_LARGE, kind_of, message_of
 from goscheduler.web.pages.notices import Notice
 from goscheduler.web.pages.rendering import render
@@ -68,12 +68,18 @@ def act_now(request: Request, form: QueryParams) -> Response:
     message_id = form.get("id", "")
     given = {"id": message_id, "reason": form.get("reason", "").strip() or None}
     if name == "postpone":
-        given["to"] = form.get("to", "").strip() or None
-    answer = ask(request, act.operation, given)
-    if name == "cancel" and not answer:
-        return go(request, "/messages", did="too-late")
-    return go(request, "/message" if name == "postpone" else "/messages", did=name,
-              id=message_id if name == "postpone" else None)  # fmt: skip
+        ask(request, act.operation, {**given, "to": form.get("to", "").strip() or None})
+        return go(request, "/message", did=name, id=message_id)
+    did = _taken_back(request, given) if name == "cancel" else bool(ask(request, act.operation, given))
+    return go(request, "/messages", did=name if did else "too-late")
+
+
+def _taken_back(request: Request, given: Mapping[str, Any]) -> bool:
+    """Take a message back, and tell whether that was in time; one that is gone meanwhile was delivered."""
+    try:
+        return bool(ask(request, "cancel_message", given))
+    except MessageNotFound:
+        return False
 
 
 def new_page(request: Request) -> Response:

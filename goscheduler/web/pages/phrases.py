@@ -10,7 +10,7 @@ from typing import Any
 from goscheduler.web.pages.formats import duration, many, number
 
 #: The longest value that stands in a line.
-LONGEST = 120
+LONGEST_LINE = 120
 
 
 def recurs(recurrence: Mapping[str, Any]) -> str:
@@ -44,7 +44,7 @@ def value(given: Any) -> str:
     """Return a value on one line that is not long."""
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"
 
 
 def told(entry: Mapping[str, Any]) -> str:

@@ -10,12 +10,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from goscheduler.web.pages import formats, phrases
-from goscheduler.web.pages.shell import shell_of
+from goscheduler.web.pages.shell import Shell, shell_of
 
 
 def render(request: Request, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
     """Return a page: a template with these values, in the shell that all pages have."""
-    shell = shell_of(request)
+    return _made(shell_of(request), template, status, values)
+
+
+def render_at_once(request: Request, template: str, status: int, /, **values: Any) -> HTMLResponse:
+    """Return a page without asking a store for what stands around it."""
+    return _made(shell_of(request, ask_stores=False), template, status, values)
+
+
+def _made(shell: Shell, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
     text = environment().get_template(template).render(shell=shell, link=shell.link, times=shell.times, **values)
     return HTMLResponse(text, status)
 

@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from goscheduler.errors import survivable
 from goscheduler.logs import guarded_logger
-from goscheduler.ops.errors import INTERNAL, kind_of, message_of
-from goscheduler.web.pages.rendering import render
+from goscheduler.ops.errors import INTERNAL, Kind, kind_of, message_of
+from goscheduler.web.pages.rendering import render_at_once
 from goscheduler.web.site import link
 
 logger = guarded_logger(__name__)
@@ -73,10 +73,12 @@ def _told(request: Request, answer: Callable[[], Response]) -> Response:
 
 def error_page(request: Request, error: BaseException) -> Response:
     """Return a page that says what went wrong; the rest of the pages stays in reach."""
-    kind = kind_of(error)
+    told = getattr(error, "kind", None)
+    kind = told if isinstance(told, Kind) else kind_of(error)
+    message = str(error) if isinstance(told, Kind) else message_of(error)
     if kind is INTERNAL:
-        logger.error("The page %s failed: %r", request.url.path, error, exc_info=error)
-    return render(request, "error.html", kind.http, title=kind.title, message=message_of(error), kind=kind.name)
+        logger.error("Page %s failed with an internal error: %r", request.url.path, error, exc_info=error)
+    return render_at_once(request, "error.html", kind.http, title=kind.title, message=message, kind=kind.name)
 
 
 def go(request: Request, path: str, **query: Any) -> RedirectResponse:

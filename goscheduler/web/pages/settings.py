@@ -34,7 +34,10 @@ def keep(request: Request, form: QueryParams) -> Response:
         raise InvalidArgument(f"theme must be one of {', '.join(THEMES)}, got {theme[:50]!r}", field="theme")
     response = go(request, safe_path(form.get("back"), "/settings"), did="kept", n=1)
     for name, value in ((ZONE_COOKIE, zone), (THEME_COOKIE, theme)):
-        response.set_cookie(name, value, max_age=A_YEAR, path=link(request, "/"), httponly=True, samesite="lax")
+        response.set_cookie(
+            name, value, max_age=A_YEAR, path=link(request, "/"), httponly=True, samesite="lax",
+            secure=request.url.scheme == "https",
+        )  # fmt: skip
     return response
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
+from weakref import WeakKeyDictionary, ref
 
 from starlette.requests import Request
 
@@ -19,6 +20,8 @@ from goscheduler.web.pages.formats import Times, count
 from goscheduler.web.site import Site, link, site_of
 
 ZONE_COOKIE, THEME_COOKIE = "gs_zone", "gs_theme"
+#: Names in an address that say what was done; see ``notices.py``.
+NOTICE_NAMES = frozenset({"did", "n", "undo", "failed"})
 THEMES = ("system", "light", "dark")
 #: Counts beside the navigation are read again after so many seconds.
 COUNTS_KEPT = 5.0
@@ -32,6 +35,8 @@ class Entry(NamedTuple):
     path: str
     shortcut: str = ""
     """Pressed behind ``g``."""
+    role: str = "viewer"
+    """Who sees it."""
 
 
 #: Title of a group → its pages. One that has no route is left out.
@@ -48,7 +53,7 @@ NAVIGATION: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Time", (Entry("calendar", "Calendar", "/calendar", "c"), Entry("playground", "Playground", "/playground"))),
     ("System", (
         Entry("processes", "Processes", "/processes", "p"), Entry("alerts", "Alerts", "/alerts", "a"),
-        Entry("audit", "Audit", "/audit"), Entry("settings", "Settings", "/settings"),
+        Entry("audit", "Audit", "/audit", role="admin"), Entry("settings", "Settings", "/settings"),
     )),
 )  # fmt: skip
 
@@ -106,14 +111,23 @@ class Shell:
 
     def here(self, **changes: Any) -> str:
         """Return the address of this page with other values in its query."""
-        query = {name: self.request.query_params.getlist(name) for name in self.request.query_params}
-        return self.link(_path(self.request), **{**query, **changes})
+        return self.link(_path(self.request), **{**self._query, **changes})
 
     @property
     def back(self) -> str:
         """This page below the place where the application is mounted, for a form that leads back to it."""
-        query = self.request.url.query
+        query = urlencode(self._query, doseq=True)
         return _path(self.request) + (f"?{query}" if query else "")
+
+    @property
+    def _query(self) -> dict[str, list[str]]:
+        """The query of this page, without what it says of the act that led to it."""
+        query = self.request.query_params
+        return {name: query.getlist(name) for name in query if name not in NOTICE_NAMES}
+
+    def has(self, path: str) -> bool:
+        """Tell whether the application has a page or form at a path."""
+        return path in _known_paths(self.request)
 
     @property
     def nonce(self) -> str:
@@ -130,8 +144,8 @@ class Shell:
         return self.principal is not None and self.principal.role >= Role.of(role)
 
 
-def shell_of(request: Request) -> Shell:
-    """Return what stands around a page."""
+def shell_of(request: Request, *, ask_stores: bool = True) -> Shell:
+    """Return what stands around a page; if no store is to be asked, the counts are those of before."""
     site = site_of(request)
     principal: Principal | None = getattr(request.state, "principal", None)
     times = times_of(request)
@@ -139,7 +153,7 @@ def shell_of(request: Request) -> Shell:
     return Shell(
         request, principal, times, str(times.zone), theme if theme in THEMES else "system",
         {} if principal is None else _kinds(site, principal),
-        {} if principal is None else _counts(site, principal), _navigation(request),
+        {} if principal is None else _counts_kept(site).of(principal, ask_stores), _navigation(request, principal),
     )  # fmt: skip
 
 
@@ -165,9 +179,17 @@ def zone_of(request: Request) -> tzinfo:
         return own
 
 
-def _navigation(request: Request) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
-    known = {getattr(route, "path", "") for route in request.app.routes}
-    groups = [(title, tuple(entry for entry in entries if entry.path in known)) for title, entries in NAVIGATION]
+def _known_paths(request: Request) -> set[str]:
+    return {getattr(route, "path", "") for route in request.app.routes}
+
+
+def _navigation(request: Request, principal: Principal | None) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
+    known = _known_paths(request)
+    role = Role.VIEWER if principal is None else principal.role
+    groups = [
+        (title, tuple(entry for entry in entries if entry.path in known and role >= Role.of(entry.role)))
+        for title, entries in NAVIGATION
+    ]
     return tuple(group for group in groups if group[1])
 
 
@@ -181,29 +203,34 @@ class CountsKept:
     """The counts beside the navigation, read again every few seconds for each scope."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        self._site = ref(site)
         self._kept: dict[tuple[object, ...], tuple[float, Mapping[str, Count]]] = {}
 
-    def of(self, principal: Principal) -> Mapping[str, Count]:
-        """Return the counts that somebody may see."""
-        clock = self._site.source.scheduler.clock
+    def of(self, principal: Principal, ask_stores: bool) -> Mapping[str, Count]:
+        """Return the counts that somebody may see; those of before, or none, if no store is to be asked."""
+        site = self._site()
+        assert site is not None  # whoever asks has it
+        clock = site.source.scheduler.clock
         scope = principal.stores, principal.tags, principal.role
         kept = self._kept.get(scope)
+        if not ask_stores:
+            return {} if kept is None else kept[1]
         if kept is None or clock.monotonic() - kept[0] > COUNTS_KEPT:
-            kept = self._kept[scope] = clock.monotonic(), dict(self._read(principal))
+            kept = self._kept[scope] = clock.monotonic(), self._read(site, principal)
         return kept[1]
 
-    def _read(self, principal: Principal) -> Mapping[str, Count]:
+    def _read(self, site: Site, principal: Principal) -> Mapping[str, Count]:
         counts: dict[str, Count] = {}
         for key, (operation, arguments, counted) in _COUNTED.items():
             try:
-                found = counted(self._site.operations.call(operation, principal, arguments, via="web"))
+                found = counted(site.operations.call(operation, principal, arguments, via="web"))
             except BaseException as error:
                 if not survivable(error):
                     raise
-                if kind_of(error) not in NOT_HERE:
-                    counts[key] = Count("?", "warn")
-                continue
+                if kind_of(error) in NOT_HERE:
+                    continue
+                counts[key] = Count("?", "warn")
+                break  # the others would wait for the same store
             if found is not None:
                 counts[key] = found
         return counts
@@ -244,9 +271,8 @@ _COUNTED: Mapping[str, tuple[str, Mapping[str, Any], Any]] = {
 }
 
 
-def _counts(site: Site, principal: Principal) -> Mapping[str, Count]:
-    kept: CountsKept | None = vars(site).get("nav_counts")
-    if kept is None:
-        kept = vars(site)["nav_counts"] = CountsKept(site)
-    return kept.of(principal)
+_KEPT: WeakKeyDictionary[Site, CountsKept] = WeakKeyDictionary()
 
+
+def _counts_kept(site: Site) -> CountsKept:
+    return _KEPT.setdefault(site, CountsKept(site))

@@ -28,15 +28,16 @@
   const lamp = $("#live-switch");
   const live = () => $("#live[data-live]");
   let on = localStorage.getItem("live") !== "off", busy = false, fresh = Date.now(), stream = null, timer = null;
-  const inUse = () => document.hidden || $("dialog[open]") || $("#live input:checked") ||
+  const inUse = () => document.hidden || $("dialog[open]") || $("#live input[type=checkbox]:checked, #live input[type=radio][value='1']:checked") ||
     (document.activeElement && document.activeElement.matches("#live input, #live select, #live textarea")) ||
     String(getSelection());
   const refresh = async () => {
     if (!on || busy || !live() || inUse()) return;
     busy = true;
     try {
-      const answer = await fetch(location.href, { headers: { "X-Refresh": "1" } });
-      if (!answer.ok) throw new Error(answer.status);
+      const answer = await fetch(location.href);
+      if (answer.redirected) { location.reload(); return; }  // to the log-in
+      if (answer.status >= 500) throw new Error(answer.status);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const id of ["#live", "#navigation"]) {
         const now = $(id), then = $(id, page);
@@ -119,12 +120,13 @@
   // Keys. The row that is at is known by its link: the list may change meanwhile.
   let at = "", before = "";
   const rows = () => all("tr[data-row]");
-  const here = () => rows().find((row) => $("a", row).href === at);
-  const point = () => rows().forEach((row) => row.classList.toggle("at", $("a", row).href === at));
+  const to = (row) => ($("a", row) || row.dataset).href;
+  const here = () => at && rows().find((row) => to(row) === at);
+  const point = () => rows().forEach((row) => row.classList.toggle("at", !!at && to(row) === at));
   const move = (step) => {
     const found = rows(), next = found[Math.max(0, Math.min(found.length - 1, found.indexOf(here()) + step))];
     if (!next) return;
-    at = $("a", next).href;
+    at = to(next);
     point();
     next.scrollIntoView({ block: "nearest" });
   };

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql.elements import ColumnElement
 
+from goscheduler._chance import CHANCE
 from goscheduler._files import create_private
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import GoSchedulerError
@@ -190,7 +190,7 @@ def _begin_to_write(connection: Connection, pauses: tuple[float, float]) -> None
     driver.execute("PRAGMA busy_timeout = 0")
     try:
         while not _has_begun(connection, driver, is_last_try=SYSTEM_CLOCK.monotonic() >= until):
-            look_again(random.uniform(*pauses))
+            look_again(CHANCE.uniform(*pauses))
     finally:
         driver.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
