@@ -16,7 +16,7 @@ from goscheduler.alerts.machine import SECOND
 from goscheduler.alerts.model import Notice, NoticeKind, Phase, state_id
 from goscheduler.alerts.outbox import Outbox
 from goscheduler.alerts.rules import StoreDown
-from goscheduler.errors import InvalidArgument, described, shown, survivable
+from goscheduler.errors import InvalidArgument, ReadOnly, described, shown, survivable
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.logs import guarded_logger
 from goscheduler.runs.health import HealthStatus
@@ -53,6 +53,8 @@ class Alerts:
         grouping: Length = 30,
         heartbeat: Any = None,
     ) -> None:
+        if getattr(scheduler, "read_only", False):
+            raise ReadOnly("The states of alerts stand in the job store, and this observer is read-only")
         self._scheduler = scheduler
         self._channels = {name: channel_of(value) for name, value in channels.items()}
         check_alerts(alerts, self._channels)

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from goscheduler._urls import masked_text
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import described
 from goscheduler.runs.health import (
@@ -254,7 +255,7 @@ def _answer_of(question: Future[T] | None, deadline: Deadline) -> T | str:
     except StillWaiting:
         return silent
     except Exception as error:
-        return described(error)
+        return masked_text(described(error))  # some drivers tell the whole URL
 
 
 def _ping(store: BaseJobStore) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from operation_doubles import ADMIN, nothing
@@ -20,6 +22,8 @@ from goscheduler.ops.service import Operations
 from goscheduler.ops.source import Source
 from goscheduler.runs.health import Check, HealthStatus, StoreFacts, is_stuck, judge_store, merged, verdict
 from goscheduler.schedulers import _health
+from goscheduler.schedulers._health import Probe
+from goscheduler.telemetry.server import MetricsServer
 from goscheduler.testing import ManualClock, ManualScheduler
 
 NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
@@ -262,6 +266,17 @@ def test_a_store_that_hangs_is_unhealthy_keeps_nobody_waiting_and_is_asked_no_mo
     assert store.asked == asked + 1
 
 
+def test_the_password_of_a_store_is_in_no_answer(monkeypatch):
+    def fail(self):
+        raise ConnectionError("cannot connect to postgresql://ann:hush@db/jobs")
+
+    with ManualScheduler(jobstores={"default": Hanging()}) as scheduler:
+        monkeypatch.setattr(Hanging, "get_next_run_time", fail)
+        for told in (scheduler.health().message, scheduler.readiness().reason):
+            assert "cannot connect to postgresql://" in told
+            assert "hush" not in told
+
+
 def test_an_answer_serves_all_who_ask_within_two_seconds(hanging):
     scheduler, store = hanging
     asked = store.asked
@@ -299,7 +314,7 @@ def test_who_asks_while_another_one_waits_gets_the_same_answer(hanging, monkeypa
     assert len({id(answer) for answer in answers}) == 1
 
 
-def test_a_transport_that_is_down_and_a_message_that_is_stuck_degrade():
+def test_a_transport_that_is_down_degrades():
     class Down:
         def publish(self, event_name, message):
             pass
@@ -396,3 +411,19 @@ def test_a_scheduler_that_drains_is_not_ready_and_is_alive():
     assert scheduler.liveness().ok
     ending.set()
     draining.join()
+
+
+def test_a_worker_answers_probes_beside_its_metrics(caplog):
+    probes = {"/livez": lambda: Probe(True), "/readyz": lambda: Probe(False, "the lease is old")}
+    server = MetricsServer(lambda: "metrics", 0, "127.0.0.1", probes)
+    server.start()
+    try:
+        with urlopen(f"http://127.0.0.1:{server.port}/livez", timeout=60) as answer:
+            assert (answer.status, answer.read()) == (200, b"yes\n")
+        with pytest.raises(HTTPError) as caught, urlopen(f"http://127.0.0.1:{server.port}/readyz?x=1", timeout=60):
+            pass
+        with caught.value as refusal:
+            assert (refusal.code, refusal.read()) == (503, b"no\n")
+    finally:
+        server.stop()
+    assert "the lease is old" in caplog.text

@@ -16,9 +16,9 @@ import pytest
 from alert_doubles import Switch, Told, World
 from operation_doubles import ADMIN
 
-from goscheduler.alerts import Alert, Alerts, front
+from goscheduler.alerts import Alert, Alerts, StoreDown, front
 from goscheduler.alerts.board import Board
-from goscheduler.errors import StoreUnavailable
+from goscheduler.errors import ReadOnly, StoreUnavailable
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.observer import Observer
 from goscheduler.ops.service import Operations
@@ -345,8 +345,6 @@ def test_a_store_that_does_not_answer_is_told_by_each_process_itself(monkeypatch
                 raise StoreUnavailable("no answer")
             return super().get_next_run_time()
 
-    from goscheduler.alerts import StoreDown
-
     store, told = Down(), Told()
     with ManualScheduler(jobstores={"default": store}) as scheduler:
         alerts = Alerts(scheduler, [Alert("stores", [StoreDown()], to=["ops"])], {"ops": told})
@@ -420,6 +418,11 @@ def test_nothing_is_evaluated_before_the_scheduler_is_started_and_after_the_aler
     alerts.stop()
     with pytest.raises(RuntimeError, match="were stopped"):
         alerts.start()
+
+
+def test_an_observer_that_is_read_only_is_refused(url_of):
+    with pytest.raises(ReadOnly):
+        Alerts(Observer(url_of("sqlite"), read_only=True), [alert(World())], {"ops": Told()})
 
 
 def test_a_process_with_other_alerts_sends_nothing_of_these_although_its_channel_has_the_same_name(place):
