@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from starlette.routing import Route
+
+from goscheduler.web.app import taking_turns
 from goscheduler.web.site import THREADS, Site
 
 
@@ -49,3 +52,12 @@ def test_requests_to_the_api_and_pages_share_eight_turns(source):
         crowd.go.clear()
         asyncio.run(main())
     assert (crowd.most, crowd.total) == (THREADS, 40)
+
+
+def test_applications_share_no_routes_of_pages(source):
+    shared = Route("/", lambda request: None)
+    before = shared.app
+    first, second = (taking_turns(Site(source), shared) for _ in range(2))
+    assert shared.app is before
+    assert first.app.args == second.app.args == (before,)
+    assert first.path == "/"
