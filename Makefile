@@ -8,7 +8,6 @@
 # make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
 # make soak    an hour at 200 firings a second on PostgreSQL and Redis: is everything flat? MINUTES=60 RATE=200
 # make bench   speed, side by side with APScheduler 3 and task queues; BENCH_ARGS="--quick peers"
-# make openapi  write the description of the routes and their table into docs/reference
 # make clean   remove what the others made
 #
 # Each of them makes the virtual environment it needs first. Python 3.10 or later and make are enough.
@@ -28,7 +27,12 @@ SEEDS ?=
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test servers simulate lint check faults faults-ci mutants soak bench openapi clean
+.PHONY: demo test servers simulate lint check faults faults-ci mutants soak bench clean
+
+# What the documents have of the routes.
+.PHONY: openapi
+openapi: $(VENV)/.dev
+	@$(BIN)/python tests/tools/write_http_reference.py
 
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
@@ -38,9 +42,6 @@ test: $(VENV)/.dev servers
 
 servers:
 	@sh tests/servers/install.sh
-
-openapi: $(VENV)/.dev
-	@$(BIN)/python tests/tools/write_http_reference.py
 
 simulate: $(VENV)/.core
 	@$(BIN)/python tests/simulation/simulate.py --seeds $(or $(SEEDS),10000) $(SIMULATE_ARGS)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import webbrowser
-from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,8 +22,6 @@ from goscheduler.ops.source import Source
 MISSING = 'The pages need Starlette, Jinja and uvicorn: pip install "goscheduler[web]"'
 #: What --tokens means instead of a file.
 OF_THE_STORE = "store"
-#: What counts for ``/metrics``.
-METRICS = "goscheduler.telemetry.metrics"
 ROLES = tuple(role.title for role in Role)
 
 
@@ -98,16 +93,8 @@ def _serve(session: Session, where: Any, options: dict[str, Any], open_page: boo
         if open_page:
             webbrowser.open(address)
 
-    source = Source(session.scheduler)
     with listener:
-        serve(web_app(source, metrics_text=_metrics_of(source), **options), where, listener, begun)
-
-
-def _metrics_of(source: Source) -> Callable[[], str] | None:
-    if find_spec(METRICS) is None:
-        return None
-    text: Callable[[], str] = import_module(METRICS).ClusterMetrics(source).text
-    return text
+        serve(web_app(Source(session.scheduler), **options), where, listener, begun)
 
 
 def _why_not_bound(where: Any, error: OSError) -> str:
