@@ -32,6 +32,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo look test servers simulate lint check proto faults faults-ci mutants soak bench vendor clean
 
+# What the documents have of the routes.
+.PHONY: openapi
+openapi: $(VENV)/.dev
+	@$(BIN)/python tests/tools/write_http_reference.py
+
 demo: $(VENV)/.core
 	@$(BIN)/python examples/demo.py
 

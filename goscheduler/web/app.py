@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -101,11 +102,15 @@ def _api(site: Site) -> list[BaseRoute]:
 def _pages(site: Site) -> list[BaseRoute]:
     if find_spec(PAGES) is None:
         return []
-    routes: list[BaseRoute] = import_module(PAGES).page_routes()
-    for route in routes:
-        if isinstance(route, Route):
-            route.app = partial(site.alone, route.app)
-    return routes
+    return [taking_turns(site, route) for route in import_module(PAGES).page_routes()]
+
+
+def taking_turns(site: Site, route: BaseRoute) -> BaseRoute:
+    """Return a route whose requests are among the eight of a site; the given one, which other sites have too, stays."""
+    own = copy(route)
+    if isinstance(own, Route):
+        own.app = partial(site.alone, own.app)
+    return own
 
 
 def _error_page() -> ErrorPage | None:

@@ -1,11 +1,7 @@
-"""The description of all routes in OpenAPI 3.1, made of the table of routes and of the operations.
-
-``python -m goscheduler.web.openapi`` prints it.
-"""
+"""The description of all routes in OpenAPI 3.1, made of the table of routes and of the operations."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -154,7 +150,3 @@ def _others() -> dict[str, dict[str, Any]]:
         "/v1/events": get("events", "Tell what changes, as it happens.", "topics", content="text/event-stream"),
         "/v1/openapi.json": get("openapi", "Return this description."),
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(document(), indent=1, ensure_ascii=False))

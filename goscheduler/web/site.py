@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -23,6 +24,9 @@ THREADS = 8
 #: What need not be encoded in the place of a mount, which may come from the path of a request.
 _PLAIN = "/:@!$&'()*+,=~-._"
 
+#: Whether this request is one of the eight already.
+_HAS_TURN = contextvars.ContextVar("has_turn", default=False)
+
 T = TypeVar("T")
 
 
@@ -37,20 +41,29 @@ class Site:
         self.streams = True
         """Whether a request may stay open to hear of changes. Under WSGI it would hold a worker."""
         self._threads = ThreadPoolExecutor(THREADS, "goscheduler-web")
-        self._gate: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
+        self._turns: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     async def alone(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a page answer that uses threads of its server, at most eight at a time."""
-        loop = asyncio.get_running_loop()
-        if self._gate is None or self._gate[0] is not loop:
-            self._gate = loop, asyncio.Semaphore(THREADS)
-        async with self._gate[1]:
-            await app(scope, receive, send)
+        """Let a page answer that asks stores on threads of its server, as one of the eight."""
+        async with self._turn():
+            held = _HAS_TURN.set(True)
+            try:
+                await app(scope, receive, send)
+            finally:
+                _HAS_TURN.reset(held)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Return what a function returns that asks a store, called on a worker thread."""
         context = contextvars.copy_context()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, function, *args)
+        loop = asyncio.get_running_loop()
+        async with nullcontext() if _HAS_TURN.get() else self._turn():
+            return await loop.run_in_executor(self._threads, context.run, function, *args)
+
+    def _turn(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if self._turns is None or self._turns[0] is not loop:
+            self._turns = loop, asyncio.Semaphore(THREADS)
+        return self._turns[1]
 
 
 def site_of(request: Request) -> Site:

@@ -322,6 +322,10 @@ def test_a_session_ends_with_its_token_and_after_its_time(browser, token, schedu
     answer = logged_in(browser, shown)
     StoreTokens(source).remove(shown.split("_")[1])
     assert browser.get("/v1/jobs", cookie=cookie_of(answer)).status == 401
+    answer = logged_in(browser, token(expires_at=scheduler.clock.now() + timedelta(hours=1)))
+    assert browser.get("/v1/jobs", cookie=cookie_of(answer)).status == 200
+    scheduler.advance(timedelta(hours=1))
+    assert browser.get("/v1/jobs", cookie=cookie_of(answer)).status == 401
 
 
 def test_a_forged_cookie_does_not_get_in(browser, token, scheduler, source):
