@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goscheduler.alerts.alert import Alert
-from goscheduler.alerts.channels import Channel, channel_of
+from goscheduler.alerts.channels import Channel, channel_of, revealed
 from goscheduler.alerts.rules import RULES, Rule
 from goscheduler.errors import GoSchedulerError, InvalidArgument, UnknownOption, shown
 
@@ -49,7 +49,7 @@ def read_config(told: Mapping[str, Any]) -> AlertsConfig:
     channels = {name: _channel(name, table) for name, table in _tables("channels", told).items()}
     alerts = tuple(_alert(name, table) for name, table in _tables("alerts", told).items())
     settings = {name: told[name] for name in ("interval", "grouping") if name in told}
-    if "heartbeat" in told:
+    if revealed("heartbeat", told.get("heartbeat", "")) != "":  # a variable that is empty means none
         settings["heartbeat"] = _channel("heartbeat", told["heartbeat"])
     return AlertsConfig(channels, alerts, settings)
 

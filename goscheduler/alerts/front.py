@@ -61,8 +61,9 @@ class Alerts:
             raise InvalidArgument(f"interval must be a second or more, got {shown(interval)}", field="interval")
         self._evaluator = Evaluator(scheduler, alerts)
         wait = round(parse_duration(grouping).total_seconds() * SECOND)
-        self._outbox = Outbox(self._channels, wait, self._now)
-        self._own_outbox = Outbox(self._channels, wait, self._now, unit=3600 * SECOND)
+        names = frozenset(alert.name for alert in alerts)
+        self._outbox = Outbox(names, self._channels, wait, self._now)
+        self._own_outbox = Outbox(names, self._channels, wait, self._now, unit=3600 * SECOND)
         self._heartbeat = None if heartbeat is None else channel_of(heartbeat)
         self._key = hashlib.sha256(repr(list(alerts)).encode("utf-8", "surrogatepass")).hexdigest()[:20]
         self._own = Board(MemoryJobStore())
@@ -71,10 +72,14 @@ class Alerts:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to evaluate, on a thread."""
+        """Begin to evaluate, on a thread.
+
+        :raises RuntimeError: if it was stopped: its channels are closed
+        """
+        if self._stopping.is_set():
+            raise RuntimeError("These alerts were stopped; make new ones")
         if self._thread is not None:
             return
-        self._stopping.clear()
         self._thread = threading.Thread(target=self._run, name="goscheduler-alerts", daemon=True)
         self._thread.start()
 
@@ -95,7 +100,12 @@ class Alerts:
         self.stop()
 
     def evaluate(self) -> None:
-        """Evaluate once, unless another process has just done so, and send what is owed."""
+        """Evaluate once, unless another process has just done so, and send what is owed.
+
+        Nothing is evaluated before the scheduler is started, and after its end.
+        """
+        if not self._scheduler.running:
+            return
         try:
             self._work_on(Board(home_of(self._scheduler)))
         except BaseException as error:
@@ -119,7 +129,8 @@ class Alerts:
         if board.take_turn(self._key, self._now(), round(self._interval * TURN_SHARE * SECOND)):
             self._evaluator.evaluate(board)
         self._outbox.flush(board)
-        if self._heartbeat is not None and board.take_turn("heartbeat", self._now(), HEARTBEAT_SECONDS * SECOND):
+        beat = f"heartbeat-{self._key}"
+        if self._heartbeat is not None and board.take_turn(beat, self._now(), HEARTBEAT_SECONDS * SECOND):
             self._beat()
 
     def _settle_own(self) -> None:

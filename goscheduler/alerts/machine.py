@@ -44,7 +44,7 @@ def advance(state: State, breach: Breach | None, now: int, policy: Policy, silen
     if breach is None:
         return _calm(state, now, policy)
     if state.phase is Phase.OK:
-        state = state._replace(phase=Phase.PENDING, since=now)
+        state = state._replace(phase=Phase.PENDING, since=now, message=breach.message[:LONGEST_MESSAGE])
     if state.phase is Phase.PENDING:
         return _fire(state, breach, now, policy, silenced) if now - state.since >= policy.hold_off else state
     if state.calm_since is not None:

@@ -6,7 +6,7 @@ once, and never lost. Notices that have a cause in common and are due within 30 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
@@ -35,8 +35,11 @@ class Outbox:
     """Sends what the states on a board owe."""
 
     def __init__(
-        self, channels: Mapping[str, Channel], grouping: int, now: Callable[[], int], unit: int = 1
-    ) -> None:
+        self, alerts: Collection[str], channels: Mapping[str, Channel], grouping: int, now: Callable[[], int],
+        unit: int = 1,
+    ) -> None:  # fmt: skip
+        self._alerts = alerts
+        """The alerts whose notices these channels are for: others may have channels of the same names."""
         self._channels = channels
         self._grouping = grouping
         self._now = now
@@ -45,7 +48,7 @@ class Outbox:
 
     def flush(self, board: Board) -> None:
         """Send everything that is due and that nobody else is sending."""
-        states = board.states().values()
+        states = [kept for kept in board.states().values() if kept.state.alert in self._alerts]
         for group in due_groups(states, self._now(), self._grouping, self._channels):
             self._send_group(board, group)
 

@@ -288,7 +288,7 @@ class Processes(Rule):
 
     def find(self, facts: Facts) -> Iterable[Breach]:
         if facts.processes < self.below:
-            yield Breach("processes", f"{facts.processes} processes fire; {self.below} are expected")
+            yield Breach("processes", f"{facts.processes} processes fire, expected at least {self.below}")
 
 
 @dataclass(frozen=True)

@@ -129,9 +129,11 @@ def silence(
 def _loaded(config: str | None) -> Any:
     from goscheduler.alerts import load_config
     from goscheduler.alerts.front import check_alerts
+    from goscheduler.cli._target import import_from_here
 
     if config is None:
         raise CommandError("which alerts? Give the file with --config")
+    import_from_here()  # the functions of channels
     try:
         told = load_config(config)
     except OSError as error:

@@ -68,7 +68,9 @@ def run_worker(
     ] = "text",
     metrics_port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Serve metrics for Prometheus on this port, at /metrics."),
+        typer.Option(
+            min=0, max=65535, help="Serve metrics for Prometheus on this port, at /metrics; /livez and /readyz, too.",
+        ),
     ] = None,
     metrics_host: Annotated[str, typer.Option(help="The address that metrics are served on.")] = "0.0.0.0",
     metrics_cluster: Annotated[
@@ -100,7 +102,8 @@ def serve_metrics(scheduler: BaseScheduler, port: int, host: str, cluster: bool)
     from goscheduler.telemetry.metrics import Metrics
     from goscheduler.telemetry.server import MetricsServer
 
-    server = MetricsServer(Metrics(scheduler, cluster=cluster).text, port, host)
+    probes = {"/livez": scheduler.liveness, "/readyz": scheduler.readiness}
+    server = MetricsServer(Metrics(scheduler, cluster=cluster).text, port, host, probes)
     server.start()
     _logger.info("Metrics are at http://%s:%d/metrics", host, server.port)
 

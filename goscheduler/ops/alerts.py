@@ -13,7 +13,7 @@ from goscheduler.ops.access import Role
 from goscheduler.ops.errors import Changed, NotFound
 from goscheduler.ops.model_around import AlertView, SilenceView
 from goscheduler.ops.operation import Call, operation
-from goscheduler.ops.schema import MOMENT, Choice, Text
+from goscheduler.ops.schema import MOMENT, Choice, Text, Whole
 from goscheduler.times import UTC, from_micros, to_micros
 
 STATES = tuple(phase.value for phase in Phase)
@@ -28,6 +28,7 @@ Until = Annotated[str | None, MOMENT]
 def alerts(
     call: Call,
     state: Annotated[str | None, Choice("Only in this state.", STATES)] = None,
+    limit: Annotated[int, Whole("How many at most.", 1, 1000)] = 200,
 ) -> list[AlertView]:
     """Return where alerts stand: those that fire first, and those that were ok for less than a day."""
     board, now = _board(call), to_micros(call.now)
@@ -35,7 +36,7 @@ def alerts(
     states = [kept.state for kept in board.states().values()]
     wanted = [each for each in states if state in (None, each.phase.value)]
     wanted.sort(key=lambda each: (_ORDER[each.phase], each.alert, each.rule, each.target))
-    return [_view(each, silenced_by(each, silences), now) for each in wanted]
+    return [_view(each, silenced_by(each, silences), now) for each in wanted[:limit]]
 
 
 @operation(Role.OPERATOR, acts=True, whole=True)

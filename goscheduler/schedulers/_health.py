@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillWaiting
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
 from goscheduler.errors import described
@@ -68,6 +68,8 @@ class Inspector:
         self._answers: dict[float, _Shared[Health]] = {}
         """Seconds after which something counts as stuck → the answer."""
         self._ping: _Shared[Probe] = _Shared(engine)
+        self._others: dict[str, _Shared[object]] = {}
+        """What others want to know of the stores → the answer."""
         self._lock = threading.Lock()
 
     def health(self, stuck_after: float) -> Health:
@@ -75,6 +77,12 @@ class Inspector:
         with self._lock:
             shared = self._answers.setdefault(stuck_after, _Shared(self._engine))
         return shared.get(partial(self._examine, stuck_after))
+
+    def shared(self, about: str, ask: Callable[[], object]) -> Any:
+        """Return what ``ask`` returns, or a text that says why it did not, in time: asked as a store is, and shared."""
+        with self._lock:
+            answer = self._others.setdefault(about, _Shared(self._engine))
+        return answer.get(lambda: _answer_of(self._ask(about, ask), Deadline(SYSTEM_CLOCK, STORE_SECONDS)))
 
     def readiness(self) -> Probe:
         """Tell whether the scheduler can work: it is started, its stores answer, its leases are young."""
@@ -216,9 +224,15 @@ class _Shared(Generic[T]):
                 answer, ours = Future(), True
                 self._answer = answer
         if ours:
-            _fulfil(answer, ask)
-            self._known_since = self._engine.clock.monotonic()
+            _fulfil(answer, partial(self._timed, ask))
         return answer.result()
+
+    def _timed(self, ask: Callable[[], T]) -> T:
+        """Ask, and note when that was before anybody can see the answer."""
+        try:
+            return ask()
+        finally:
+            self._known_since = self._engine.clock.monotonic()
 
     def _is_old(self) -> bool:
         return not 0 <= self._engine.clock.monotonic() - self._known_since < CACHED_SECONDS

@@ -1,15 +1,16 @@
-"""A small HTTP server for the metrics of a worker. It knows one path, ``/metrics``, and nothing else of a job."""
+"""A small HTTP server for the metrics of a worker, and for the probes of an orchestrator. It tells nothing of jobs."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 
 from goscheduler.errors import InvalidArgument, described
 from goscheduler.logs import guarded_logger
+from goscheduler.schedulers._health import Probe
 from goscheduler.telemetry.prometheus import CONTENT_TYPE
 
 PATHS = ("/metrics", "/metrics/")
@@ -20,14 +21,17 @@ _logger = guarded_logger("goscheduler.telemetry")
 
 
 class MetricsServer:
-    """Serves a text on a port, on threads of its own that end with the process.
+    """Serves a text on a port, on threads of its own that end with the process; ``probes`` are answers by their paths.
 
     :raises InvalidArgument: if the port is taken
     """
 
-    def __init__(self, text: Callable[[], str], port: int, host: str = "0.0.0.0") -> None:
+    def __init__(
+        self, text: Callable[[], str], port: int, host: str = "0.0.0.0",
+        probes: Mapping[str, Callable[[], Probe]] | None = None,
+    ) -> None:  # fmt: skip
         try:
-            self._server = _Server((host, port), text)
+            self._server = _Server((host, port), text, probes or {})
         except OSError as error:
             where = f"{host}, port {port}"
             raise InvalidArgument(f"metrics cannot be served on {where}: {described(error)}", field="port") from error
@@ -48,9 +52,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, address: tuple[str, int], text: Callable[[], str]) -> None:
+    def __init__(
+        self, address: tuple[str, int], text: Callable[[], str], probes: Mapping[str, Callable[[], Probe]]
+    ) -> None:
         super().__init__(address, _Request)
         self.text = text
+        self.probes = probes
 
     def server_bind(self) -> None:
         """Bind without asking the name server who we are, as the class above does."""
@@ -68,7 +75,11 @@ class _Request(BaseHTTPRequestHandler):
     timeout = PATIENCE_SECONDS
 
     def do_GET(self) -> None:
-        if self.path.partition("?")[0] not in PATHS:
+        path = self.path.partition("?")[0]
+        if path in self.server.probes:
+            self._answer_probe(self.server.probes[path])
+            return
+        if path not in PATHS:
             self._answer(HTTPStatus.NOT_FOUND, "The metrics are at /metrics\n", "text/plain; charset=utf-8")
             return
         try:
@@ -80,6 +91,13 @@ class _Request(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.OK, text, CONTENT_TYPE)
 
     do_HEAD = do_GET
+
+    def _answer_probe(self, probe: Callable[[], Probe]) -> None:
+        found = probe()
+        status = HTTPStatus.OK if found.ok else HTTPStatus.SERVICE_UNAVAILABLE
+        if not found.ok:
+            _logger.warning("A probe of %s is told no: %s", self.path.partition("?")[0], found.reason)
+        self._answer(status, "yes\n" if found.ok else "no\n", "text/plain; charset=utf-8")
 
     def _answer(self, status: HTTPStatus, text: str, kind: str) -> None:
         content = text.encode()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from operation_doubles import ADMIN, nothing
@@ -20,6 +22,8 @@ from goscheduler.ops.service import Operations
 from goscheduler.ops.source import Source
 from goscheduler.runs.health import Check, HealthStatus, StoreFacts, is_stuck, judge_store, merged, verdict
 from goscheduler.schedulers import _health
+from goscheduler.schedulers._health import Probe
+from goscheduler.telemetry.server import MetricsServer
 from goscheduler.testing import ManualClock, ManualScheduler
 
 NOW = datetime(2026, 5, 1, tzinfo=timezone.utc)
@@ -274,6 +278,16 @@ def test_an_answer_serves_all_who_ask_within_two_seconds(hanging):
     assert store.asked == asked + 2
 
 
+def test_the_operation_asks_no_more_often(hanging):
+    scheduler, store = hanging
+    front = MessageScheduler(scheduler=scheduler, transport=lambda event_name, message: None, workers=0)
+    operations = Operations(Source(scheduler, messages=front))
+    asked = store.asked
+    for _ in range(10):
+        assert operations.call("health", ADMIN, {})["status"] == "healthy"
+    assert store.asked == asked + 2  # once for the jobs, once for the messages
+
+
 def test_who_asks_while_another_one_waits_gets_the_same_answer(hanging, monkeypatch):
     monkeypatch.setattr(_health, "STORE_SECONDS", 60)
     scheduler, store = hanging
@@ -386,3 +400,19 @@ def test_a_scheduler_that_drains_is_not_ready_and_is_alive():
     assert scheduler.liveness().ok
     ending.set()
     draining.join()
+
+
+def test_a_worker_answers_probes_beside_its_metrics(caplog):
+    probes = {"/livez": lambda: Probe(True), "/readyz": lambda: Probe(False, "the lease is old")}
+    server = MetricsServer(lambda: "metrics", 0, "127.0.0.1", probes)
+    server.start()
+    try:
+        with urlopen(f"http://127.0.0.1:{server.port}/livez", timeout=60) as answer:
+            assert (answer.status, answer.read()) == (200, b"yes\n")
+        with pytest.raises(HTTPError) as caught, urlopen(f"http://127.0.0.1:{server.port}/readyz?x=1", timeout=60):
+            pass
+        with caught.value as refusal:
+            assert (refusal.code, refusal.read()) == (503, b"no\n")
+    finally:
+        server.stop()
+    assert "the lease is old" in caplog.text

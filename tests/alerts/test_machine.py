@@ -72,6 +72,11 @@ def test_what_somebody_knows_is_neither_repeated_nor_escalated_until_that_ends()
     assert (recovered.owed[-1].kind, recovered.acknowledged) == (RECOVERY, None)
 
 
+def test_what_is_not_told_yet_says_what_is_broken():
+    state = advance(FRESH, BROKEN, 0, Policy(OPS, hold_off=MINUTE), silenced=False)
+    assert (state.phase, state.message, state.owed) == (Phase.PENDING, "it fails", ())
+
+
 def test_each_episode_has_a_key_of_its_own():
     state, _ = played("x", Policy(OPS))
     again = advance(advance(state, None, MINUTE, Policy(OPS), False), BROKEN, 2 * MINUTE, Policy(OPS), False)

@@ -411,6 +411,29 @@ def test_the_dead_mans_switch_hears_every_minute_that_all_is_well_and_nothing_ot
         assert len(heard.notices) == 3
 
 
+def test_nothing_is_evaluated_before_the_scheduler_is_started_and_after_the_alerts_were_stopped():
+    world, told = World(), Told()
+    world.broken = {"a": ""}
+    alerts = Alerts(ManualScheduler(), [alert(world)], {"ops": told})
+    alerts.evaluate()
+    assert world.looks == 0
+    alerts.stop()
+    with pytest.raises(RuntimeError, match="were stopped"):
+        alerts.start()
+
+
+def test_a_process_with_other_alerts_sends_nothing_of_these_although_its_channel_has_the_same_name(place):
+    other = Told()
+    stranger = Alerts(place.scheduler, [Alert("other", [Switch(World())], to=["ops"])], {"ops": other})
+    place.world.broken = {"a": ""}
+    place.alerts.evaluate()
+    place.scheduler.clock.advance(60)
+    stranger.evaluate()
+    assert other.kinds == []
+    place.alerts.evaluate()
+    assert place.told.kinds == ["firing"]
+
+
 def test_a_channel_that_is_not_there_is_refused():
     with ManualScheduler() as scheduler, pytest.raises(ValueError, match="'ops'; there are: mail"):
         Alerts(scheduler, [alert(World())], {"mail": Told()})
