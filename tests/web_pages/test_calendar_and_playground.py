@@ -198,7 +198,7 @@ def test_a_calendar_is_read_in_the_zone_that_was_chosen_and_marks_the_change_of_
     browser.cookies.set("gs_zone", "Europe/Berlin")
     text = shown(browser, "/calendar?span=7d")
     assert "in Europe/Berlin" in text
-    assert "The clock is changed on Sun 25 Oct 02:00" in text
+    assert "the marked cell, that of Sun 25 Oct 02:00." in text
     assert "Sun 25 ±" in text
 
 
