@@ -26,6 +26,8 @@ MOST_JOBS = 1_000_000
 MOST_FIRINGS = 20_000_000
 MOST_OF_ONE = 100_000
 SECONDS = 10.0
+#: A list of jobs that fire is given up after so many.
+SECONDS_OF_LIST = 3.0
 PAGE = 500
 #: The times of so many different schedules are kept, for other jobs that have the same.
 MOST_ALIKE = 5000
@@ -79,19 +81,23 @@ def firings(
     begin = call.moment("start", start, ahead=True)
     assert begin is not None
     end = (begin.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(begin.tzinfo)
-    deadline = Deadline(SYSTEM_CLOCK, SECONDS)
-    found: list[FiringRow] = []
+    filters = {"executor": executor, "task": task, **call.scoped(tag, jobstore)}
+    deadline = Deadline(SYSTEM_CLOCK, SECONDS_OF_LIST)
+    found: list[tuple[int, datetime, str, Job]] = []
     complete = True
-    for job in _jobs_before(call, end, {"executor": executor, "task": task, **call.scoped(tag, jobstore)}):
+    for job in _jobs_before(call, end, filters):
         times = _times_between(job, begin, end, call.now)
         if times:
-            words = job.trigger.explain()
-            found.append(FiringRow(job.id, job.jobstore, job.executor, words, times[0], len(times)))
+            found.append((-len(times), times[0], job.id, job))
         if not deadline.left():
             complete = False
             break
-    found.sort(key=lambda row: (-row.firings, row.first, row.id))
-    return Firings(found[:limit], len(found), complete)
+    found.sort(key=lambda each: each[:3])
+    rows = [
+        FiringRow(job.id, job.jobstore, job.executor, job.trigger.explain(), first, -number)
+        for number, first, _, job in found[:limit]
+    ]  # fmt: skip
+    return Firings(rows, len(found), complete)
 
 
 def _times_between(job: Job, begin: datetime, end: datetime, now: datetime) -> list[datetime]:

@@ -37,11 +37,15 @@ def find_jobs(
     sort: Annotated[str, Choice("The order.", SORTS)] = "next_run",
     limit: Annotated[int, Whole("How many at most.", 1, 200)] = 50,
     after: Annotated[str | None, TEXT] = None,
+    outcomes: Annotated[int, Whole("How many of the last outcomes of each job are told.", 0, 20)] = 0,
 ) -> Page[JobRow]:
     """Return a page of the jobs that fit."""
     found = call.scheduler.find_jobs(sort=sort, limit=limit, after=after, **wanted.given(call))
     states = call.scheduler.job_states(found.jobs)
-    rows: list[JobRow] = [job_row(job, state) for job, state in zip(found.jobs, states, strict=True)]
+    rows: list[JobRow] = [
+        job_row(job, state, call.scheduler.runs(job.id, job.jobstore, outcomes) if outcomes else ())
+        for job, state in zip(found.jobs, states, strict=True)
+    ]
     return Page(rows, found.next, found.complete)
 
 

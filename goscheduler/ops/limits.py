@@ -44,11 +44,17 @@ def _with_runs(call: Call, alias: str, store: BaseJobStore) -> list[LimitView]:
     known = _Known(call.now)
     for job in call.scheduler.find_jobs(jobstore=alias, limit=MOST_NEXT).jobs:
         known.add_job(job)
+    uses = store.limit_usage(call.now)
+    if any(use.live or use.waiting for use in uses):
+        _add_runs(call, alias, store, known)
+    return [known.view(use, alias) for use in uses]
+
+
+def _add_runs(call: Call, alias: str, store: BaseJobStore, known: _Known) -> None:
     jobs = {run.id: run.job for run in store.live_runs() + store.pending_runs()}
     for run in sorted(call.scheduler.live_runs(jobstore=alias), key=lambda run: (run.started_at or run.due_at, run.id)):
         if run.id in jobs:
             known.add_run(run, jobs[run.id])
-    return [known.view(use, alias) for use in store.limit_usage(call.now)]
 
 
 class _Known:

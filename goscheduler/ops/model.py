@@ -31,6 +31,8 @@ class JobRow:
     tags: Sequence[str]
     priority: int | None
     last_outcome: str | None
+    last_outcomes: Sequence[str]
+    """How the last attempts ended, the newest first, as far as that was asked for."""
     last_run: datetime | None
     last_error: str | None
     paused_by: str | None

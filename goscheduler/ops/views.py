@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 NO_RUNS = RunCounts()
 
 
-def job_row(job: Job, state: JobState) -> JobRow:
-    """Return what a list shows of a job."""
+def job_row(job: Job, state: JobState, last: Sequence[Record] = ()) -> JobRow:
+    """Return what a list shows of a job; ``last`` are its newest records, if these are to be shown."""
     stats = job.stats
     return JobRow(
         job.id, job.name, state.value, getattr(job, "next_run_time", None), str(job.trigger),
         job.trigger.explain(), job.suspended, job.jobstore, job.executor, job.func_ref, job.tags, job.priority,
-        None if stats.last_outcome is None else stats.last_outcome.value, stats.last_run, stats.last_error,
-        stats.paused_by, stats.pause_reason,
+        None if stats.last_outcome is None else stats.last_outcome.value, [record.outcome.value for record in last],
+        stats.last_run, stats.last_error, stats.paused_by, stats.pause_reason,
     )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def job_view(
 ) -> JobView:
     """Return all that is known of a job."""
     return JobView(
-        **fields_of(job_row(job, state)),
+        **fields_of(job_row(job, state, last)),
         why_not_running=why,
         description=job.description,
         args=[_shown_value(value) for value in job.args],

@@ -615,6 +615,14 @@ def test_a_list_of_jobs_tells_the_schedule_in_words_and_the_last_error(call, sch
     assert rows["failing"]["last_error"] == "ValueError: order 17 is broken"
 
 
+def test_a_list_of_jobs_tells_their_last_outcomes_if_it_is_asked_to(call, scheduler):
+    scheduler.resume_job("failing")
+    scheduler.advance(timedelta(minutes=3))
+    assert {tuple(row["last_outcomes"]) for row in call("find_jobs")["items"]} == {()}
+    rows = {row["id"]: row["last_outcomes"] for row in call("find_jobs", outcomes=2)["items"]}
+    assert (rows["failing"], rows["nightly"]) == (["failed", "failed"], [])
+
+
 def test_letters_are_discarded_by_their_group(call, scheduler):
     assert call("discard", signature="no such")["count"] == 0
     assert call("discard", signature="order … is broken", job_id="failing")["count"] == 1

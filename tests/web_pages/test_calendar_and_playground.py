@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from page_doubles import ADMIN
+from page_doubles import ADMIN, OPERATOR
 
 from goscheduler.errors import InvalidArgument
 from goscheduler.ops.access import Principal, Role
@@ -198,7 +198,7 @@ def test_a_calendar_is_read_in_the_zone_that_was_chosen_and_marks_the_change_of_
     browser.cookies.set("gs_zone", "Europe/Berlin")
     text = shown(browser, "/calendar?span=7d")
     assert "in Europe/Berlin" in text
-    assert "The clock is changed on Sun 25 Oct 02:00" in text
+    assert "the marked cell, that of Sun 25 Oct 02:00." in text
     assert "Sun 25 ±" in text
 
 
@@ -267,6 +267,14 @@ def test_fifty_times_are_shown_and_the_change_of_the_clock_is_marked(empty, clie
     assert text.count("Sun 2026-03-29 03:30:00") + text.count("Sun 2026-03-29 02:30:00") <= 1
     assert len(re.findall(r"\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", text)) == 50
     assert "clock change, now +02:00" in text
+
+
+def test_an_admin_takes_a_schedule_from_the_playground_to_a_job(full, client):
+    assert "Use in a job" in play(client(full), text="30 2 * * *")
+    assert "Use in a job" not in play(client(full, OPERATOR), text="30 2 * * *")
+    assert "Use in a job" not in play(client(full), text="30 2 * * 1", dialect="apscheduler")
+    compared = client(full).get("/act/edit", params={"id": "plain", "trigger": "30 2 * * *"})
+    assert (compared.status_code, "at 02:30 every day" in compared.text) == (200, True)
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def test_the_keyboard_is_enough(full, serve, tab):
     page.keyboard.press("?")
     page.wait_for_selector("#keys[open]")
     page.keyboard.press("Escape")
+    page.wait_for_selector("#keys", state="hidden")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url("**/jobs/plain")

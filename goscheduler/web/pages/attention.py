@@ -35,13 +35,18 @@ def failing(jobs: Sequence[Row], times: Times) -> list[Matter]:
     """Return the jobs whose last attempt failed."""
     found = []
     for job in jobs[:MOST_OF_A_KIND]:
-        following = job["next_run_time"]
-        then = f" Next run {times.relative(following)}." if following else " It will not run again by itself."
         error = (job["last_error"] or "No error was kept").rstrip(".")
         found.append(Matter(
-            "cross", "Failing", "bad", job["id"], f"failed {times.relative(job['last_run'])}", f"{error}.{then}", job
+            "cross", "Failing", "bad", job["id"], f"failed {times.relative(job['last_run'])}",
+            f"{error}. {_what_follows(job['next_run_time'], times)}", job,
         ))  # fmt: skip
     return found
+
+
+def _what_follows(following: str | None, times: Times) -> str:
+    if following is None:
+        return "It will not run again by itself."
+    return f"{'It was due' if times.is_past(following) else 'Next run'} {times.relative(following)}."
 
 
 def nobody_can_run(jobs: Sequence[Row], times: Times) -> list[Matter]:

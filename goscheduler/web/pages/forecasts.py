@@ -13,8 +13,8 @@ from goscheduler.web.site import Site
 
 #: A forecast is shown for so many seconds before it is made again.
 KEPT = 60.0
-#: A page waits for one so many seconds.
-WAITS = 1.5
+#: A page waits for one so many seconds; so many if it has an old one to show.
+WAITS, WAITS_WITH_OLD = 1.5, 0.3
 MOST_KEPT = 64
 
 Key = tuple[object, ...]
@@ -51,7 +51,7 @@ class Forecasts:
             making = self._under_way.get(key)
             if making is None:
                 making = self._under_way[key] = self._pool.submit(self._make, key, principal, dict(arguments))
-        wait([making], 0 if kept is not None else patience)
+        wait([making], patience if kept is None else min(patience, WAITS_WITH_OLD))
         if making.done():
             with self._lock:
                 self._under_way.pop(key, None)

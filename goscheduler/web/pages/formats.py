@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 #: Seconds → unit.
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+_ZONE = re.compile(r"\(([A-Za-z][A-Za-z0-9_+\-/]*)\)$")
 #: JSON of so many characters stands on one line.
 SHORT_JSON = 72
 
@@ -136,6 +138,12 @@ def brief(schedule: str) -> str:
     return schedule.partition(" from ")[0]
 
 
+def zone_of_schedule(schedule: str) -> str | None:
+    """Return the time zone that a schedule in words names at its end; None if it names none."""
+    found = _ZONE.search(schedule)
+    return found[1] if found else None
+
+
 @dataclass(frozen=True)
 class Times:
     """Moments as a page shows them: relative to when it was made, and absolute in one zone."""
@@ -146,6 +154,10 @@ class Times:
     def parsed(self, moment: str | datetime) -> datetime:
         """Return a moment of a view, in the zone of the page."""
         return (datetime.fromisoformat(moment) if isinstance(moment, str) else moment).astimezone(self.zone)
+
+    def is_past(self, moment: str | datetime) -> bool:
+        """Tell whether a moment is over."""
+        return self.parsed(moment) < self.now
 
     def relative(self, moment: str | datetime) -> str:
         """Return how far away a moment is."""

@@ -12,14 +12,14 @@ from starlette.responses import Response
 
 from goscheduler.errors import GoSchedulerError
 from goscheduler.ops.errors import INVALID, kind_of, message_of
+from goscheduler.web.pages.formats import zone_of_schedule
 from goscheduler.web.pages.job import job_path
 from goscheduler.web.pages.rendering import render
 from goscheduler.web.pages.routing import get, go, post
 from goscheduler.web.site import ask, site_of
 
 COMPARED = 10
-#: Where a schedule in words names its zone, and what is no crontab line.
-_ZONE = re.compile(r"\(([A-Za-z][A-Za-z0-9_+\-/]*)\)$")
+#: What is no crontab line.
 _EVERY = re.compile(r"every\b", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-")
 
@@ -29,17 +29,13 @@ def edit_page(request: Request) -> Response:
     query = request.query_params
     job_id, store, text = query.get("id", ""), query.get("store") or None, query.get("trigger", "").strip()
     job = ask(request, "job", {"id": job_id, "jobstore": store})
-    zone = query.get("zone", "").strip() or _zone_of(job["schedule"]) or str(site_of(request).source.scheduler.timezone)
+    own = zone_of_schedule(job["schedule"]) or str(site_of(request).source.scheduler.timezone)
+    zone = query.get("zone", "").strip() or own
     preview, mistake = _preview(request, job, _trigger_of(text, zone)) if text else (None, "")
     return render(
         request, "job_edit.html", job=job, text=text, zone=zone, preview=preview, mistake=mistake,
         path=job_path(request, job["id"], job["jobstore"]),
     )  # fmt: skip
-
-
-def _zone_of(schedule: str) -> str | None:
-    found = _ZONE.search(schedule)
-    return found[1] if found else None
 
 
 def _trigger_of(text: str, zone: str) -> Any:

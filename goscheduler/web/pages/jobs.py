@@ -17,6 +17,8 @@ from goscheduler.web.pages.routing import get
 from goscheduler.web.site import ask
 
 PAGE_SIZE = 50
+#: So many of the last outcomes are drawn in a row.
+OUTCOMES = 14
 #: What a list shows where the search makes no sense.
 NOTHING: dict[str, Any] = {"items": [], "next": None, "complete": True}
 #: Searches that one click makes.
@@ -35,7 +37,8 @@ def jobs_page(request: Request) -> Response:
     page, count = NOTHING, None
     try:
         after = request.query_params.get("after") or None
-        page = ask(request, "find_jobs", {**search.arguments, "sort": sort, "limit": PAGE_SIZE, "after": after})
+        listed = {"sort": sort, "limit": PAGE_SIZE, "after": after, "outcomes": OUTCOMES}
+        page = ask(request, "find_jobs", {**search.arguments, **listed})
         count = ask(request, "count_jobs", search.arguments)
     except GoSchedulerError as error:
         if kind_of(error) is not INVALID:

@@ -20,7 +20,7 @@ def recurs(recurrence: Mapping[str, Any]) -> str:
     if recurrence["max_occurrences"] is not None:
         text += f", {many(recurrence['max_occurrences'], 'time')} in all"
     elif recurrence["until"] is not None:
-        text += f", until {recurrence['until'][:16].replace('T', ' ')}"
+        text += f", until {datetime.fromisoformat(recurrence['until']):%Y-%m-%d %H:%M %Z}"
     return text
 
 

@@ -31,7 +31,9 @@ def playground_page(request: Request) -> Response:
     dialect = query.get("dialect", "")
     dialect = dialect if dialect in DIALECTS else DIALECTS[0]
     after = query.get("after", "").strip()
-    found: dict[str, Any] = {"read": None, "other": None, "mistake": "", "python": None, "cli": None}
+    found: dict[str, Any] = {
+        "read": None, "other": None, "mistake": "", "python": None, "cli": None, "usable": False,
+    }  # fmt: skip
     if text:
         found.update(_read(request, text, zone, dialect, after))
     return render(
@@ -52,7 +54,7 @@ def _read(request: Request, text: str, zone: str, dialect: str, after: str) -> d
     other = _other(request, given, zone, dialect, after) if given.kind == "crontab" else None
     return {
         "read": read, "other": other, "python": python_of(given, zone, dialect),
-        "cli": cli_of(given, zone, dialect, COUNT),
+        "cli": cli_of(given, zone, dialect, COUNT), "usable": given.kind != "object" and dialect == DIALECTS[0],
     }  # fmt: skip
 
 

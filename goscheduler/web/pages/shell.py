@@ -58,6 +58,10 @@ NAVIGATION: tuple[tuple[str, tuple[Entry, ...]], ...] = (
 )  # fmt: skip
 
 
+#: Pages that nobody has who may see a part of the jobs.
+ABOUT_ALL = frozenset({"limits", "messages", "schedules", "documents", "locks", "alerts", "audit"})
+
+
 @dataclass(frozen=True)
 class Count:
     """A number beside a line of the navigation."""
@@ -185,12 +189,18 @@ def _known_paths(request: Request) -> set[str]:
 
 def _navigation(request: Request, principal: Principal | None) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
     known = _known_paths(request)
-    role = Role.VIEWER if principal is None else principal.role
     groups = [
-        (title, tuple(entry for entry in entries if entry.path in known and role >= Role.of(entry.role)))
+        (title, tuple(entry for entry in entries if entry.path in known and _is_for(entry, principal)))
         for title, entries in NAVIGATION
     ]
     return tuple(group for group in groups if group[1])
+
+
+def _is_for(entry: Entry, principal: Principal | None) -> bool:
+    """Tell whether a page has something to show to somebody."""
+    if principal is None:
+        return True
+    return principal.role >= Role.of(entry.role) and (principal.sees_all or entry.key not in ABOUT_ALL)
 
 
 def _path(request: Request) -> str:
@@ -264,7 +274,6 @@ _COUNTED: Mapping[str, tuple[str, Mapping[str, Any], Any]] = {
     "dead": ("letter_groups", {}, _dead),
     "limits": ("limits", {}, _size),
     "messages": ("messages", {"limit": 1, "count": True}, _waiting),
-    "schedules": ("schedules", {}, _size),
     "locks": ("locks", {"limit": MOST_LISTED}, _size),
     "processes": ("processes", {}, _size),
     "alerts": ("alerts", {"state": "firing"}, _firing),

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from goscheduler.web.pages.formats import zone_of_schedule
+
 #: Options of a job that are told where they are not as they usually are.
 USUAL = {
     "executor": "default", "coalesce": True, "max_instances": 1, "timeout": None, "misfire_grace_time": None,
@@ -29,7 +31,7 @@ def python_of(job: Mapping[str, Any]) -> str:
     if job["tags"]:
         given["tags"] = list(job["tags"])
     given.update({name: job[name] for name, usual in USUAL.items() if job[name] != usual})
-    kind, options = _trigger_of(job["trigger"])
+    kind, options = _trigger_of(job)
     more = [f"{name}={value!r}" for name, value in given.items()]
     if job["retry"]:
         more.append(f"retry={job['retry']['attempts']}")
@@ -44,13 +46,14 @@ def _limit(limit: Mapping[str, Any]) -> str:
     return f"Limit({', '.join([repr(limit['name']), *given])})"
 
 
-def _trigger_of(text: str) -> tuple[str, list[str]]:
+def _trigger_of(job: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Return the kind of a trigger, and its options as Python has them, of what it shows of itself."""
-    kind, _, rest = text.removesuffix("]").partition("[")
+    kind, _, rest = job["trigger"].removesuffix("]").partition("[")
     if kind == "cron":
-        return kind, [rest] if rest else []
-    if kind == "date":
-        return kind, [f"run_date={rest!r}"]
+        zone = zone_of_schedule(job["schedule"])
+        return kind, [each for each in (rest, f"timezone={zone!r}" if zone else "") if each]
+    if kind == "date" and job["next_run_time"]:
+        return kind, [f"run_date={job['next_run_time']!r}"]
     if kind == "interval":
         return kind, [f"seconds={_seconds_of(rest):g}"]
     return kind, [f"# {rest}"] if rest else []
