@@ -341,13 +341,13 @@ def _resume(kernel: Kernel, process: Process) -> None:
 @contextmanager
 def _in_place(world: World) -> Iterator[None]:
     """Have what the package draws at random come from the seed."""
-    before = _engine.uuid4, _lease.uuid4, _outages.random, _lifecycle.PROGRAM
+    before = _engine.uuid4, _lease.uuid4, _outages.CHANCE, _lifecycle.PROGRAM
     sim_people.present = world.people
     _engine.uuid4 = _lease.uuid4 = world.new_id
-    _outages.random = world.rng
+    _outages.CHANCE = world.rng
     _lifecycle.PROGRAM = SimpleNamespace(made_scheduler=lambda frame: None)  # looks around in the file system each time
     try:
         yield
     finally:
-        _engine.uuid4, _lease.uuid4, _outages.random, _lifecycle.PROGRAM = before
+        _engine.uuid4, _lease.uuid4, _outages.CHANCE, _lifecycle.PROGRAM = before
         sim_people.present = None

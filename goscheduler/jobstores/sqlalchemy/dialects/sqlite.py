@@ -145,7 +145,7 @@ class WriteTurn:
         # A thread that finds the file locked by another one sleeps and looks again; a lock wakes it at once.
         self._lock = threading.Lock()
         self._since = self._until = -math.inf
-        """When we began to write without a pause in which others could begin, and when we last ended."""
+        """When we first wanted to write after a pause in which others could begin, and when we last ended."""
 
     @contextmanager
     def taken(self) -> Iterator[None]:
