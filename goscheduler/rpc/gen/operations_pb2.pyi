@@ -127,7 +127,7 @@ class LetterGroup(_message.Message):
     def __init__(self, task: _Optional[str] = ..., error_type: _Optional[str] = ..., signature: _Optional[str] = ..., size: _Optional[int] = ..., first: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., job_ids: _Optional[_Iterable[str]] = ..., run_id: _Optional[str] = ..., jobstore: _Optional[str] = ...) -> None: ...
 
 class JobRow(_message.Message):
-    __slots__ = ("id", "name", "state", "next_run_time", "trigger", "schedule", "suspended", "jobstore", "executor", "task", "tags", "priority", "last_outcome", "last_run", "last_error", "paused_by", "pause_reason")
+    __slots__ = ("id", "name", "state", "next_run_time", "trigger", "schedule", "suspended", "jobstore", "executor", "task", "tags", "priority", "last_outcome", "last_outcomes", "last_run", "last_error", "paused_by", "pause_reason")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +141,7 @@ class JobRow(_message.Message):
     TAGS_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     LAST_OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    LAST_OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     LAST_RUN_FIELD_NUMBER: _ClassVar[int]
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     PAUSED_BY_FIELD_NUMBER: _ClassVar[int]
@@ -158,14 +159,15 @@ class JobRow(_message.Message):
     tags: _containers.RepeatedScalarFieldContainer[str]
     priority: int
     last_outcome: str
+    last_outcomes: _containers.RepeatedScalarFieldContainer[str]
     last_run: _timestamp_pb2.Timestamp
     last_error: str
     paused_by: str
     pause_reason: str
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trigger: _Optional[str] = ..., schedule: _Optional[str] = ..., suspended: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., last_outcome: _Optional[str] = ..., last_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., paused_by: _Optional[str] = ..., pause_reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trigger: _Optional[str] = ..., schedule: _Optional[str] = ..., suspended: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., last_outcome: _Optional[str] = ..., last_outcomes: _Optional[_Iterable[str]] = ..., last_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., paused_by: _Optional[str] = ..., pause_reason: _Optional[str] = ...) -> None: ...
 
 class FindJobsRequest(_message.Message):
-    __slots__ = ("jobstore", "tag", "state", "executor", "task", "text", "due_before", "last_outcome", "pause_id", "sort", "limit", "after")
+    __slots__ = ("jobstore", "tag", "state", "executor", "task", "text", "due_before", "last_outcome", "pause_id", "sort", "limit", "after", "outcomes")
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
     TAG_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -178,6 +180,7 @@ class FindJobsRequest(_message.Message):
     SORT_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     jobstore: str
     tag: str
     state: str
@@ -190,7 +193,8 @@ class FindJobsRequest(_message.Message):
     sort: str
     limit: int
     after: str
-    def __init__(self, jobstore: _Optional[str] = ..., tag: _Optional[str] = ..., state: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., text: _Optional[str] = ..., due_before: _Optional[str] = ..., last_outcome: _Optional[str] = ..., pause_id: _Optional[str] = ..., sort: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ...) -> None: ...
+    outcomes: int
+    def __init__(self, jobstore: _Optional[str] = ..., tag: _Optional[str] = ..., state: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., text: _Optional[str] = ..., due_before: _Optional[str] = ..., last_outcome: _Optional[str] = ..., pause_id: _Optional[str] = ..., sort: _Optional[str] = ..., limit: _Optional[int] = ..., after: _Optional[str] = ..., outcomes: _Optional[int] = ...) -> None: ...
 
 class JobRowPage(_message.Message):
     __slots__ = ("items", "next", "complete")
@@ -233,7 +237,7 @@ class GetJobRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ..., jobstore: _Optional[str] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "name", "state", "next_run_time", "trigger", "schedule", "suspended", "jobstore", "executor", "task", "tags", "priority", "last_outcome", "last_run", "last_error", "paused_by", "pause_reason", "why_not_running", "description", "args", "kwargs", "metadata", "misfire_grace_time", "coalesce", "max_instances", "overlap", "timeout", "retry", "dead_letter", "limits", "on_crash", "max_crashes", "auto_remove", "run_count", "last_success", "created_at", "created_by", "live", "due", "waiting", "last_runs", "gaps", "etag")
+    __slots__ = ("id", "name", "state", "next_run_time", "trigger", "schedule", "suspended", "jobstore", "executor", "task", "tags", "priority", "last_outcome", "last_outcomes", "last_run", "last_error", "paused_by", "pause_reason", "why_not_running", "description", "args", "kwargs", "metadata", "misfire_grace_time", "coalesce", "max_instances", "overlap", "timeout", "retry", "dead_letter", "limits", "on_crash", "max_crashes", "auto_remove", "run_count", "last_success", "created_at", "created_by", "live", "due", "waiting", "last_runs", "gaps", "etag")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -254,6 +258,7 @@ class Job(_message.Message):
     TAGS_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     LAST_OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    LAST_OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     LAST_RUN_FIELD_NUMBER: _ClassVar[int]
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     PAUSED_BY_FIELD_NUMBER: _ClassVar[int]
@@ -297,6 +302,7 @@ class Job(_message.Message):
     tags: _containers.RepeatedScalarFieldContainer[str]
     priority: int
     last_outcome: str
+    last_outcomes: _containers.RepeatedScalarFieldContainer[str]
     last_run: _timestamp_pb2.Timestamp
     last_error: str
     paused_by: str
@@ -327,7 +333,7 @@ class Job(_message.Message):
     last_runs: _containers.RepeatedCompositeFieldContainer[RunRow]
     gaps: _containers.RepeatedCompositeFieldContainer[Gap]
     etag: str
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trigger: _Optional[str] = ..., schedule: _Optional[str] = ..., suspended: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., last_outcome: _Optional[str] = ..., last_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., paused_by: _Optional[str] = ..., pause_reason: _Optional[str] = ..., why_not_running: _Optional[str] = ..., description: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., kwargs: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., metadata: _Optional[_Mapping[str, str]] = ..., misfire_grace_time: _Optional[float] = ..., coalesce: bool = ..., max_instances: _Optional[int] = ..., overlap: _Optional[str] = ..., timeout: _Optional[float] = ..., retry: _Optional[_Union[RetryOfJob, _Mapping]] = ..., dead_letter: bool = ..., limits: _Optional[_Iterable[_Union[LimitOfJob, _Mapping]]] = ..., on_crash: _Optional[str] = ..., max_crashes: _Optional[int] = ..., auto_remove: bool = ..., run_count: _Optional[int] = ..., last_success: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., live: _Optional[int] = ..., due: _Optional[int] = ..., waiting: _Optional[int] = ..., last_runs: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., etag: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., trigger: _Optional[str] = ..., schedule: _Optional[str] = ..., suspended: _Optional[str] = ..., jobstore: _Optional[str] = ..., executor: _Optional[str] = ..., task: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., last_outcome: _Optional[str] = ..., last_outcomes: _Optional[_Iterable[str]] = ..., last_run: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_error: _Optional[str] = ..., paused_by: _Optional[str] = ..., pause_reason: _Optional[str] = ..., why_not_running: _Optional[str] = ..., description: _Optional[str] = ..., args: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., kwargs: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., metadata: _Optional[_Mapping[str, str]] = ..., misfire_grace_time: _Optional[float] = ..., coalesce: bool = ..., max_instances: _Optional[int] = ..., overlap: _Optional[str] = ..., timeout: _Optional[float] = ..., retry: _Optional[_Union[RetryOfJob, _Mapping]] = ..., dead_letter: bool = ..., limits: _Optional[_Iterable[_Union[LimitOfJob, _Mapping]]] = ..., on_crash: _Optional[str] = ..., max_crashes: _Optional[int] = ..., auto_remove: bool = ..., run_count: _Optional[int] = ..., last_success: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., live: _Optional[int] = ..., due: _Optional[int] = ..., waiting: _Optional[int] = ..., last_runs: _Optional[_Iterable[_Union[RunRow, _Mapping]]] = ..., gaps: _Optional[_Iterable[_Union[Gap, _Mapping]]] = ..., etag: _Optional[str] = ...) -> None: ...
 
 class RetryOfJob(_message.Message):
     __slots__ = ("attempts", "backoff")
