@@ -10,6 +10,7 @@ from operation_doubles import fail, nothing
 from page_doubles import ADMIN, OPERATOR, VIEWER
 
 from goscheduler.ops.audit import Audit
+from goscheduler.testing import ManualScheduler
 
 FIELD = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
 
@@ -41,6 +42,23 @@ def test_a_job_is_paused_with_a_reason_and_the_pause_is_undone(full, client):
     answer = browser.post("/act/undo", data=undo)
     assert "1 job resumed" in answer.text
     assert full.get_job("plain").next_run_time is not None
+
+
+def test_a_mark_means_the_job_of_its_store_although_another_store_has_one_of_the_same_id(client):
+    with ManualScheduler(jobstores={"default": {"type": "memory"}, "eu": {"type": "memory"}}) as scheduler:
+        for store in ("default", "eu"):
+            scheduler.add_job(nothing, "interval", hours=1, id="twin", jobstore=store)
+        browser = client(scheduler)
+        marks = re.findall(r'name="id" value="([^"]*)"', browser.get("/jobs").text)
+        assert sorted(marks) == ["default\ttwin", "eu\ttwin"]
+        fields = asked(browser.get("/act/jobs", params={"act": "pause", "id": "eu\ttwin"}))
+        assert "1 job paused." in browser.post("/act/jobs", data={**fields, "reason": "x"}).text
+        assert scheduler.get_job("twin", "eu").next_run_time is None
+        assert scheduler.get_job("twin", "default").next_run_time is not None
+        assert browser.get("/jobs/twin?store=eu").text.count("Paused by ada: x") == 1
+        fields = asked(browser.get("/act/jobs", params={"act": "pause", "id": marks}))
+        answer = browser.post("/act/jobs", data={**fields, "reason": "y"})
+        assert "1 job paused." in answer.text
 
 
 def test_undo_resumes_what_the_pause_has_paused_and_nothing_else(full, client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
@@ -18,6 +19,8 @@ from goscheduler.web.site import ask
 #: From so many jobs on, the word of an act has to be typed.
 WORD_FROM = 100
 SHOWN = 8
+#: Stands between a store and an id in the value of a mark; no id has it.
+BEHIND_STORE = "\t"
 UNDONE_AT_ONCE = 200
 
 
@@ -48,7 +51,7 @@ def act_page(request: Request) -> Response:
     ids, text = query.getlist("id"), query.get("q", "")
     fields = [("act", name), ("back", safe_path(query.get("back"), "/jobs")), ("store", query.get("store", ""))]
     ticket, count, exact = "", len(ids), True
-    examples, mistakes = ids[:SHOWN], []
+    examples, mistakes = [each.rpartition(BEHIND_STORE)[2] for each in ids[:SHOWN]], []
     if query.get("all"):
         search = job_search(text)
         mistakes = search.mistakes
@@ -73,12 +76,25 @@ def act_now(request: Request, form: QueryParams) -> Response:
     if form.get("ticket"):
         started = ask(request, "start_bulk", {"ticket": form["ticket"], **given})
         return go(request, "/bulk", id=started["id"])
-    view = ask(request, act.operation, {"ids": form.getlist("id"), "jobstore": form.get("store") or None, **given})
+    views = [
+        ask(request, act.operation, {"ids": ids, "jobstore": store, **given})
+        for store, ids in by_store(form.getlist("id"), form.get("store") or None).items()
+    ]
     gone = name == "remove" and back.startswith("/job") and not back.startswith("/jobs?")
     return go(
-        request, "/jobs" if gone else back, did=act.did, n=len(view["changed"]), failed=len(view["failed"]) or None,
-        undo=view["undo_id"] if name == "pause" else None,
+        request, "/jobs" if gone else back, did=act.did, n=sum(len(view["changed"]) for view in views),
+        failed=sum(len(view["failed"]) for view in views) or None,
+        undo=views[0]["undo_id"] if name == "pause" and len(views) == 1 else None,
     )  # fmt: skip
+
+
+def by_store(marked: Sequence[str], store: str | None) -> dict[str | None, list[str]]:
+    """Return store → ids of marked jobs: where there are several stores, a mark names that of its job."""
+    found: dict[str | None, list[str]] = {}
+    for each in marked:
+        alias, _, job_id = each.rpartition(BEHIND_STORE)
+        found.setdefault(alias or store, []).append(job_id)
+    return found
 
 
 def undo(request: Request, form: QueryParams) -> Response:
