@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from operation_doubles import fail
 from page_doubles import ADMIN, OPERATOR, VIEWER
 from web_page_ids import ODD_IDS
 
@@ -258,3 +259,10 @@ def test_a_form_leads_back_to_pages_of_this_application_only(full, client, back)
     answer = browser.post("/settings", data={"back": back}, follow_redirects=False)
     assert answer.headers["location"].startswith("/settings?")
 
+
+
+def test_an_error_that_is_no_unicode_spoils_no_page(full, client):
+    full.add_job(fail, "interval", seconds=1, args=["half \ud800 of a pair"], id="half", dead_letter=True)
+    full.advance("3s")
+    for path in ("/jobs", "/", "/runs", "/jobs/half", "/dead", "/jobs?did=paused&n=1&q=%ED%A0%80"):
+        assert client(full).get(path).status_code == 200, path

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from goscheduler.errors import GoSchedulerError
 from goscheduler.ops.errors import INVALID, kind_of, message_of
-from goscheduler.ops.filters import STATES
 from goscheduler.web.pages.notices import notices_of
 from goscheduler.web.pages.query import job_search
 from goscheduler.web.pages.rendering import render
@@ -46,7 +45,7 @@ def jobs_page(request: Request) -> Response:
         mistakes.append(message_of(error))
     return render(
         request, "jobs.html", page=page, count=count, query=query, sort=sort, mistakes=mistakes, filters=FILTERS,
-        states=STATES, notices=notices_of(request),
+        store=search.arguments.get("jobstore"), notices=notices_of(request),
     )  # fmt: skip
 
 

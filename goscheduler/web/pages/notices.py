@@ -21,7 +21,7 @@ _DONE = {
     "asked": ("process", "{} asked: it obeys when it renews its lease."),
     "kept": ("setting", "Settings kept in this browser."),
 }
-#: Words that are followed by a figure of what could not be done.
+#: The largest figure that is said.
 LARGEST = 10_000_000
 
 

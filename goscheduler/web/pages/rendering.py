@@ -25,7 +25,7 @@ def render_at_once(request: Request, template: str, status: int, /, **values: An
 
 def _made(shell: Shell, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
     text = environment().get_template(template).render(shell=shell, link=shell.link, times=shell.times, **values)
-    return HTMLResponse(text, status)
+    return HTMLResponse(text.encode("utf-8", "replace"), status)  # an id can be no Unicode
 
 
 @cache

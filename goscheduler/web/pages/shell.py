@@ -92,7 +92,7 @@ class Shell:
     def link(self, path: str, /, **query: Any) -> str:
         """Return the address of a page; values of None are left out."""
         given = {name: value for name, value in query.items() if value not in (None, "", [])}
-        return link(self.request, path) + (f"?{urlencode(given, doseq=True)}" if given else "")
+        return link(self.request, path) + (f"?{_encoded(given)}" if given else "")
 
     def asset(self, file: str) -> str:
         """Return the address of an asset."""
@@ -111,7 +111,7 @@ class Shell:
         several = store if len(self.stores) > 1 else None
         if "/" in name or "\\" in name or name.strip(".") == "" or not name.isprintable():
             return self.link(path, id=name, store=several, **query)
-        return self.link(f"{path}s/{quote(name, safe='')}", store=several, **query)
+        return self.link(f"{path}s/{quote(name, safe='', errors='surrogatepass')}", store=several, **query)
 
     def here(self, **changes: Any) -> str:
         """Return the address of this page with other values in its query."""
@@ -120,7 +120,7 @@ class Shell:
     @property
     def back(self) -> str:
         """This page below the place where the application is mounted, for a form that leads back to it."""
-        query = urlencode(self._query, doseq=True)
+        query = _encoded(self._query)
         return _path(self.request) + (f"?{query}" if query else "")
 
     @property
@@ -206,7 +206,13 @@ def _is_for(entry: Entry, principal: Principal | None) -> bool:
 def _path(request: Request) -> str:
     path: str = request.scope["path"]
     root: str = request.scope.get("root_path", "").rstrip("/")
-    return quote(path[len(root) :] if root and path.startswith(root) else path) or "/"
+    own = path[len(root) :] if root and path.startswith(root) else path
+    return quote(own, errors="surrogatepass") or "/"
+
+
+def _encoded(query: Mapping[str, Any]) -> str:
+    """Return a query of an address; any text can stand in it."""
+    return urlencode(query, doseq=True, errors="surrogatepass")
 
 
 class CountsKept:

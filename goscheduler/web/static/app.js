@@ -3,6 +3,10 @@
   const $ = (what, where = document) => where.querySelector(what);
   const all = (what, where = document) => [...where.querySelectorAll(what)];
 
+  // What needs a script is shown where there is one.
+  document.documentElement.classList.add("scripted");
+  if (navigator.clipboard) document.documentElement.classList.add("can-copy");
+
   // Relative times go on. The server wrote them first, in the same words.
   const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
   const distance = (seconds) => {
