@@ -270,9 +270,9 @@ def test_fifty_times_are_shown_and_the_change_of_the_clock_is_marked(empty, clie
 
 
 def test_an_admin_takes_a_schedule_from_the_playground_to_a_job(full, client):
-    assert "Use in a job" in play(client(full), text="30 2 * * *")
-    assert "Use in a job" not in play(client(full, OPERATOR), text="30 2 * * *")
-    assert "Use in a job" not in play(client(full), text="30 2 * * 1", dialect="apscheduler")
+    assert "Compare with its" in play(client(full), text="30 2 * * *")
+    assert "Compare with its" not in play(client(full, OPERATOR), text="30 2 * * *")
+    assert "Compare with its" not in play(client(full), text="30 2 * * 1", dialect="apscheduler")
     compared = client(full).get("/act/edit", params={"id": "plain", "trigger": "30 2 * * *"})
     assert (compared.status_code, "at 02:30 every day" in compared.text) == (200, True)
 

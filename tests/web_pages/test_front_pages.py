@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from datetime import timedelta
 from html import unescape
@@ -230,6 +231,13 @@ def test_the_exported_audit_has_no_cell_that_a_spreadsheet_computes(source, clie
     reasons = [row[head.index("reason")] for row in rows]
     assert reasons == ["fine, really", "'=1", "'=1", "'@SUM(A1)", "'-1", "'+1", "'=HYPERLINK(0)"]
     assert not any(cell.lstrip()[:1] in ("=", "+", "-", "@") for row in rows for cell in row if cell)
+
+
+def test_a_text_that_is_no_unicode_spoils_neither_the_audit_nor_its_file(source, client, full):
+    entry = {"actor": "ada", "operation": "run_jobs", "reason": "\ud800", "arguments": {"ids": ["\udfff"]}}
+    full.engine.stores["default"].put_note(Note("audit", "0" * 16 + "-x", json.dumps(entry)))
+    assert client(source).get("/audit").status_code == 200
+    assert client(source).get("/audit.csv").status_code == 200
 
 
 # Alerts and settings

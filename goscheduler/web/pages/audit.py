@@ -51,7 +51,7 @@ def audit_page(request: Request) -> Response:
 
 def audit_file(request: Request) -> Response:
     """Answer with the entries that fit as a file for spreadsheets."""
-    text = csv_of(_all_entries(request))
+    text = csv_of(_all_entries(request)).encode("utf-8", "replace")  # ids may hold what is no character
     return Response(text, media_type="text/csv; charset=utf-8", headers={
         "Content-Disposition": 'attachment; filename="audit.csv"',
     })  # fmt: skip
