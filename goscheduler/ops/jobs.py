@@ -96,7 +96,9 @@ def _why_then(call: Call, found: Job, at: str) -> str:
     if of_then:
         ends = "; ".join(f"attempt {each.attempt} {each.outcome.value}" for each in reversed(of_then))
         return f"It ran for {of_then[-1].scheduled_at.isoformat()}: {ends}."
-    return f"Its schedule has no time at {moment.isoformat()}, and the history has no run for it."
+    closed = found.trigger.closed(moment)
+    because = f"; its calendar was closed: {closed}" if closed else ""
+    return f"Its schedule has no time at {moment.isoformat()}, and the history has no run for it{because}."
 
 
 @operation(Role.VIEWER)

@@ -26,6 +26,7 @@ from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
+from goscheduler.schedulers._calendars import Calendars
 from goscheduler.schedulers._cancellation import RunningRuns
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._loop_state import LoopState
@@ -68,6 +69,8 @@ class Engine:
         """What can be done to the jobs of this scheduler; set by the scheduler, as what follows is."""
         self.bulk: BulkActs
         self.inbox: Inbox
+        self.calendars = Calendars(self)
+        """The calendars that jobs refer to by name."""
         self.settler: Settler
         self.stopped = threading.Event()
         """Set while the scheduler is stopped, from the end of a shutdown to the next start."""
@@ -162,6 +165,9 @@ class Engine:
         """
         if job.options.executor not in self.executors and job.options.executor not in executors:
             return f'there is no executor named "{job.executor}"'
+        names = job.trigger.calendar_names
+        if names and self.calendars.awaits(names):
+            return NOT_LOADED_YET
         if job.task is None:
             if type(job.func) is MissingFunction or type(job.func) is UnresolvedFunction:
                 return self._obstacle_to_function(job)

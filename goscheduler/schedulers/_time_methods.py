@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from goscheduler.calendars.base import Calendar
 from goscheduler.schedulers._list_methods import ListMethods
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class TimeMethods(ListMethods):
-    """Says when jobs fire, in words."""
+    """Says when jobs fire: in words, and by calendars."""
 
     if TYPE_CHECKING:
 
@@ -37,7 +39,27 @@ class TimeMethods(ListMethods):
         from goscheduler.triggers.every import every  # few programs need it
 
         zone = self.timezone if timezone is None else timezone
-        trigger = every(
-            what, on=on, at=at, start_date=start_date, end_date=end_date, timezone=zone, jitter=jitter
-        )
+        trigger = every(what, on=on, at=at, start_date=start_date, end_date=end_date, timezone=zone, jitter=jitter)
         return self.scheduled_job(trigger, **options)
+
+    def add_calendar(self, name: str, calendar: object) -> None:
+        """Make a calendar known by a name, in place of any other. Triggers refer to it with ``Named(name)``, or with
+        ``calendar=name``; what they leave out changes with it.
+
+        It goes into the stores, where other processes find it, before :meth:`start` with the start. In one process, all
+        schedulers have the same calendars. An object of another library that has ``is_session(day)`` or
+        ``is_working_day(day)`` will do; it is not stored, and every process adds it by itself.
+
+        :raises InvalidArgument: if it is no calendar, or refers to itself
+        """
+        write = partial(self.engine.calendars.write, name, self.engine.calendars.add(name, calendar))
+        if not self.engine.jobs.defer("default", write):
+            write()
+
+    def remove_calendar(self, name: str) -> None:
+        """Forget a calendar, here and in the stores. Jobs that refer to it are suspended when they come due."""
+        self.engine.calendars.remove(name)
+
+    def calendars(self) -> dict[str, Calendar]:
+        """Return the calendars that are known by a name, those in the stores among them."""
+        return self.engine.calendars.all()
