@@ -8,13 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from goscheduler.calendars.base import Calendar
+from goscheduler.job import Job
 from goscheduler.schedulers._list_methods import ListMethods
+from goscheduler.schedulers._once import moment_ahead, put_off, without_next
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class TimeMethods(ListMethods):
-    """Says when jobs fire: in words, and by calendars."""
+    """Says when jobs fire: in words, by calendars, and once not as the schedule says."""
 
     if TYPE_CHECKING:
 
@@ -63,3 +65,22 @@ class TimeMethods(ListMethods):
     def calendars(self) -> dict[str, Calendar]:
         """Return the calendars that are known by a name, those in the stores among them."""
         return self.engine.calendars.all()
+
+    def skip_next(self, job_id: str, jobstore: str | None = None) -> Job:
+        """Leave out the next run of a job; the one after it is as the schedule says.
+
+        :raises JobLookupError: if there is no such job
+        :raises InvalidArgument: if it is paused
+        :raises NeverFires: if there is no run after the next one
+        """
+        return self.engine.jobs.edit(job_id, jobstore, partial(without_next, now=self.clock.now()))
+
+    def postpone(self, job_id: str, until: datetime | timedelta | str, jobstore: str | None = None) -> Job:
+        """Put off the next run of a job, once: it is at ``until``, or after this length of time from now. Fire times
+        up to then are left out, and those that follow are as the schedule says.
+
+        :raises JobLookupError: if there is no such job
+        :raises InvalidArgument: if it is paused, or ``until`` is no moment after its next run time
+        """
+        moment = moment_ahead(until, self.clock.now(), self.timezone)
+        return self.engine.jobs.edit(job_id, jobstore, partial(put_off, until=moment))
