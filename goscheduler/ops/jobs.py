@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from goscheduler.errors import GoSchedulerError, InvalidArgument
@@ -183,7 +183,8 @@ def run_jobs(call: Call, ids: Ids, jobstore: Store = None) -> ChangeView:
 def skip_next(call: Call, id: Id, jobstore: Store = None) -> NextView:
     """Leave out the next run of a job, once."""
     found = call.job(id, jobstore)
-    return _next_view(call, found, call.scheduler.skip_next(id, found.jobstore))
+    before = getattr(found, "next_run_time", None)
+    return _next_view(call, before, call.scheduler.skip_next(id, found.jobstore))
 
 
 @operation(Role.OPERATOR, acts=True)
@@ -197,11 +198,12 @@ def postpone_job(
     found = call.job(id, jobstore)
     moment = call.moment("until", until, ahead=True)
     assert moment is not None
-    return _next_view(call, found, call.scheduler.postpone(id, moment, found.jobstore))
+    before = getattr(found, "next_run_time", None)
+    return _next_view(call, before, call.scheduler.postpone(id, moment, found.jobstore))
 
 
-def _next_view(call: Call, before: Job, after: Job) -> NextView:
-    view = NextView(after.id, getattr(before, "next_run_time", None), after.next_run_time)
+def _next_view(call: Call, before: datetime | None, after: Job) -> NextView:
+    view = NextView(after.id, before, after.next_run_time)
     times = {"before": view.before, "after": view.next_run_time}
     call.facts.update({name: {"next_run_time": str(time)} for name, time in times.items()})
     return view
