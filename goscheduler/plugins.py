@@ -39,6 +39,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
             "calendarinterval": BuiltIn("goscheduler.triggers.calendarinterval:CalendarIntervalTrigger"),
             "and": BuiltIn("goscheduler.triggers.combining:AndTrigger"),
             "or": BuiltIn("goscheduler.triggers.combining:OrTrigger"),
+            "rrule": BuiltIn("goscheduler.triggers.rrule:RRuleTrigger"),
         },
         "executor": {
             "threadpool": BuiltIn("goscheduler.executors.pool:ThreadPoolExecutor"),

@@ -109,7 +109,7 @@ THIRD_PARTY = {
     "croniter": ("triggers.cron",),
     "tzlocal": ("times",),
     "holidays": ("calendars.holiday",),
-    "dateutil": ("triggers.rrule",),
+    "dateutil": ("triggers._rrule_walk",),
     "typer": ("cli",),
     "rich": ("cli",),
     "starlette": ("web",),

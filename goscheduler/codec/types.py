@@ -23,6 +23,7 @@ BUILT_IN: Mapping[str, str] = {
     "calendarinterval": "goscheduler.triggers.calendarinterval:CalendarIntervalTrigger",
     "and": "goscheduler.triggers.combining:AndTrigger",
     "or": "goscheduler.triggers.combining:OrTrigger",
+    "rrule": "goscheduler.triggers.rrule:RRuleTrigger",
     "calendar": "goscheduler.triggers.calendar:CalendarTrigger",
     "weekdays": "goscheduler.calendars.weekdays:Weekdays",
     "hours": "goscheduler.calendars.hours:Hours",
