@@ -28,6 +28,7 @@ from goscheduler.ops.operation import Call, Id, Store, operation
 from goscheduler.ops.schema import FLAG, MOMENT, TEXT, Choice, JsonValue, Moment, Text, Texts, Whole
 from goscheduler.ops.views import NO_RUNS, definition_of, etag_of, fire_times, job_row, job_view, run_row
 from goscheduler.runs.queries import SORTS
+from goscheduler.schedulers._diagnosis import closed_at
 from goscheduler.schedulers._requested_trigger import trigger_of
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _why_then(call: Call, found: Job, at: str) -> str:
     if of_then:
         ends = "; ".join(f"attempt {each.attempt} {each.outcome.value}" for each in reversed(of_then))
         return f"It ran for {of_then[-1].scheduled_at.isoformat()}: {ends}."
-    closed = found.trigger.closed(moment)
+    closed = closed_at(found, moment)
     because = f"; its calendar was closed: {closed}" if closed else ""
     return f"Its schedule has no time at {moment.isoformat()}, and the history has no run for it{because}."
 

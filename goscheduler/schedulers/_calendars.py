@@ -79,6 +79,11 @@ class Calendars:
         self.wanted = self.wanted or bool(missing)
         return bool(missing)
 
+    def learn(self, names: Collection[str]) -> None:
+        """Read the notes now, if a name is not known that was not looked for yet."""
+        if self.awaits(names):
+            self.read()
+
     def look(self) -> None:
         """Read the notes again, if there are jobs for them."""
         if self._in_use:

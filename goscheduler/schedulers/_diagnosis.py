@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from goscheduler.errors import InvalidArgument
+from goscheduler.errors import survivable
 from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
 from goscheduler.runs.processes import read_report
 from goscheduler.runs.queries import RunCounts
@@ -267,11 +267,19 @@ def _why_not_started(found: Diagnosis) -> str:
 
 def _closed(found: Diagnosis) -> str:
     """Say that the calendar of the trigger is closed now, if it has one that is."""
-    try:
-        reason = found.job.trigger.closed(found.now)
-    except (InvalidArgument, ImportError):  # a calendar that is not known here, or needs a library
-        return ""
+    reason = closed_at(found.job, found.now)
     return f"; its calendar is closed now: {reason}" if reason else ""
+
+
+def closed_at(job: Job, moment: datetime) -> str:
+    """Return why nothing of a job is to run at a moment, by the calendar of its trigger; nothing if it may, or if its
+    trigger cannot tell here."""
+    try:
+        return job.trigger.closed(moment)
+    except BaseException as error:  # a user's trigger may raise anything
+        if not survivable(error):
+            raise
+        return ""
 
 
 def _hindrance(found: Diagnosis) -> str:

@@ -165,7 +165,7 @@ class Engine:
         """
         if job.options.executor not in self.executors and job.options.executor not in executors:
             return f'there is no executor named "{job.executor}"'
-        names = job.trigger.calendar_names
+        names = getattr(job.trigger, "calendar_names", ())  # what a pickle had may be no trigger of ours
         if names and self.calendars.awaits(names):
             return NOT_LOADED_YET
         if job.task is None:

@@ -228,6 +228,7 @@ def test_an_unknown_name_suspends_the_job_until_somebody_adds_the_calendar() -> 
         scheduler.remove_calendar("work")
         scheduler.advance("10h")
         assert "there is no calendar by the name 'work'" in scheduler.get_job("a").suspended
+        assert "It is suspended" in scheduler.why("a")
         assert scheduler.runs("a") == []
         scheduler.add_calendar("work", WORK)
         scheduler.run_due()
@@ -245,6 +246,9 @@ def test_a_process_that_does_not_know_a_calendar_finds_it_in_the_store(tmp_path:
         scheduler.add_job(
             print, CronTrigger(hour=9, timezone=UTC), id="b", args=["x"], calendar=Weekdays("mon-fri") - Named("work")
         )
+    forget_calendar("work")
+    with ManualScheduler(clock=ManualClock(NOW), **options) as scheduler:
+        assert scheduler.get_job("b").trigger.preview(1, NOW + timedelta(days=1))[0].day == 22
     forget_calendar("work")
     with ManualScheduler(clock=ManualClock(NOW + timedelta(hours=9)), **options) as scheduler:
         scheduler.run_due()
