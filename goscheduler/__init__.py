@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from goscheduler.triggers.date import DateTrigger
     from goscheduler.triggers.every import every
     from goscheduler.triggers.interval import IntervalTrigger
+    from goscheduler.triggers.rrule import RRuleTrigger
 
 __all__ = [
     "AndTrigger",
@@ -44,6 +45,7 @@ __all__ = [
     "MemoryJobStore",
     "OrTrigger",
     "ProcessPoolExecutor",
+    "RRuleTrigger",
     "Retry",
     "RetryLater",
     "RunCancelled",
@@ -79,6 +81,7 @@ _HOMES = {
     "MemoryJobStore": "jobstores.memory",
     "OrTrigger": "triggers.combining",
     "ProcessPoolExecutor": "executors.pool",
+    "RRuleTrigger": "triggers.rrule",
     "RunCancelled": "executors.context",
     "ThreadPoolExecutor": "executors.pool",
     "linear": "runs.retry",

@@ -39,6 +39,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
             "calendarinterval": BuiltIn("goscheduler.triggers.calendarinterval:CalendarIntervalTrigger"),
             "and": BuiltIn("goscheduler.triggers.combining:AndTrigger"),
             "or": BuiltIn("goscheduler.triggers.combining:OrTrigger"),
+            "rrule": BuiltIn("goscheduler.triggers.rrule:RRuleTrigger"),
         },
         "executor": {
             "threadpool": BuiltIn("goscheduler.executors.pool:ThreadPoolExecutor"),
@@ -153,18 +154,24 @@ def require_clear_login(url: str, *, first_at: bool = False) -> None:
 def create_trigger(
     name: str, options: Mapping[str, Any], timezone: tzinfo | None, also_known: Iterable[str] = ()
 ) -> Any:
-    """Return the trigger of this name, made with ``options``.
+    """Return the trigger of this name, made with ``options``, on the ``calendar`` among them.
 
     ``timezone`` is put in where none is given, unless the trigger has none of its own, such as ``and``. ``also_known``
     are options that the caller itself takes, for the hint about a misspelt one.
     """
     cls: Callable[..., Any] = load_plugin("trigger", name)
-    wanted = dict(options)
     accepted = _parameters(cls)
+    around = {name: value for name, value in options.items() if name in ("calendar", "on_closed")}
+    wanted = {name: value for name, value in options.items() if name not in around}
     if timezone is not None and (accepted is None or "timezone" in accepted):
         wanted.setdefault("timezone", timezone)
-    check_plugin_options(cls, wanted, f"{name} trigger", also_known)
-    return cls(**wanted)
+    check_plugin_options(cls, wanted, f"{name} trigger", {*also_known, "calendar", "on_closed"})
+    made = cls(**wanted)
+    if not around:
+        return made
+    from goscheduler.triggers.calendar import on_calendar  # few programs need it
+
+    return on_calendar(made, around)
 
 
 def check_plugin_options(

@@ -70,6 +70,16 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
     ),
     "export_import.py": ([], r"backup: backup\('orders',\) on cron\[hour='1'\]\n"),
     "custom_trigger.py": ([], r"doubling\[4 times from 12:00\]\n12:01 12:03 12:07 12:15\n"),
+    "sunset_trigger.py": (
+        [],
+        r"at sunset at 52\.52, 13\.405\n20 Mar 18:1\d CET\n21 Jun 21:3\d CEST\n21 Dec 15:5\d CET\n"
+        r"after the polar day: Jul\n",
+    ),
+    "calendars.py": (
+        [],
+        r"poll: every 4 hours .*\nThu 24 08:00, Thu 24 12:00, Thu 24 16:00, Mon 28 08:00\n"
+        r"report: .*\nThu 24 09:00, Tue 29 09:00, Wed 30 09:00, Thu 31 09:00\nafter skip_next: Tue 29 09:00\n",
+    ),
     "custom_executor.py": ([], r"Running on the thread for-lookout\n"),
     "custom_job_store.py": (
         [],

@@ -1,8 +1,9 @@
-"""``goscheduler jobs pause``, ``resume``, ``run`` and ``remove``: jobs that are named, or all that fit some filters."""
+"""``goscheduler jobs pause``, ``resume``, ``run`` and ``remove``: jobs that are named, or all that fit some filters;
+``skip`` and ``postpone``: the next run of one job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from goscheduler._text import printable
 from goscheduler.cli._bulk_act import act_on_all
 from goscheduler.cli._command_error import FAILED, CommandError
-from goscheduler.cli._options import JobFilters, Reason, Where, Yes, grouped
+from goscheduler.cli._options import JobFilters, JobId, Reason, Where, Yes, grouped
 from goscheduler.cli._print import note, print_json
 from goscheduler.cli._session import Session, opened
 from goscheduler.cli._text import field_cell, many
@@ -37,8 +38,9 @@ class Acting(NamedTuple):
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands to those of ``goscheduler jobs``."""
-    for name, command in (("pause", pause), ("resume", resume), ("run", run), ("remove", remove)):
-        app.command(name)(grouped(command))
+    commands: tuple[Callable[..., None], ...] = (pause, resume, run, remove, skip, postpone)
+    for command in commands:
+        app.command(command.__name__)(grouped(command))
 
 
 def pause(where: Where, filters: JobFilters, acting: Acting, job_ids: JobIds = None) -> None:
@@ -91,6 +93,31 @@ def remove(where: Where, filters: JobFilters, acting: Acting, job_ids: JobIds = 
             _end(changed)
         else:
             act_on_all(session, "remove", filters, acting.reason, yes=acting.yes, as_json=where.as_json)
+
+
+def skip(job_id: JobId, where: Where, reason: Reason = None) -> None:
+    """Leave out the next run of a job, once."""
+    with opened(where) as session:
+        _print_next(session.call("skip_next", id=job_id, reason=reason), where)
+
+
+def postpone(
+    job_id: JobId,
+    until: Annotated[str, typer.Option(metavar="TIME", help="When it is to run instead; 2h is in two hours.")],
+    where: Where,
+    reason: Reason = None,
+) -> None:
+    """Put off the next run of a job, once."""
+    with opened(where) as session:
+        _print_next(session.call("postpone_job", id=job_id, until=until, reason=reason), where)
+
+
+def _print_next(view: dict[str, Any], where: Where) -> None:
+    if where.as_json:
+        print_json(view)
+        return
+    before, after = (field_cell("next_run_time", view[name], local_timezone()) for name in ("before", "next_run_time"))
+    print(printable(f"Job {view['id']} does not run at {before}; it runs next at {after}."))
 
 
 def _named(job_ids: list[str] | None, filters: JobFilters) -> bool:

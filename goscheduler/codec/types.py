@@ -23,6 +23,15 @@ BUILT_IN: Mapping[str, str] = {
     "calendarinterval": "goscheduler.triggers.calendarinterval:CalendarIntervalTrigger",
     "and": "goscheduler.triggers.combining:AndTrigger",
     "or": "goscheduler.triggers.combining:OrTrigger",
+    "rrule": "goscheduler.triggers.rrule:RRuleTrigger",
+    "calendar": "goscheduler.triggers.calendar:CalendarTrigger",
+    "weekdays": "goscheduler.calendars.weekdays:Weekdays",
+    "hours": "goscheduler.calendars.hours:Hours",
+    "dates": "goscheduler.calendars.dates:Dates",
+    "holidays": "goscheduler.calendars.holiday:Holidays",
+    "named": "goscheduler.calendars.named:Named",
+    "combined": "goscheduler.calendars.base:Combined",
+    "combineddays": "goscheduler.calendars.base:CombinedDays",
     "limit": "goscheduler.runs.limits:Limit",
     "retry": "goscheduler.runs.retry:Retry",
     "backoff": "goscheduler.runs.retry:Backoff",
@@ -104,17 +113,12 @@ def of_class(cls: type[Any]) -> StoredType | None:
 def _load_built_in(name: str) -> StoredType:
     module, _, class_name = BUILT_IN[name].partition(":")
     cls: type[Any] = getattr(importlib.import_module(module), class_name)
-    if name in ("and", "or"):
-        return _enter(StoredType(cls, name, _combination_state, lambda state: _combination(cls, state)))
+    if hasattr(cls, "definition"):  # of triggers that have triggers
+        return _enter(StoredType(cls, name, cls.definition, lambda state: _combination(cls, state)))
     return _enter(StoredType(cls, name, *_conversions(cls, None, None)))
-
-
-def _combination_state(trigger: Any) -> dict[str, Any]:
-    """Return the children as they are; the pickle state of a combination names their classes by import path."""
-    return {"triggers": list(trigger.triggers), "jitter": trigger.jitter}
 
 
 def _combination(cls: type[Any], state: dict[str, Any]) -> Any:
     trigger = object.__new__(cls)
-    trigger.set_up(state["triggers"], state["jitter"])
+    trigger.set_up(**state)
     return trigger

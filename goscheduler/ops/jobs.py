@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 from goscheduler.errors import GoSchedulerError, InvalidArgument
@@ -12,11 +12,23 @@ from goscheduler.ops.access import Role
 from goscheduler.ops.errors import Changed, message_of
 from goscheduler.ops.filters import JobFilters
 from goscheduler.ops.gaps import gaps_of
-from goscheduler.ops.model import ChangeView, CountView, EditView, FireTime, JobRow, JobView, Page, RunRow, WhyView
+from goscheduler.ops.model import (
+    ChangeView,
+    CountView,
+    EditView,
+    FireTime,
+    JobRow,
+    JobView,
+    NextView,
+    Page,
+    RunRow,
+    WhyView,
+)
 from goscheduler.ops.operation import Call, Id, Store, operation
-from goscheduler.ops.schema import FLAG, MOMENT, TEXT, Choice, JsonValue, Text, Texts, Whole
+from goscheduler.ops.schema import FLAG, MOMENT, TEXT, Choice, JsonValue, Moment, Text, Texts, Whole
 from goscheduler.ops.views import NO_RUNS, definition_of, etag_of, fire_times, job_row, job_view, run_row
 from goscheduler.runs.queries import SORTS
+from goscheduler.schedulers._diagnosis import closed_at
 from goscheduler.schedulers._requested_trigger import trigger_of
 
 if TYPE_CHECKING:
@@ -100,7 +112,9 @@ def _why_then(call: Call, found: Job, at: str) -> str:
     if of_then:
         ends = "; ".join(f"attempt {each.attempt} {each.outcome.value}" for each in reversed(of_then))
         return f"It ran for {of_then[-1].scheduled_at.isoformat()}: {ends}."
-    return f"Its schedule has no time at {moment.isoformat()}, and the history has no run for it."
+    closed = closed_at(found, moment)
+    because = f"; its calendar was closed: {closed}" if closed else ""
+    return f"Its schedule has no time at {moment.isoformat()}, and the history has no run for it{because}."
 
 
 @operation(Role.VIEWER)
@@ -168,6 +182,36 @@ def run_jobs(call: Call, ids: Ids, jobstore: Store = None) -> ChangeView:
         return True
 
     return _each(call, ids, jobstore, run, run_ids=run_ids)
+
+
+@operation(Role.OPERATOR, acts=True)
+def skip_next(call: Call, id: Id, jobstore: Store = None) -> NextView:
+    """Leave out the next run of a job, once."""
+    found = call.job(id, jobstore)
+    before = getattr(found, "next_run_time", None)
+    return _next_view(call, before, call.scheduler.skip_next(id, found.jobstore))
+
+
+@operation(Role.OPERATOR, acts=True)
+def postpone_job(
+    call: Call,
+    id: Id,
+    until: Annotated[str, Moment("When it is to run instead: a date and time, or a length of time from now.")],
+    jobstore: Store = None,
+) -> NextView:
+    """Put off the next run of a job, once; fire times up to then are left out."""
+    found = call.job(id, jobstore)
+    moment = call.moment("until", until, ahead=True)
+    assert moment is not None
+    before = getattr(found, "next_run_time", None)
+    return _next_view(call, before, call.scheduler.postpone(id, moment, found.jobstore))
+
+
+def _next_view(call: Call, before: datetime | None, after: Job) -> NextView:
+    view = NextView(after.id, before, after.next_run_time)
+    times = {"before": view.before, "after": view.next_run_time}
+    call.facts.update({name: {"next_run_time": str(time)} for name, time in times.items()})
+    return view
 
 
 @operation(Role.ADMIN, acts=True)

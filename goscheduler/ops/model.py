@@ -278,6 +278,16 @@ class EditView:
 
 
 @dataclass(frozen=True)
+class NextView:
+    """A job whose next run is not as its schedule says, once."""
+
+    id: str
+    before: datetime | None
+    """When it was to run next."""
+    next_run_time: datetime | None
+
+
+@dataclass(frozen=True)
 class BulkPreview:
     """What an act on many jobs would touch."""
 

@@ -13,6 +13,7 @@ several, not coalescing     a run for each, oldest first; what exceeds ``max_ins
                             run. Beyond :data:`CATCH_UP` the oldest are recorded as missed, together
 later than the grace time   recorded as missed, not run
 ``max_instances`` live      by ``overlap``: recorded as skipped; waits; waits while those are told to end; runs too
+its calendar is closed      recorded as skipped
 one of its limits is full   a pending run that waits for the limit; skipped if one of the job waits already, unless the
                             job queues
 the trigger has ended       no next time: the store removes the job, or keeps it as finished
@@ -130,7 +131,7 @@ def plan_firing(
     live, waiting, fence, _ = concurrency
     following = _following(job, due, now)
     alone = following is None or following > now
-    unhindered = live < options.max_instances and not waiting and not options.limits
+    unhindered = live < options.max_instances and not waiting and not options.limits and not job.trigger.closed(due)
     if alone and unhindered and options.misfire_grace_time is None:
         run = unchecked_tuple(Run, (new_id(), job, due, due, owner, fence, 1, _SCHEDULE, 0, 0))
         return unchecked_tuple(FiringPlan, ((run,), (), (), following, None, False, not options.auto_remove, None))
@@ -139,6 +140,8 @@ def plan_firing(
     if not alone:
         times, bypassed, following = _gathered(job, due, now)
     runnable, records = _in_time(job, times, now, new_id)
+    runnable, closed = _while_open(job, runnable, now, new_id)
+    records += closed
     coalesced = bypassed if options.coalesce and runnable else 0
     if bypassed > coalesced:
         records.insert(0, _record(job, due, now, OutcomeKind.MISSED, new_id(), bypassed))
@@ -280,6 +283,18 @@ def _in_time(
         return times, []
     late = [time for time in times if (now - time).total_seconds() > grace]
     return times[len(late) :], [_record(job, time, now, OutcomeKind.MISSED, new_id()) for time in late]
+
+
+def _while_open(
+    job: Job, times: Sequence[datetime], now: datetime, new_id: Callable[[], str]
+) -> tuple[Sequence[datetime], list[Attempt]]:
+    """Return the times at which the calendar of the trigger is open, and a record for each of the others."""
+    reasons = {time: reason for time in times if (reason := job.trigger.closed(time))}
+    if not reasons:
+        return times, []
+    skipped = OutcomeKind.SKIPPED
+    records = [_record(job, time, now, skipped, new_id(), reason=f"closed: {why}") for time, why in reasons.items()]
+    return [time for time in times if time not in reasons], records
 
 
 def _following(job: Job, previous: datetime, now: datetime) -> datetime | None:

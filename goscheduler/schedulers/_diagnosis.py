@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from goscheduler.errors import survivable
 from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
 from goscheduler.runs.processes import read_report
 from goscheduler.runs.queries import RunCounts
@@ -255,13 +256,30 @@ def _why_not_started(found: Diagnosis) -> str:
     time = _earliest(found)
     if time is not None and time > found.now:
         put_off = [run for run in found.pending if run.due_at == time]
-        return _why_put_off(found, put_off[0]) if put_off else f"It is not due until {_shown(time)}."
+        return _why_put_off(found, put_off[0]) if put_off else f"It is not due until {_shown(time)}{_closed(found)}."
     hindrance = _hindrance(found)
     if hindrance:
         return hindrance
     if found.pending:
         return _why_held(found, found.pending[0])
     return "It is due, and about to be started."
+
+
+def _closed(found: Diagnosis) -> str:
+    """Say that the calendar of the trigger is closed now, if it has one that is."""
+    reason = closed_at(found.job, found.now)
+    return f"; its calendar is closed now: {reason}" if reason else ""
+
+
+def closed_at(job: Job, moment: datetime) -> str:
+    """Return why nothing of a job is to run at a moment, by the calendar of its trigger; nothing if it may, or if its
+    trigger cannot tell here."""
+    try:
+        return job.trigger.closed(moment)
+    except BaseException as error:  # a user's trigger may raise anything
+        if not survivable(error):
+            raise
+        return ""
 
 
 def _hindrance(found: Diagnosis) -> str:

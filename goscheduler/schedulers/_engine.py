@@ -26,6 +26,7 @@ from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run, Settlement
 from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
+from goscheduler.schedulers._calendars import Calendars
 from goscheduler.schedulers._cancellation import RunningRuns
 from goscheduler.schedulers._health import Inspector
 from goscheduler.schedulers._lease import Leases
@@ -71,6 +72,8 @@ class Engine:
         """What can be done to the jobs of this scheduler; set by the scheduler, as what follows is."""
         self.bulk: BulkActs
         self.inbox: Inbox
+        self.calendars = Calendars(self)
+        """The calendars that jobs refer to by name."""
         self.settler: Settler
         self.stopped = threading.Event()
         """Set while the scheduler is stopped, from the end of a shutdown to the next start."""
@@ -176,6 +179,9 @@ class Engine:
         """
         if job.options.executor not in self.executors and job.options.executor not in executors:
             return f'there is no executor named "{job.executor}"'
+        names = getattr(job.trigger, "calendar_names", ())  # what a pickle had may be no trigger of ours
+        if names and self.calendars.awaits(names):
+            return NOT_LOADED_YET
         if job.task is None:
             if type(job.func) is MissingFunction or type(job.func) is UnresolvedFunction:
                 return self._obstacle_to_function(job)

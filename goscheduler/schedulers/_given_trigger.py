@@ -24,13 +24,21 @@ def given_trigger(
     if not isinstance(trigger, (str, BaseTrigger)):
         raise TypeError(f"Expected a trigger instance or string, got {type(trigger).__name__} instead")
     for name in options:
-        where = "a schedule in words" if isinstance(trigger, str) else "add_job beside a trigger instance"
-        raise UnknownOption(name, also_known, where=where)
-    return _read(trigger, zone) if isinstance(trigger, str) else trigger
+        if name not in ("calendar", "on_closed"):
+            where = "a schedule in words" if isinstance(trigger, str) else "add_job beside a trigger instance"
+            raise UnknownOption(name, {*also_known, "calendar", "on_closed"}, where=where)
+    made = _read(trigger, zone) if isinstance(trigger, str) else trigger
+    return _on_calendar(made, options) if options else made
 
 
 def _in_words(trigger: str) -> bool:
     return trigger.lstrip()[:6].lower() == "every "
+
+
+def _on_calendar(trigger: BaseTrigger, options: Mapping[str, Any]) -> BaseTrigger:
+    from goscheduler.triggers.calendar import on_calendar  # few programs need it
+
+    return on_calendar(trigger, options)
 
 
 def _read(words: str, zone: tzinfo) -> BaseTrigger:

@@ -54,11 +54,15 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     if engine.chores_due_at is None:
         engine.chores_due_at = engine.prune_due_at = engine.orphans_due_at = now
     wait = engine.chores_due_at + (PUT_OFF if busy else 0.0) - now
+    if engine.calendars.wanted:
+        engine.calendars.read()
+        engine.wake()
     if wait > 0:
         return wait
     recover(engine)
     take_up_abandoned(engine)
     write_statistics(engine)
+    engine.calendars.look()
     more_requests = drain_inboxes(engine)
     if engine.prune_due_at <= now:
         more = prune(engine)

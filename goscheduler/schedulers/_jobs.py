@@ -259,7 +259,13 @@ class Jobs(JobAdder):
                 yield (alias if started else None), store
 
     def _with_suspension(self, store: BaseJobStore, job: Job) -> Job:
-        """Show on the job why it is suspended, where the store could not write that into it."""
+        """Show on the job why it is suspended, where the store could not write that into it.
+
+        Who has found a job may ask its trigger, so the calendars that it refers to are looked for.
+        """
+        names = getattr(job.trigger, "calendar_names", ())
+        if names:
+            self._engine.calendars.learn(names)
         if not store.keeps_objects:
             job.stats = store.stats_of(job)
             if job.suspended is None and not store.shared:

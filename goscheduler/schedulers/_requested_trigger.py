@@ -11,6 +11,7 @@ from typing import Any
 from goscheduler.errors import GoSchedulerError, InvalidArgument, shown
 from goscheduler.plugins import BUILT_IN, create_trigger
 from goscheduler.triggers.base import BaseTrigger
+from goscheduler.triggers.calendar import on_calendar
 from goscheduler.triggers.cron import CronTrigger
 from goscheduler.triggers.date import DateTrigger
 from goscheduler.triggers.every import is_every, read_every
@@ -30,7 +31,7 @@ def trigger_of(value: Any, zone: tzinfo, field: str = "trigger") -> BaseTrigger:
 
     A text is a crontab line of five fields, or six with seconds; a sentence such as "every 5m" or "every mon-fri at
     09:00"; or a date and time. An object has ``type``, such as "cron", and the arguments of that trigger; of "and" and
-    "or" ``triggers``, a list; of "crontab" a ``line``.
+    "or" ``triggers``, a list; of "crontab" a ``line``. ``calendar`` is the name of one, beside ``on_closed``.
 
     :raises InvalidArgument: naming the field
     """
@@ -58,7 +59,9 @@ def _read(value: Any, zone: tzinfo, field: str, depth: int) -> BaseTrigger:
         if isinstance(given, str) and len(given) > LONGEST_TRIGGER:
             raise _too_long(f"{field}.{option}")
     if name == "crontab":
-        return CronTrigger.from_crontab(options.pop("line", ""), **{"timezone": zone, **options})
+        around = {name: options.pop(name) for name in ("calendar", "on_closed") if name in options}
+        line = CronTrigger.from_crontab(options.pop("line", ""), **{"timezone": zone, **options})
+        return on_calendar(line, around)
     if name in ("and", "or"):
         options["triggers"] = _parts(options.get("triggers"), zone, field, depth)
     trigger: BaseTrigger = create_trigger(name, options, zone)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from goscheduler.calendars.base import Calendar
+from goscheduler.job import Job
 from goscheduler.schedulers._list_methods import ListMethods
+from goscheduler.schedulers._once import moment_ahead, put_off, without_next
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class TimeMethods(ListMethods):
-    """Says when jobs fire, in words."""
+    """Says when jobs fire: in words, by calendars, and once not as the schedule says."""
 
     if TYPE_CHECKING:
 
@@ -37,7 +41,46 @@ class TimeMethods(ListMethods):
         from goscheduler.triggers.every import every  # few programs need it
 
         zone = self.timezone if timezone is None else timezone
-        trigger = every(
-            what, on=on, at=at, start_date=start_date, end_date=end_date, timezone=zone, jitter=jitter
-        )
+        trigger = every(what, on=on, at=at, start_date=start_date, end_date=end_date, timezone=zone, jitter=jitter)
         return self.scheduled_job(trigger, **options)
+
+    def add_calendar(self, name: str, calendar: object) -> None:
+        """Make a calendar known by a name, in place of any other. Triggers refer to it with ``Named(name)``, or with
+        ``calendar=name``; what they leave out changes with it.
+
+        It goes into the stores, where other processes find it, before :meth:`start` with the start. In one process, all
+        schedulers have the same calendars. An object of another library that has ``is_session(day)`` or
+        ``is_working_day(day)`` will do; it is not stored, and every process adds it by itself.
+
+        :raises InvalidArgument: if it is no calendar, or refers to itself
+        """
+        write = partial(self.engine.calendars.write, name, self.engine.calendars.add(name, calendar))
+        if not self.engine.jobs.defer("default", write):
+            write()
+
+    def remove_calendar(self, name: str) -> None:
+        """Forget a calendar, here and in the stores. Jobs that refer to it are suspended when they come due."""
+        self.engine.calendars.remove(name)
+
+    def calendars(self) -> dict[str, Calendar]:
+        """Return the calendars that are known by a name, those in the stores among them."""
+        return self.engine.calendars.all()
+
+    def skip_next(self, job_id: str, jobstore: str | None = None) -> Job:
+        """Leave out the next run of a job; the one after it is as the schedule says.
+
+        :raises JobLookupError: if there is no such job
+        :raises InvalidArgument: if it is paused
+        :raises NeverFires: if there is no run after the next one
+        """
+        return self.engine.jobs.edit(job_id, jobstore, partial(without_next, now=self.clock.now()))
+
+    def postpone(self, job_id: str, until: datetime | timedelta | str, jobstore: str | None = None) -> Job:
+        """Put off the next run of a job, once: it is at ``until``, or after this length of time from now. Fire times
+        up to then are left out, and those that follow are as the schedule says.
+
+        :raises JobLookupError: if there is no such job
+        :raises InvalidArgument: if it is paused, or ``until`` is no moment after its next run time
+        """
+        moment = moment_ahead(until, self.clock.now(), self.timezone)
+        return self.engine.jobs.edit(job_id, jobstore, partial(put_off, until=moment))

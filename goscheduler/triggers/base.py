@@ -47,6 +47,11 @@ class BaseTrigger(ABC):
 
     __slots__ = ()
 
+    @property
+    def calendar_names(self) -> tuple[str, ...]:
+        """The names of the calendars that it refers to by name."""
+        return ()
+
     @abstractmethod
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
         """Return the fire time that follows ``previous_fire_time``, or None when there is none left.
@@ -88,6 +93,10 @@ class BaseTrigger(ABC):
         A scheduler calls it when the next run time of a job is set by hand: "every hour" goes on from there.
         """
         return self
+
+    def closed(self, moment: datetime) -> str:
+        """Return why nothing is to run at a moment although it fires then, nothing if it may: "Christmas Day"."""
+        return ""
 
     def same_schedule_as(self, other: BaseTrigger) -> bool:
         """Tell whether ``other`` describes the same rule; a start that the user left open does not count."""

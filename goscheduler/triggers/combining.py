@@ -58,22 +58,31 @@ class BaseCombiningTrigger(BaseTrigger):
             delay = 0 if nominal is None else self._delay_at(nominal)
             if nominal is None or not delay:
                 return nominal
-            return postpone(nominal, delay, before=self._nominal_fire_time(nominal, nominal))
+            return postpone(nominal, delay, before=self._delay_until(nominal))
 
     @abstractmethod
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None: ...
+
+    def _delay_until(self, nominal: datetime) -> datetime | None:
+        """Return before when a delayed firing has to be."""
+        return self._nominal_fire_time(nominal, nominal)
+
+    @property
+    def calendar_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for child in self.triggers for name in child.calendar_names))
 
     def _delay_at(self, moment: datetime) -> float:
         """Return how many seconds a firing at ``moment`` may be delayed: our jitter and that of who fires then."""
         return (self.jitter or 0) + max(_delay(child, moment) for child in self.triggers)
 
     def anchored(self, now: datetime) -> BaseCombiningTrigger:
-        return self._with([child.anchored(now) for child in self.triggers])
+        return self.with_children([child.anchored(now) for child in self.triggers])
 
     def for_job(self, job_id: str) -> BaseCombiningTrigger:
-        return self._with([child.for_job(job_id) for child in self.triggers])
+        return self.with_children([child.for_job(job_id) for child in self.triggers])
 
-    def _with(self, children: list[BaseTrigger]) -> BaseCombiningTrigger:
+    def with_children(self, children: list[BaseTrigger]) -> BaseCombiningTrigger:
+        """Return the same combination of other triggers."""
         if all(new is old for new, old in zip(children, self.triggers, strict=True)):
             return self
         twin = copy.copy(self)
@@ -89,12 +98,16 @@ class BaseCombiningTrigger(BaseTrigger):
             and all(mine.same_schedule_as(its) for mine, its in zip(self.triggers, other.triggers, strict=True))
         )
 
+    def definition(self) -> dict[str, Any]:
+        """Return what :meth:`set_up` takes. The children are as they are: pickle names their classes by import path."""
+        return {"triggers": list(self.triggers), "jitter": self.jitter}
+
     def __getstate__(self) -> dict[str, Any]:
         return {"version": 1, "triggers": [_packed(child) for child in self.triggers], "jitter": self.jitter}
 
     def __setstate__(self, state: Any) -> None:
         state = current_state(type(self), state, 1)
-        self.set_up([_unpacked(child) for child in state["triggers"]], state["jitter"])
+        self.set_up([unpacked(child) for child in state["triggers"]], state["jitter"])
 
     def __repr__(self) -> str:
         jitter = f", jitter={self.jitter}" if self.jitter else ""
@@ -309,7 +322,8 @@ def _packed(child: BaseTrigger) -> tuple[str, Any] | BaseTrigger:
     return f"{type(child).__module__}:{type(child).__qualname__}", child.__reduce_ex__(2)[2]
 
 
-def _unpacked(packed: tuple[str, Any] | BaseTrigger) -> BaseTrigger:
+def unpacked(packed: tuple[str, Any] | BaseTrigger) -> BaseTrigger:
+    """Return a child of a stored combination."""
     if isinstance(packed, BaseTrigger):
         return packed
     reference, state = packed

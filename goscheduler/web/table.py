@@ -49,7 +49,7 @@ def _on_ids(name: str, resource: str, verb: str) -> tuple[Row, Row]:
     return Row("POST", f"/v1/{resource}/{{id}}:{verb}", name), Row("POST", f"/v1/{resource}:{verb}", name)
 
 
-_ROWS = (
+ROWS = (
     Row("GET", "/v1/overview", "overview"),
     Row("GET", "/v1/stats", "stats"),
     Row("GET", "/v1/jobs", "find_jobs", cursor="after", count="count_jobs"),
@@ -62,6 +62,8 @@ _ROWS = (
     *_on_ids("pause_jobs", "jobs", "pause"),
     *_on_ids("resume_jobs", "jobs", "resume"),
     *_on_ids("run_jobs", "jobs", "run"),
+    Row("POST", "/v1/jobs/{id}:skip", "skip_next"),
+    Row("POST", "/v1/jobs/{id}:postpone", "postpone_job"),
     Row("GET", "/v1/jobs/{id}/why", "why"),
     Row("GET", "/v1/jobs/{id}/next", "next_fires"),
     Row("GET", "/v1/jobs/{id}/runs", "job_timeline"),
@@ -106,8 +108,6 @@ _ROWS = (
     Row("POST", "/v1/alerts/{id}:silence", "silence_alert"),
 )
 
-#: The rows whose operation is there.
-ROWS = tuple(row for row in _ROWS if row.name in OPERATIONS)
 
 #: What one thing of a collection is called, for proxies that decode paths: ``/v1/job:pause?id=a%2Fb``.
 SINGULAR = {

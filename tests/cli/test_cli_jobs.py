@@ -130,6 +130,16 @@ def test_a_job_is_paused_and_resumed(invoke: Callable[..., Any], target: str) ->
     assert jobs_of(target)["hourly"].next_run_time is not None
 
 
+def test_the_next_run_is_left_out_or_put_off(invoke: Callable[..., Any], target: str) -> None:
+    skipped = json.loads(invoke("jobs", "skip", "hourly", "--json", "--app", target).stdout)
+    assert skipped["before"] < skipped["next_run_time"]
+    told = invoke("jobs", "postpone", "hourly", "--until", "2090-01-01", "--app", target)
+    assert (told.exit_code, "runs next at 2090-01-01" in told.stdout) == (0, True)
+    refused = invoke("jobs", "postpone", "hourly", "--until", "2001-01-01", "--app", target)
+    assert refused.exit_code == 2
+    assert "until" in refused.stderr
+
+
 def test_a_run_is_asked_for_and_is_waiting_for_a_worker(invoke: Callable[..., Any], target: str) -> None:
     answer = json.loads(invoke("jobs", "run", "nightly", "--json", "--app", target).stdout)
     with scheduler_of(target) as scheduler:

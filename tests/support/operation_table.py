@@ -23,6 +23,8 @@ TABLE = {
     "pause_jobs": ("operator", {"ids": ["plain"]}),
     "resume_jobs": ("operator", {"ids": ["failing"]}),
     "run_jobs": ("operator", {"ids": ["plain"]}),
+    "skip_next": ("operator", {"id": "plain"}),
+    "postpone_job": ("operator", {"id": "plain", "until": "2090-01-01T00:00Z"}),
     "remove_jobs": ("admin", {"ids": ["plain"]}),
     "edit_job": ("admin", {"id": "plain", "changes": {"name": "new"}}),
     "preview_bulk": ("operator", {"act": "pause", "tag": "billing"}),

@@ -186,7 +186,7 @@ def test_a_line_that_is_none_is_refused(line: str, message: str) -> None:
         ("* * L-3 * *", "day", "Unrecognized expression"),
         ("? * * * *", "minute", "Unrecognized expression"),
         ("* * 1,? * *", "day", "Unrecognized expression"),
-        ("H * * * *", "minute", "Unrecognized expression"),
+        ("HH * * * *", "minute", "Unrecognized expression"),
         ("R * * * *", "minute", "Unrecognized expression"),
         ("(a+)+$ * * * *", "minute", "Unrecognized expression"),
     ],
