@@ -559,6 +559,42 @@ class RunJobsRequest(_message.Message):
     request_id: str
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., jobstore: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
+class SkipNextRequest(_message.Message):
+    __slots__ = ("id", "jobstore", "reason", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    jobstore: str
+    reason: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., jobstore: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class Next(_message.Message):
+    __slots__ = ("id", "before", "next_run_time")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_RUN_TIME_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    before: _timestamp_pb2.Timestamp
+    next_run_time: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[str] = ..., before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next_run_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PostponeJobRequest(_message.Message):
+    __slots__ = ("id", "until", "jobstore", "reason", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    until: str
+    jobstore: str
+    reason: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., until: _Optional[str] = ..., jobstore: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
 class RemoveJobsRequest(_message.Message):
     __slots__ = ("ids", "jobstore", "reason", "request_id")
     IDS_FIELD_NUMBER: _ClassVar[int]

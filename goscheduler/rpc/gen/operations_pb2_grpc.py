@@ -105,6 +105,16 @@ class OperationsServiceStub(object):
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.RunJobsRequest.SerializeToString,
                 response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Change.FromString,
                 _registered_method=True)
+        self.SkipNext = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/SkipNext',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.SkipNextRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Next.FromString,
+                _registered_method=True)
+        self.PostponeJob = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/PostponeJob',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.PostponeJobRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Next.FromString,
+                _registered_method=True)
         self.RemoveJobs = channel.unary_unary(
                 '/goscheduler.v1.OperationsService/RemoveJobs',
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.RemoveJobsRequest.SerializeToString,
@@ -448,6 +458,22 @@ class OperationsServiceServicer(object):
     def RunJobs(self, request, context):
         """Run jobs once, now, beside their schedules.
         Operation run_jobs; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SkipNext(self, request, context):
+        """Leave out the next run of a job, once.
+        Operation skip_next; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PostponeJob(self, request, context):
+        """Put off the next run of a job, once; fire times up to then are left out.
+        Operation postpone_job; needs the role operator.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -893,6 +919,16 @@ def add_OperationsServiceServicer_to_server(servicer, server):
                     servicer.RunJobs,
                     request_deserializer=goscheduler_dot_v1_dot_operations__pb2.RunJobsRequest.FromString,
                     response_serializer=goscheduler_dot_v1_dot_operations__pb2.Change.SerializeToString,
+            ),
+            'SkipNext': grpc.unary_unary_rpc_method_handler(
+                    servicer.SkipNext,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.SkipNextRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Next.SerializeToString,
+            ),
+            'PostponeJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.PostponeJob,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.PostponeJobRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Next.SerializeToString,
             ),
             'RemoveJobs': grpc.unary_unary_rpc_method_handler(
                     servicer.RemoveJobs,
@@ -1504,6 +1540,60 @@ class OperationsService(object):
             '/goscheduler.v1.OperationsService/RunJobs',
             goscheduler_dot_v1_dot_operations__pb2.RunJobsRequest.SerializeToString,
             goscheduler_dot_v1_dot_operations__pb2.Change.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SkipNext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/SkipNext',
+            goscheduler_dot_v1_dot_operations__pb2.SkipNextRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Next.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PostponeJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/PostponeJob',
+            goscheduler_dot_v1_dot_operations__pb2.PostponeJobRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Next.FromString,
             options,
             channel_credentials,
             insecure,
