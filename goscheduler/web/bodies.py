@@ -11,6 +11,8 @@ from goscheduler.ops.errors import TOO_LARGE
 from goscheduler.web.problems import MALFORMED, WRONG_MEDIA_TYPE, HttpError
 
 LONGEST_BODY = 1_000_000
+#: A longer body than is taken is read to its end up to here, so that its sender gets to read why it is refused.
+LONGEST_REFUSED = 10_000_000
 #: JSON may be nested this deep.
 DEEPEST = 32
 
@@ -21,15 +23,18 @@ async def read_body(request: Request, longest: int = LONGEST_BODY) -> bytes:
     :raises HttpError: if it is longer than that
     """
     announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or int(announced[:18]) > longest:
+    if not announced.isdecimal() or int(announced[:18]) > LONGEST_REFUSED:
         raise _too_large(longest)
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
         size += len(part)
-        if size > longest:
-            raise _too_large(longest)
-        parts.append(part)
+        if size <= longest:
+            parts.append(part)
+        elif size > LONGEST_REFUSED:
+            break
+    if max(size, int(announced)) > longest:
+        raise _too_large(longest)
     return b"".join(parts)
 
 

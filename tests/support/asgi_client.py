@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -41,8 +43,8 @@ class AsgiClient:
         self._headers = headers
 
     def request(
-        self, method: str, target: str, *, json_body: Any = None, body: bytes = b"", parts: list[bytes] | None = None,
-        raw_headers: list[tuple[bytes, bytes]] | None = None, **headers: str,
+        self, method: str, target: str, *, json_body: Any = None, body: bytes = b"",
+        parts: Iterable[bytes] | None = None, raw_headers: list[tuple[bytes, bytes]] | None = None, **headers: str,
     ) -> Answer:  # fmt: skip
         """Return the answer to a request; underscores in names of headers stand for hyphens."""
         if json_body is not None:
@@ -71,15 +73,13 @@ class AsgiClient:
             "client": self._peer, "server": ("127.0.0.1", 8180),
         }  # fmt: skip
 
-    async def _call(self, scope: dict[str, Any], parts: list[bytes]) -> Answer:
-        waiting = [
-            {"type": "http.request", "body": part, "more_body": number < len(parts) - 1}
-            for number, part in enumerate(parts)
-        ]
+    async def _call(self, scope: dict[str, Any], parts: Iterable[bytes]) -> Answer:
+        asked = ({"type": "http.request", "body": part, "more_body": True} for part in parts)
+        waiting = chain(asked, [{"type": "http.request", "body": b"", "more_body": False}])
         sent: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
-            return waiting.pop(0) if waiting else {"type": "http.disconnect"}
+            return next(waiting, {"type": "http.disconnect"})
 
         async def send(message: Any) -> None:
             sent.append(message)

@@ -17,7 +17,7 @@ from goscheduler.ops.access import Role
 from goscheduler.ops.operation import Call, operation
 from goscheduler.ops.source import Source
 from goscheduler.web import web_app
-from goscheduler.web.bodies import LONGEST_BODY
+from goscheduler.web.bodies import LONGEST_BODY, LONGEST_REFUSED
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_body_that_is_no_small_json_object_is_refused(client, body):
     assert (answer.status, answer.json()["code"]) == (400, 3)
 
 
-def test_a_body_that_is_too_long_is_refused_before_it_is_read(client):
+def test_a_body_that_is_too_long_is_refused(client):
     def post(**given):
         return client.request("POST", "/v1/jobs:pause", content_type="application/json", **given).status
 
@@ -118,6 +118,24 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read(client):
     assert post(parts=[b" " * 1000] * (LONGEST_BODY // 1000 + 1)) == 413
     assert post(body=b"{}", content_length="-1") == 413
     assert post(body=json.dumps({"ids": ["plain"], "reason": "x" * 1001}).encode()) == 422
+
+
+def test_a_body_that_is_too_long_is_read_so_that_its_sender_reads_the_answer_but_not_without_end(client):
+    def parts_read(number, **given):
+        read = []
+
+        def parts():
+            for count in range(number):
+                read.append(count)
+                yield b" " * 1000
+
+        answer = client.request("POST", "/v1/jobs:pause", content_type="application/json", parts=parts(), **given)
+        assert answer.status == 413
+        return len(read)
+
+    assert parts_read(LONGEST_BODY // 1000 + 10) == LONGEST_BODY // 1000 + 10
+    assert parts_read(LONGEST_REFUSED // 1000 + 10) <= LONGEST_REFUSED // 1000 + 2
+    assert parts_read(10, content_length=str(LONGEST_REFUSED + 1)) == 0
 
 
 @pytest.mark.parametrize("query", ["%FF=1", "limit=1&limit=2", "&".join(f"a{n}=1" for n in range(300)), "limit=%00"])

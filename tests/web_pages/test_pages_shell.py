@@ -18,8 +18,11 @@ from goscheduler.web.pages.routing import error_page
 
 def test_a_store_that_does_not_answer_is_asked_once_for_a_page_and_told(full, client, monkeypatch):
     asked = []
+    others = Operations.call
 
     def call(self, name, *args, **options):
+        if self.source.scheduler is not full:
+            return others(self, name, *args, **options)
         asked.append(name)
         raise StoreUnavailable("the server went away")
 

@@ -349,12 +349,11 @@ def test_the_server_ends_a_transaction_that_stands_still_for_a_quarter_of_a_leas
     store.shutdown()
 
 
-#: The query for the sessions of this database that are in a transaction.
-IN_TRANSACTION = {
-    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity"
-    " WHERE datname = current_database() AND state = 'idle in transaction'",
-    "mysql": "SELECT COUNT(*) FROM information_schema.innodb_trx"
-    " JOIN information_schema.processlist ON id = trx_mysql_thread_id WHERE db = DATABASE()",
+#: The queries for the number of a session, and for whether the session of a number is there.
+OWN_SESSION = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
+SESSION = {
+    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE pid = :session",
+    "mysql": "SELECT COUNT(*) FROM information_schema.processlist WHERE id = :session",
 }
 
 
@@ -368,10 +367,12 @@ def hasty_store(url):
 
 
 def stand_still_until_the_session_is_ended(context):
+    kind = context.connection.dialect.name
+    session = context.connection.execute(text(OWN_SESSION[kind])).scalar_one()
     with create_engine(context.connection.engine.url, poolclass=NullPool).connect() as onlooker:
-        look = text(IN_TRANSACTION[context.connection.dialect.name])
+        look = text(SESSION[kind])
         pause, deadline = threading.Event().wait, SYSTEM_CLOCK.monotonic() + PATIENCE
-        while onlooker.execute(look).scalar():
+        while onlooker.execute(look, {"session": session}).scalar():
             assert SYSTEM_CLOCK.monotonic() < deadline, "the server has not ended the session"
             onlooker.rollback()
             pause(0.02)
