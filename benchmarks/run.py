@@ -34,6 +34,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "large": {"rounds": 1, "many": 50_000, "due": 2_000},
     "million": {"rounds": 1, "jobs": 50_000, "few": 5_000, "due": 2_000},
     "reads": {"jobs": 2_000, "small": 500, "calls": 10},
+    "http": {"jobs": 2_000, "seconds": 5},
 }
 
 
