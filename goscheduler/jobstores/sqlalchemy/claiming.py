@@ -163,7 +163,8 @@ class Claiming:
     def _write_refusals(self, ledger: Ledger) -> None:
         """Hold the refused runs, or put them off. The next run under the key that let one try may try in its stead."""
         refused = ((row.id, row.due, refusal) for row, refusal in self._refused)
-        changes = changes_of_refused(self._context, refused, self._now, ledger, self._live)
+        freed = {row.id: row.freed for row, _ in self._refused}
+        changes = changes_of_refused(self._context, refused, self._now, ledger, self._live, freed)
         self._context.dialect.update_rows(self._context.connection, self._context.tables.runs, changes)
         held = {change["id"]: change["held"] for change in changes}
         turns = Counter(row.freed for row, _ in self._refused if row.freed is not None and row.freed != held[row.id])

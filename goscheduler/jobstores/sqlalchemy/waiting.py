@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import select
@@ -21,6 +22,7 @@ from goscheduler.times import to_micros
 
 #: The pause before another try for rows that other processes have locked.
 RETRY_LOCKED_AFTER = timedelta(milliseconds=50)
+NONE_FREED: Mapping[str, str | None] = MappingProxyType({})
 
 
 def changes_of_refused(
@@ -29,18 +31,23 @@ def changes_of_refused(
     now: datetime,
     ledger: Ledger,
     live: Mapping[str, Sequence[str]],
+    freed: Mapping[str, str | None] = NONE_FREED,
 ) -> list[dict[str, Any]]:
     """Return the columns by which refused runs, given by id and due time, are held or put off.
 
     ``ledger`` counts the live runs that were in their way, those that this transaction has started included. ``live``
-    has the ids of the live runs of a job.
+    has the ids of the live runs of a job, ``freed`` the key by which an end has unblocked a run.
     """
     refused = list(refused)
     ending = _ending(context, {refusal.key for _, _, refusal in refused if refusal.key is not None}, ledger, live)
+    retries = ending - _held_before(context, ending)
     changes: list[dict[str, Any]] = []
     for run_id, due, (held, until) in refused:
-        if until is None and held is not None and ending[held] > 0:
-            ending[held] -= 1
+        # A run that was unblocked under the same key may be the one that such an end has unblocked: if it were held
+        # again, that end would have unblocked none.
+        is_unblocked = held is not None and ending[held] > 0 and freed.get(run_id) == held
+        if until is None and held is not None and (is_unblocked or retries[held] > 0):
+            retries[held] -= 1
             until = now + RETRY_LOCKED_AFTER
         if until is not None:
             # Its due time stays, and with that its rank: it gets older.
@@ -62,8 +69,7 @@ def _ending(
     counts.update({key: ledger.running(name) for name, key in limits.items()})
     under.update({limits[name]: ids for name, ids in _counted_ids(context, limits).items()})
     staying = lock(context, context.tables.runs.c.id, sorted({run_id for ids in under.values() for run_id in ids}))
-    ending = counts - Counter({key: sum(run_id in staying for run_id in ids) for key, ids in under.items()})
-    return ending - _held_before(context, ending)
+    return counts - Counter({key: sum(run_id in staying for run_id in ids) for key, ids in under.items()})
 
 
 def _held_before(context: StoreContext, most: Counter[str]) -> Counter[str]:

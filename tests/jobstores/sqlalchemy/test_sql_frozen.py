@@ -15,6 +15,8 @@ from goscheduler._drivers.sql_watchdog import Watchdog
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.base import PartlySettled
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from goscheduler.jobstores.sqlalchemy import claiming as claiming_module
+from goscheduler.jobstores.sqlalchemy.claiming import Claiming
 from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.transactions import UnknownOutcome
 from goscheduler.runs.limits import Limit
@@ -211,6 +213,41 @@ def test_runs_of_a_limit_that_somebody_has_hold_of_do_not_keep_others_from_being
         other.add_run(asked_for(free, "c", NOW)._replace(due_at=NOW))
         assert ids(in_time(lambda: requests.claim(other, room={"default": 1}))) == ["free"]
     assert len(other.live_runs()) == 2
+
+
+def test_a_run_that_an_end_unblocks_while_another_process_looks_at_it_does_not_wait_for_ever(
+    stores, make_job, requests, monkeypatch
+):
+    slow, other = stores
+    jobs = [make_job(f"job-{number}", due=None, limits=[Limit("one", concurrency=1)]) for number in range(3)]
+    other.add_jobs(jobs)
+    for number, job in enumerate(jobs):
+        ask(other, job, f"run-{number}")
+    search, lock_limits = Claiming._waiting, claiming_module.lock_limits
+    started = []
+
+    def found_by_the_slow_one(self, times):
+        found = search(self, times)
+        if self._context.connection.engine is slow._database.engine and not started:
+            started.extend(requests.claim(other).runs)  # the others are held
+        return found
+
+    def counted_by_the_slow_one(context, texts):
+        limits = lock_limits(context, texts)
+        if context.connection.engine is slow._database.engine and len(started) == 1:
+            assert other.settle([succeeded(started[0])]) in ((), None)  # unblocks one of those that are being claimed
+            started.append(None)
+        return limits
+
+    monkeypatch.setattr(Claiming, "_waiting", found_by_the_slow_one)
+    monkeypatch.setattr(claiming_module, "lock_limits", counted_by_the_slow_one)
+    claimed = [*requests.claim(slow).runs]
+    assert len(started) == 2
+    monkeypatch.undo()
+    for turn in range(1, 3):
+        other.settle([succeeded(run) for run in claimed[-1:]])
+        claimed += requests.claim(other, now=NOW + turn * SECOND).runs
+    assert sorted(run.job.id for run in [started[0], *claimed]) == ["job-0", "job-1", "job-2"]
 
 
 @pytest.mark.parametrize("is_there", [True, False])
