@@ -72,7 +72,8 @@ def fail_as(kind, message, frame, *_):
     """Fail with an error of which type, message and traceback have texts."""
     space = {}
     exec(compile("def fail(error):\n    raise error", frame, "exec"), space)
-    space["fail"](type(kind, (ValueError,), {})(message))
+    exec(compile("def call(*args):\n    fail(*args)", "/lib/site-packages/others.py", "exec"), space)  # shown folded
+    space["call"](type(kind, (ValueError,), {})(message))
 
 
 class Held:
