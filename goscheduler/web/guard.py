@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -81,7 +81,7 @@ class Guard:
             return problem_response(error)
         if isinstance(error, Unauthenticated) and self._visitors.doors.sessions is not None:
             query = request.url.query
-            path = own_path(request.scope) + (f"?{query}" if query else "")
+            path = quote(own_path(request.scope)) + (f"?{query}" if query else "")
             had_session = {NAME, NAME_ON_TLS} & request.cookies.keys()
             given = {"next": path, **({"why": "expired"} if had_session else {})}
             return RedirectResponse(link(request, f"{LOGIN}?{urlencode(given)}"), 303)

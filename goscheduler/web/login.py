@@ -18,7 +18,7 @@ from goscheduler.ops.errors import NotFound, TooMany
 from goscheduler.ops.tokens import Token, TokenBook, authenticate, token_of_password
 from goscheduler.web.bodies import read_body
 from goscheduler.web.sessions import cookie
-from goscheduler.web.site import link, site_of
+from goscheduler.web.site import link, safe_path, site_of
 from goscheduler.web.throttle import Throttle
 from goscheduler.web.visitors import Visitors
 
@@ -43,7 +43,7 @@ class Login:
         if doors.tokens is None or doors.sessions is None:
             raise NotFound("there is no log-in here")
         form = parse_qs((await read_body(request, LONGEST_FORM)).decode("utf-8", "replace"), max_num_fields=20)
-        goal = safe_goal(_first(form, "next"))
+        goal = safe_path(_first(form, "next"), "/")
         try:
             self._throttle.attempt(self._visitors.address(request))
             token = await site_of(request).run(self._token_of, doors.tokens, form)
@@ -71,9 +71,3 @@ class Login:
 
 def _first(form: Mapping[str, list[str]], name: str) -> str:
     return form.get(name, [""])[0]
-
-
-def safe_goal(path: str) -> str:
-    """Return a path of this application that somebody wants to be led to; its first page for anything else."""
-    ours = path.startswith("/") and not path.startswith("//") and "\\" not in path
-    return path if ours and path.isascii() and path.isprintable() else "/"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -84,6 +84,18 @@ def ask(request: Request, operation: str, arguments: Mapping[str, Any] | None = 
     It asks a store, so it is called on a worker thread: from a route that is a plain function.
     """
     return site_of(request).operations.call(operation, principal_of(request), arguments, via="web")
+
+
+def safe_path(path: str | None, otherwise: str) -> str:
+    """Return a path below the place of the application that a form or an address named; another one for anything else.
+
+    A browser takes ``//host`` for another site, a backslash for a slash, and ``%2e%2e`` for the folder above.
+    """
+    ours = path is not None and path.startswith("/") and not path.startswith("//") and "\\" not in path
+    if path is None or not ours or not path.isascii() or not path.isprintable():
+        return otherwise
+    folders = unquote(path.partition("?")[0].partition("#")[0]).split("/")
+    return otherwise if "." in folders or ".." in folders else path
 
 
 def link(request: Request, path: str) -> str:

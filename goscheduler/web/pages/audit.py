@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -26,8 +27,8 @@ FILTERS = ("actor", "operation", "status", "since", "until")
 COLUMNS = (
     "at", "actor", "role", "via", "operation", "status", "reason", "arguments", "outcome", "jobstore", "id",
 )  # fmt: skip
-#: What makes a spreadsheet take a cell for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Where a spreadsheet would take what follows for a formula. Some begin a cell behind a semicolon or a tab as well.
+_FORMULA = re.compile(r"""^[\t\r]|(?:^|(?<=[;\t]))[\s"\u200b\ufeff]*(?=[=+\-@＝＋－＠])""")  # noqa: RUF001 - read as = + - @
 NOTHING: dict[str, Any] = {"items": [], "next": None, "gaps": [], "complete": True}
 
 
@@ -81,7 +82,7 @@ def csv_of(entries: Iterator[Mapping[str, Any]]) -> str:
 def cell_of(value: Any) -> str:
     """Return a value as a cell that a spreadsheet shows and does not compute."""
     text = value if isinstance(value, str) else "" if value is None else as_json(value)
-    return f"'{text}" if text.lstrip(" \n").startswith(FORMULA) else text
+    return _FORMULA.sub(lambda found: f"'{found[0]}", text)
 
 
 def _all_entries(request: Request) -> Iterator[Mapping[str, Any]]:

@@ -13,8 +13,8 @@ from goscheduler.errors import InvalidArgument
 from goscheduler.web.pages.notices import notices_of
 from goscheduler.web.pages.query import job_search, query_of
 from goscheduler.web.pages.rendering import render
-from goscheduler.web.pages.routing import get, go, post, safe_path
-from goscheduler.web.site import ask
+from goscheduler.web.pages.routing import get, go, post
+from goscheduler.web.site import ask, safe_path
 
 #: From so many jobs on, the word of an act has to be typed.
 WORD_FROM = 100

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from goscheduler.errors import InvalidArgument
 from goscheduler.web.pages.notices import notices_of
 from goscheduler.web.pages.rendering import render
-from goscheduler.web.pages.routing import get, go, post, safe_path
-from goscheduler.web.site import ask
+from goscheduler.web.pages.routing import get, go, post
+from goscheduler.web.site import ask, safe_path
 
 PAGE_SIZE = 50
 #: Filters that say which letters are meant.
@@ -64,6 +64,7 @@ def act_page(request: Request) -> Response:
     counted = ask(request, name, {**meant, "dry_run": True})
     return render(
         request, "sheet_letters.html", name=name, act=act, counted=counted, fields=_fields(meant), rates=RATES,
+        group={} if "ids" in meant else meant,
         word=name if counted["count"] > WORD_FROM else "", back=safe_path(query.get("back"), "/dead"),
     )  # fmt: skip
 

@@ -6,7 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from goscheduler.web.pages.rendering import render
-from goscheduler.web.pages.routing import get, safe_path
+from goscheduler.web.pages.routing import get
+from goscheduler.web.site import safe_path
 
 #: Word in the address → what is said.
 MISTAKES = {

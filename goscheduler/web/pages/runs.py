@@ -14,9 +14,9 @@ from goscheduler.ops.filters import OUTCOMES
 from goscheduler.web.pages.job import places_of
 from goscheduler.web.pages.notices import notices_of
 from goscheduler.web.pages.rendering import render
-from goscheduler.web.pages.routing import get, go, post, safe_path
+from goscheduler.web.pages.routing import get, go, post
 from goscheduler.web.pages.tracebacks import own_frames
-from goscheduler.web.site import ask
+from goscheduler.web.site import ask, safe_path
 
 PAGE_SIZE, MOST_LIVE = 50, 200
 NOTHING: dict[str, Any] = {"items": [], "next": None, "complete": True}

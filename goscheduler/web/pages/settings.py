@@ -10,9 +10,9 @@ from goscheduler.errors import InvalidArgument
 from goscheduler.times import astimezone
 from goscheduler.web.pages.notices import notices_of
 from goscheduler.web.pages.rendering import render
-from goscheduler.web.pages.routing import get, go, post, safe_path
+from goscheduler.web.pages.routing import get, go, post
 from goscheduler.web.pages.shell import THEME_COOKIE, THEMES, ZONE_COOKIE
-from goscheduler.web.site import ask, link
+from goscheduler.web.site import ask, link, safe_path
 
 A_YEAR = 365 * 86_400
 
