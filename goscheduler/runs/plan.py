@@ -47,6 +47,8 @@ PRIORITY_STEP_US = 60_000_000
 #: What the rank of a job of the usual priority adds to its due time.
 DEFAULT_PRIORITY_OFFSET_US = 5 * PRIORITY_STEP_US
 
+#: What the keys of jobs and of limits begin with.
+JOB_KEY, LIMIT_KEY = "job:", "limit:"
 #: Why a live run of a job that cancels its running instances is told to end.
 REPLACED_BY_NEWER_RUN = "a newer run of its job takes its place"
 
@@ -230,18 +232,17 @@ def keys_of(run: Run, limits: Sequence[Limit] | None = None) -> list[str]:
 
 
 def _job_key(job_id: str) -> str:
-    return f"job:{job_id}"
+    return f"{JOB_KEY}{job_id}"
 
 
 def limit_key(name: str) -> str:
     """Return the key of :func:`keys_of` that stands for a limit."""
-    return f"limit:{name}"
+    return f"{LIMIT_KEY}{name}"
 
 
 def limit_of_key(key: str) -> str | None:
     """Return the name of the limit that a key of :func:`keys_of` stands for, None for the key of a job."""
-    kind, _, name = key.partition(":")
-    return name if kind == "limit" else None
+    return key.removeprefix(LIMIT_KEY) if key.startswith(LIMIT_KEY) else None
 
 
 def rank_of(job: Job, due: int) -> int:

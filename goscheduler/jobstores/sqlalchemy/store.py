@@ -38,8 +38,8 @@ from goscheduler.jobstores.sqlalchemy.settling import Settled, drop_pending, is_
 from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
 from goscheduler.jobstores.sqlalchemy.usage import limit_usage
-from goscheduler.jobstores.sqlalchemy.waiting import RETRY_LOCKED_AFTER
-from goscheduler.jobstores.types import PartlySettled
+from goscheduler.jobstores.sqlalchemy.waiting import RETRY_LOCKED_AFTER, orphaned_keys, unblock_orphans
+from goscheduler.jobstores.types import PartlySettled, Requeued
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.queries import LimitUse
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -250,6 +250,17 @@ class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
             return run
 
         return self._database.write(cancel)
+
+    def requeue_orphans(self, limit: int) -> Requeued:
+        with self._database.reading() as connection:
+            if not orphaned_keys(connection, self._tables, limit):
+                return Requeued()
+
+        def unblock(context: StoreContext) -> list[str]:
+            self._dialect.notify(context.connection, self._tables)
+            return unblock_orphans(context, limit)
+
+        return Requeued(self._database.write(unblock))
 
     def _runs_to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         runs = self._tables.runs

@@ -13,11 +13,13 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.engine import Connection
 
 from goscheduler.jobstores.sqlalchemy.locking import StoreContext, lock, lock_rows
+from goscheduler.jobstores.sqlalchemy.tables import Tables
 from goscheduler.runs.limits import Ledger
-from goscheduler.runs.plan import Refusal, limit_of_key
+from goscheduler.runs.plan import JOB_KEY, LIMIT_KEY, Refusal, limit_of_key
 from goscheduler.times import to_micros
 
 #: The pause before another try for rows that other processes have locked.
@@ -104,13 +106,35 @@ def unblock_next(context: StoreContext, keys: Counter[str]) -> bool:
 
     It takes a few statements for any number of keys: the rows of jobs are locked meanwhile.
     """
-    if not keys or not has_blocked_runs(context):
-        return False
+    return bool(keys) and has_blocked_runs(context) and bool(_unblock(context, keys))
+
+
+def _unblock(context: StoreContext, keys: Counter[str]) -> list[str]:
     rows = _lock_blocked_longest(context, keys)
     context.dialect.update_rows(context.connection, context.tables.runs, [
         {"id": row.id, "held": None, "freed": row.held, "ready": row.due} for row in rows
     ])  # fmt: skip
-    return bool(rows)
+    return [row.id for row in rows]
+
+
+def orphaned_keys(connection: Connection, tables: Tables, most: int) -> list[str]:
+    """Return keys under which runs wait although none is live or was unblocked, so that no end will unblock them."""
+    runs, usage = tables.runs, tables.usage
+    waits = select(runs.c.held.label("key")).where(runs.c.held.is_not(None)).distinct().subquery()
+    counted = usage.c.name == func.substr(waits.c.key, len(LIMIT_KEY) + 1)
+    live = and_(runs.c.job_id == func.substr(waits.c.key, len(JOB_KEY) + 1), runs.c.owner.is_not(None))
+    freed = runs.alias()
+    query = select(waits.c.key).where(
+        or_(~waits.c.key.startswith(LIMIT_KEY), ~select(usage.c.run_id).where(counted).exists()),
+        or_(~waits.c.key.startswith(JOB_KEY), ~select(runs.c.id).where(live).exists()),
+        ~select(freed.c.id).where(freed.c.freed == waits.c.key).exists(),
+    )
+    return list(connection.execute(query.limit(most)).scalars())
+
+
+def unblock_orphans(context: StoreContext, most: int) -> list[str]:
+    """Unblock a run under each of these keys, and return its id. One too many is refused, and waits again."""
+    return _unblock(context, Counter(orphaned_keys(context.connection, context.tables, most)))
 
 
 def _lock_blocked_longest(context: StoreContext, keys: Counter[str]) -> list[Any]:

@@ -23,7 +23,7 @@ from goscheduler.runs import queries
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.queries import Count, JobPage, JobQuery
 from goscheduler.runs.transitions import asked_for
-from goscheduler.testing.contract import NOW, SECOND, JobMaker, StoreContract, in_threads, succeeded
+from goscheduler.testing.contract import MINUTE, NOW, SECOND, JobMaker, StoreContract, in_threads, succeeded
 from goscheduler.testing.contract_inbox import InboxContract
 from goscheduler.testing.contract_reads import ReadContract, pages
 from goscheduler.testing.model import StoreMachine, against_the_model
@@ -142,6 +142,25 @@ class SharedContract(ReadContract, InboxContract, StoreContract):
         assert store.recover_runs(NOW, pytest.fail) == []
         assert [use.live for use in store.limit_usage(NOW)] == [0] * len(store.limit_usage(NOW))
         assert len(requests.claim(store).runs) == 1
+
+    def test_runs_that_wait_for_nothing_any_more_are_found(self, store, make_job, requests):
+        one = [Limit("one", concurrency=1)]
+        store.add_jobs([make_job(f"shares-{number}", limits=one) for number in range(3)])
+        store.add_job(make_job("queues", max_instances=1, overlap="queue"))
+        for minute in range(2):
+            requests.fire(store, now=NOW + minute * MINUTE)
+            requests.claim(store, now=NOW + minute * MINUTE)
+        assert store.requeue_orphans(10).ids == (), "they wait for live runs"
+        with store._database.engine.begin() as connection:
+            lost = delete(TABLES.runs).where(TABLES.runs.c.owner.is_not(None))
+            connection.execute(lost)
+            connection.execute(delete(TABLES.usage))
+        found = store.requeue_orphans(10).ids
+        assert len(found) == 2
+        assert store.requeue_orphans(10).ids == (), "one that was let go has the turn of the others"
+        claimed = requests.claim(store, now=NOW + 2 * MINUTE).runs
+        assert sorted(run.id for run in claimed) == sorted(found)
+        assert {run.job.id.partition("-")[0] for run in claimed} == {"shares", "queues"}
 
     def test_of_several_stores_that_make_the_tables_at_once_none_fails(self, scheduler):
         stores = [SQLAlchemyJobStore(self.url, tablename="new") for _ in range(4)]
