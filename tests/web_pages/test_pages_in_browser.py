@@ -144,6 +144,17 @@ def test_no_id_becomes_code(full, serve, tab):
         assert job_id in page.inner_text("dialog[open]")
 
 
+def test_an_act_on_nothing_stays_on_the_list_and_asks_for_a_mark(full, serve, tab):
+    page = tab()
+    page.goto(serve(full) + "/jobs")
+    page.click(".bar >> text=Pause…")
+    assert page.evaluate("document.activeElement.name") == "id"
+    assert page.url.endswith("/jobs")
+    page.keyboard.press("Space")
+    page.click(".bar >> text=Pause…")
+    page.wait_for_selector("dialog[open] [name=reason]")
+
+
 def test_a_page_that_is_open_follows_what_happens(full, serve, tab):
     page = tab()
     page.goto(serve(full) + "/jobs/plain")

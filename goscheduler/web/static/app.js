@@ -113,6 +113,13 @@
     const button = event.submitter;
     if (!button || !button.matches("[data-sheet]")) return;
     event.preventDefault();
+    const boxes = all("input[type=checkbox][name=id]", event.target);
+    if (boxes.length && !$("input[name=id]:checked, input[name=all][value='1']:checked", event.target)) {
+      boxes[0].setCustomValidity("Mark some first.");
+      boxes[0].reportValidity();
+      boxes[0].setCustomValidity("");
+      return;
+    }
     const data = new FormData(event.target, button);
     sheet(`${event.target.getAttribute("action")}?${new URLSearchParams(data)}`);
   });
