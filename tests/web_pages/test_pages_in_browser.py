@@ -119,6 +119,7 @@ def test_the_keyboard_is_enough(full, serve, tab):
     page.keyboard.press("Escape")
     page.wait_for_selector("#keys", state="hidden")
     page.keyboard.press("j")
+    page.wait_for_selector("tr.at")
     page.keyboard.press("Enter")
     page.wait_for_url("**/jobs/plain")
 

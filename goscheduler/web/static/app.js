@@ -156,7 +156,7 @@
       "/": () => $("#find").focus(), "?": () => $("#keys").showModal(), j: () => move(1), k: () => move(-1),
       x: mark, p: () => press("pause"), r: () => press("run"),
     };
-    if (key === "Enter" && here() && event.target === document.body) $("a", here()).click();
+    if (key === "Enter" && here() && !event.target.closest("a, button, summary")) $("a", here()).click();
     else if (acts[key]) { event.preventDefault(); acts[key](); }
   });
 
