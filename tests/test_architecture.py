@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("source")  # parsed by one worker, once
 
 #: Module prefix → layer. The longest prefix that fits counts. A module imports its own layer and those below.
 LAYERS = {
+    "goscheduler.contrib": 8,
     "goscheduler.cli": 7,
     "goscheduler.__main__": 7,
     "goscheduler.web": 7,
@@ -119,7 +120,9 @@ THIRD_PARTY = {
     "uvicorn": ("web", "cli"),
     "a2wsgi": ("web",),
     "flask": ("web",),
-    "django": ("web",),
+    "django": ("web", "contrib.django"),
+    "django_tasks": ("contrib.django",),
+    "asgiref": ("contrib.django",),
     "opentelemetry": ("telemetry",),
     "sqlalchemy": (
         "jobstores.sqlalchemy", "_drivers.sql_watchdog", "documents.sqlalchemy", "documents._sql_columns", "locks.sql",

@@ -144,7 +144,7 @@ class StoredJobs(SharedJobStore):
         there = adopt_connection(connection, self._database.engine)
         row = self._rows.job_row(job)
         jobs = self._tables.jobs
-        # Before a refusal by the database spoils the transaction; asked inside of it, which may have added the id itself.
+        # Before a refusal by the database spoils the transaction; asked inside of it, which may have added it itself.
         if there.execute(select(jobs.c.id).where(jobs.c.id == job.id)).first() is not None:
             raise ConflictingIdError(job.id)
         try:

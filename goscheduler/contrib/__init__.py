@@ -1,0 +1,1 @@
+"""Bridges to frameworks and partners, one module or package each. Nothing else in this package imports them."""
