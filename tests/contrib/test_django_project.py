@@ -24,7 +24,6 @@ from shop.jobs import bill
 
 call_command("migrate", verbosity=0)
 call_command("check", databases=["default"], fail_level="WARNING", verbosity=0)
-threads = threading.active_count()
 
 class Undo(Exception):
     pass
@@ -114,14 +113,15 @@ except Undo:
     pass
 assert scheduler.get_job("z") is None
 assert len(warned) == 1 and "other" in warned[0] and "elsewhere" in warned[0], warned
-assert threading.active_count() == threads, threading.enumerate()
+# The only thread that may be there ends calls to a server that hangs.
+assert {thread.name for thread in threading.enumerate()} <= {"MainThread", "goscheduler-sql-watchdog"}
 print("kept")
 """
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_jobs_live_and_die_with_the_transactions_of_django(project: Any, kind: str) -> None:
-    assert project(kind).run(TRANSACTIONS) == "kept\n"
+    assert project(kind).run(TRANSACTIONS).endswith("kept\n")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,9 +131,11 @@ def test_migrate_makes_the_tables_that_a_store_would_make(project: Any, kind: st
     assert done.returncode == 0, done.stderr
     there = site.environment["DATABASE"]
     by_hand = f"sqlite:///{tmp_path}/by-hand.db" if kind == "sqlite" else url_of(kind)
-    SQLAlchemyJobStore(by_hand).upgrade_schema()
+    stores = SQLAlchemyJobStore(by_hand), SQLAlchemyJobStore(there)
+    assert stores[0].upgrade_schema() and stores[1].schema_status().current
     assert _described(there) == _described(by_hand)
-    assert SQLAlchemyJobStore(there).schema_status().current
+    for store in stores:
+        store.shutdown()
     assert not _described(f"sqlite:///{site.folder}/other.db")["tables"]
 
 
@@ -158,12 +160,6 @@ def _table(found: Any, name: str) -> Any:
     columns = [(column["name"], str(column["type"]), column["nullable"]) for column in found.get_columns(name)]
     indexes = sorted((index["name"], index["column_names"], index["unique"]) for index in found.get_indexes(name))
     return columns, indexes, found.get_pk_constraint(name)["constrained_columns"]
-
-
-EARLY = """
-from django.conf import settings
-from django.core.exceptions import AppRegistryNotReady, ImproperlyConfigured
-"""
 
 
 def test_what_is_done_too_early_or_in_the_wrong_process_says_what_to_do(project: Any) -> None:

@@ -131,7 +131,10 @@ class ProjectScheduler:
                 made.engine.jobs.waiting.clear()  # declarations, which the worker makes
                 if "default" not in made.engine.stores:
                     self._give_store(made)
-                made.start(paused=True)  # TODO only_adds
+                if project_settings().store == "memory":
+                    made.start(paused=True)  # for tests of projects: no other process could run what is added
+                else:
+                    made.start(only_adds=True)
             return made
 
     def _require_apps(self, name: str) -> None:
@@ -158,6 +161,7 @@ class ProjectScheduler:
 def _scheduler_of_settings() -> DjangoScheduler:
     from django.conf import settings
 
+    from goscheduler.contrib.django._connections import clean_connections
     from goscheduler.contrib.django._scheduler import DjangoScheduler
 
     read = project_settings()
@@ -167,8 +171,11 @@ def _scheduler_of_settings() -> DjangoScheduler:
     zone = read.timezone or settings.TIME_ZONE
     try:
         return DjangoScheduler(
-            **{"timezone": zone, "job_defaults": read.job_defaults, "executors": _executors(read), **read.options}
-        )
+            **{
+                "timezone": zone, "job_defaults": read.job_defaults, "executors": _executors(read), **read.options,
+                "around": [clean_connections, *read.options.get("around", ())],
+            }
+        )  # fmt: skip
     except (ValueError, TypeError, LookupError) as error:
         raise ImproperlyConfigured(f"GOSCHEDULER: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -51,8 +52,11 @@ class StoreTables(Operation):  # type: ignore[misc]
             _execute(schema_editor)
             return
         status = tables_status(connection)
+        if connection.vendor == "sqlite":  # a store does so too, but cannot while a transaction of Django is open
+            with connection.cursor() as cursor:
+                cursor.execute("PRAGMA journal_mode=WAL")
         if status.version is None:
-            with transaction.atomic(using=connection.alias):
+            with transaction.atomic(using=connection.alias) if connection.features.can_rollback_ddl else nullcontext():
                 _execute(schema_editor)
         elif status.version < self.version:
             _store(connection).upgrade_schema()  # steps that read and write, over a connection of the store
