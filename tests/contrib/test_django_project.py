@@ -20,7 +20,7 @@ from django.db import transaction
 from goscheduler.contrib.django import scheduler
 from goscheduler.errors import ConflictingIdError
 from shop.errands import add
-from shop.jobs import bill
+from shop.duties import bill
 
 call_command("migrate", verbosity=0)
 call_command("check", databases=["default"], fail_level="WARNING", verbosity=0)
@@ -132,7 +132,8 @@ def test_migrate_makes_the_tables_that_a_store_would_make(project: Any, kind: st
     there = site.environment["DATABASE"]
     by_hand = f"sqlite:///{tmp_path}/by-hand.db" if kind == "sqlite" else url_of(kind)
     stores = SQLAlchemyJobStore(by_hand), SQLAlchemyJobStore(there)
-    assert stores[0].upgrade_schema() and stores[1].schema_status().current
+    assert stores[0].upgrade_schema()
+    assert stores[1].schema_status().current
     assert _described(there) == _described(by_hand)
     for store in stores:
         store.shutdown()
@@ -146,11 +147,12 @@ def _described(url: str) -> dict[str, Any]:
         found = inspect(connection)
         names = sorted(name for name in found.get_table_names() if name.startswith("goscheduler_"))
         views = sorted(name for name in found.get_view_names() if name.startswith("goscheduler_"))
-        meta = "goscheduler_meta" in names
+        place = str(engine.url.database)
+        versions = connection.execute(text("SELECT name, value FROM goscheduler_meta")).all() if names else []
         described = {
             "tables": {name: _table(found, name) for name in names},
-            "views": {name: str(found.get_view_definition(name)).replace(str(engine.url.database), "") for name in views},
-            "meta": sorted(map(tuple, connection.execute(text("SELECT name, value FROM goscheduler_meta")))) if meta else [],
+            "views": {name: str(found.get_view_definition(name)).replace(place, "") for name in views},
+            "meta": sorted(map(tuple, versions)),
         }  # fmt: skip
     engine.dispose()
     return described
@@ -188,7 +190,7 @@ for name in ("start", "shutdown", "resume"):
         assert "manage.py goscheduler worker" in str(error)
     else:
         raise AssertionError(name)
-from shop.jobs import bill
+from shop.duties import bill
 for wrong in (lambda: None, "no.such:function"):
     try:
         scheduler.add_job(wrong, id="a")
@@ -214,7 +216,9 @@ print("refused")
     ({"GOSCHEDULER": {"STORE": "db:default"}, "TASKS": {"default": {
         "BACKEND": "goscheduler.contrib.django.tasks.Backend", "OPTIONS": {"retyr": 3}}}}, 1, "did you mean 'retry'?"),
 ])  # fmt: skip
-def test_the_checks_name_what_is_wrong_in_the_settings(checked_project: Any, settings: Any, code: int, expected: str) -> None:
+def test_the_checks_name_what_is_wrong_in_the_settings(
+    checked_project: Any, settings: Any, code: int, expected: str
+) -> None:
     done = checked_project.manage("check", settings=settings)
     assert expected in done.stderr, done.stderr
     assert done.returncode == code
@@ -248,7 +252,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.test.utils import setup_test_environment
 from goscheduler.contrib.django import scheduler
-from shop.jobs import bill
+from shop.duties import bill
 import goscheduler.contrib.django._proxy
 
 setup_test_environment()

@@ -56,4 +56,4 @@ DATABASES = {
     "default": _database(os.environ["DATABASE"]),
     "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": HERE / "other.db"},
 }
-globals().update(json.loads(os.environ.get("SETTINGS", '{"GOSCHEDULER": {"STORE": "db:default"}}')))
+globals().update(json.loads(os.environ.get("SETTINGS", '{"GOSCHEDULER": {"STORE": "db:default", "AUTODISCOVER": "duties"}}')))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import django
-from shop.jobs import note
+from shop.duties import note
 
 if django.VERSION >= (6, 0):
     from django.tasks import task

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
 from shop.errands import add, fail, greet
-from shop.jobs import bill
+from shop.duties import bill
 
 from goscheduler.contrib.django import scheduler
 
