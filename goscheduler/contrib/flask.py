@@ -59,7 +59,7 @@ class Scheduler:
         role = check_role(app.config.get("SCHEDULER_ROLE", "run"))
         jobs = [_arguments_of(job) for job in app.config.get("SCHEDULER_JOBS") or app.config.get("JOBS") or ()]
         if settings:
-            self.scheduler.configure(settings, prefix="")
+            self.scheduler.configure(self.scheduler.given_settings, prefix="", **settings)
         if not _is_allowed(app, self.scheduler.engine.host):
             role = "add" if _starting.is_shared(self.scheduler) else "off"
         self.role = role
