@@ -1,1 +1,1 @@
-"""Bridges to frameworks and partners, one module or package each. Nothing else in this package imports them."""
+"""What joins schedulers to frameworks and servers. Nothing in the package imports it."""

@@ -31,7 +31,7 @@ def test_what_is_left_open_has_its_default():
     ({"STORE": None}, "STORE must be"),
     ({"STORE": "memory", "JOB_DEFAULTS": 3}, "JOB_DEFAULTS must be a mapping"),
     ({"STORE": "memory", "EXECUTORS": []}, "EXECUTORS must be a mapping"),
-    ({"STORE": "memory", "AUTODISCOVER": "shop.duties"}, "AUTODISCOVER must be the name of a module"),
+    ({"STORE": "memory", "AUTODISCOVER": "shop.jobs"}, "AUTODISCOVER must be the name of a module"),
     ({"STORE": "memory", "AUTODISCOVER": True}, "AUTODISCOVER must be the name of a module"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_refused_by_its_name(given, message):

@@ -56,4 +56,5 @@ DATABASES = {
     "default": _database(os.environ["DATABASE"]),
     "other": {"ENGINE": "django.db.backends.sqlite3", "NAME": HERE / "other.db"},
 }
-globals().update(json.loads(os.environ.get("SETTINGS", '{"GOSCHEDULER": {"STORE": "db:default", "AUTODISCOVER": "duties"}}')))
+OURS = {"GOSCHEDULER": {"STORE": "db:default", "AUTODISCOVER": "duties"}}
+globals().update(json.loads(os.environ["SETTINGS"]) if "SETTINGS" in os.environ else OURS)
