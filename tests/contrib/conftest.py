@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,8 @@ class Project:
 
     def end(self) -> None:
         for process in self._started:
-            with suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
+            process.wait(PATIENCE)
 
     def _with(self, settings: Mapping[str, Any] | None) -> dict[str, str]:
         return self.environment if settings is None else {**self.environment, "SETTINGS": json.dumps(settings)}

@@ -72,7 +72,7 @@ def test_what_two_kinds_of_web_server_add_two_workers_run_once(project: Any) -> 
     _await(lambda: sum("beat@" in line for line in site.noted()) >= 3, "the third beat")
     for process in (gunicorn, runserver, *workers):
         process.send_signal(signal.SIGTERM)
-    assert [worker.wait(PATIENCE) for worker in workers] == [0, 0]
+    assert [process.wait(PATIENCE) for process in (gunicorn, *workers)] == [0, 0, 0]
 
     done = Counter(line.split()[1] for line in site.noted())
     assert {what: times for what, times in done.items() if times > 1} == {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rows import each_row
 from sqlalchemy import create_engine, inspect, text
 
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
@@ -207,42 +206,109 @@ print("refused")
 """
 
 
-@each_row(("settings", "code", "expected"), [
-    ({}, 1, "add, for example, GOSCHEDULER"),
-    ({"GOSHEDULER": {"STORE": "db:default"}}, 1, "did you mean GOSCHEDULER?"),
-    ({"GOSCHEDULER": {"STORE": "db:defualt"}}, 1, "did you mean 'db:default'?"),
-    ({"GOSCHEDULER": {"STORE": "db:default", "AUTODISCOVERY": "jobs"}}, 1, "did you mean 'AUTODISCOVER'?"),
-    ({"GOSCHEDULER": {"STORE": "memory"}}, 0, "a worker does not see the jobs"),
-    ({"GOSCHEDULER": {"STORE": "db:default"}, "TASKS": {"default": {
-        "BACKEND": "goscheduler.contrib.django.tasks.Backend", "OPTIONS": {"retyr": 3}}}}, 1, "did you mean 'retry'?"),
-])  # fmt: skip
-def test_the_checks_name_what_is_wrong_in_the_settings(
-    checked_project: Any, settings: Any, code: int, expected: str
-) -> None:
-    done = checked_project.manage("check", settings=settings)
-    assert expected in done.stderr, done.stderr
-    assert done.returncode == code
+CHECKS = """
+import io
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+from django.test import override_settings
+from goscheduler.contrib.django import scheduler
+from goscheduler.contrib.django.tasks import Backend
+
+def told(*databases, **options):
+    out = io.StringIO()
+    try:
+        call_command("check", databases=list(databases), stdout=out, stderr=out, **options)
+    except CommandError as error:
+        return f"failed: {error}"
+    return out.getvalue()
+
+def with_settings(given):
+    with override_settings(GOSCHEDULER=given):
+        return told()
+
+for given, expected in [
+    (None, "failed: "), (None, "add, for example, GOSCHEDULER"),
+    ({"STORE": "db:defualt"}, "did you mean 'db:default'?"),
+    ({"STORE": "db:default", "AUTODISCOVERY": "jobs"}, "did you mean 'AUTODISCOVER'?"),
+    ({"STORE": "memory"}, "a worker does not see the jobs"),
+]:
+    assert expected in with_settings(given), (expected, with_settings(given))
+for option, expected in [({"retyr": 3}, "did you mean 'retry'?"), ({"priority": 3}, "follows from the task")]:
+    try:
+        Backend("default", {"OPTIONS": option})
+    except ImproperlyConfigured as error:
+        assert expected in str(error) and 'TASKS["default"]["OPTIONS"]' in str(error), error
+    else:
+        raise AssertionError(option)
+settings.GOSHEDULER = {}
+assert "there is GOSHEDULER; did you mean GOSCHEDULER?" in with_settings(None)
+del settings.GOSHEDULER
+
+# The tables: none yet, which Django itself tells; of this version; older ones, which the command brings up.
+assert "no issues" in told("default")
+call_command("migrate", verbosity=0)
+assert "no issues" in told("default")
+call_command("makemigrations", check_changes=True, dry_run=True, verbosity=0)
+printed = io.StringIO()
+call_command("sqlmigrate", "goscheduler", "0001", stdout=printed)
+assert "CREATE TABLE goscheduler_jobs" in printed.getvalue()
+with connection.cursor() as cursor:
+    cursor.execute("UPDATE goscheduler_meta SET value = 4 WHERE name = 'schema'")
+assert "are of version 4; this goscheduler needs version" in told("default")
+call_command("goscheduler", "migrate", "up")
+assert "no issues" in told("default")
+
+# Settings that have changed: another store; what declares no store cannot be asked.
+with override_settings(GOSCHEDULER={"STORE": "memory"}):
+    scheduler.add_job("shop.duties:bill", "interval", hours=1, args=[1], id="in-memory")
+    assert [job.id for job in scheduler.get_jobs()] == ["in-memory"]
+assert scheduler.get_jobs() == []
+print("checked")
+"""
 
 
-@pytest.fixture
-def checked_project(project: Any) -> Any:
-    return project()
+def test_the_checks_name_what_is_wrong_in_the_settings_and_in_the_tables(project: Any) -> None:
+    assert project().run(CHECKS).endswith("The tables are up to date.\nchecked\n")
 
 
-def test_tables_that_are_behind_are_told_of_and_brought_up_by_the_command(project: Any) -> None:
-    site = project()
-    assert site.manage("check", "--database", "default").returncode == 0  # Django tells of the migration itself
-    assert site.manage("migrate", "-v", "0").returncode == 0
-    assert "CREATE TABLE goscheduler_jobs" in site.manage("sqlmigrate", "goscheduler", "0001").stdout
-    assert site.manage("makemigrations", "--check", "--dry-run").returncode == 0
-    engine = create_engine(site.environment["DATABASE"])
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE goscheduler_meta SET value = 4 WHERE name = 'schema'"))
-    engine.dispose()
-    told = site.manage("check", "--database", "default").stderr
-    assert "are of version 4; this goscheduler needs version" in told
-    assert site.manage("goscheduler", "migrate", "up").stdout == "The tables are up to date.\n"
-    assert "no issues" in site.manage("check", "--database", "default").stdout
+CONNECTIONS = """
+import threading
+from asgiref.sync import sync_to_async
+from django.core.management import call_command
+from django.db import connection
+from goscheduler.contrib.django import scheduler
+
+call_command("migrate", verbosity=0)
+worker = scheduler.for_worker()
+worker.start()
+opened, ended = [], threading.Semaphore(0)
+
+def probe():
+    opened.append((threading.current_thread().name, connection.connection, len(connection.queries_log)))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    ended.release()
+
+async def probe_from_a_loop():
+    await sync_to_async(probe)()
+
+for job in (probe, probe_from_a_loop):
+    for _ in range(2):
+        worker.add_job(job)
+        assert ended.acquire(timeout=60)
+worker.shutdown()
+assert [left for _, *left in opened] == [[None, 0]] * 4, opened  # nothing is left of the run before on the thread
+assert opened[0][0] == opened[1][0] and opened[2][0] == opened[3][0]
+print("clean")
+"""
+
+
+def test_each_run_begins_without_the_connections_and_queries_of_the_run_before(project: Any) -> None:
+    one_thread = {"STORE": "db:default", "EXECUTORS": {"default": {"type": "threadpool", "max_workers": 1}}}
+    assert project().run(CONNECTIONS, {"GOSCHEDULER": {**one_thread, "AUTODISCOVER": None}}) == "clean\n"
 
 
 ADMIN = """

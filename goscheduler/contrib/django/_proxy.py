@@ -168,12 +168,12 @@ def _scheduler_of_settings() -> DjangoScheduler:
     module = os.environ.get("DJANGO_SETTINGS_MODULE")
     if module:
         PROGRAM.has_code_in(module)  # a worker may have been started by django-admin, which is not of the project
-    zone = read.timezone or settings.TIME_ZONE
+    zone, given = read.timezone or settings.TIME_ZONE, read.options.get("around", ())
     try:
         return DjangoScheduler(
             **{
                 "timezone": zone, "job_defaults": read.job_defaults, "executors": _executors(read), **read.options,
-                "around": [clean_connections, *read.options.get("around", ())],
+                "around": [clean_connections, *(given.split(",") if isinstance(given, str) else given)],
             }
         )  # fmt: skip
     except (ValueError, TypeError, LookupError) as error:

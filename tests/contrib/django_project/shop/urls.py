@@ -11,8 +11,8 @@ from django.contrib import admin
 from django.db import transaction
 from django.http import HttpRequest, JsonResponse
 from django.urls import path
-from shop.errands import add, fail, greet
 from shop.duties import bill
+from shop.errands import add, fail, greet
 
 from goscheduler.contrib.django import scheduler
 
