@@ -14,8 +14,9 @@ from web_page_ids import ODD_IDS
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 PAGES = ("/", "/jobs", "/jobs/failing", "/runs", "/runs?tab=live", "/dead", "/dead/letters", "/processes", "/settings",
-         "/login", "/limits", "/messages", "/calendar?span=7d", "/playground?text=30+2+*+*+1", "/alerts", "/documents", "/audit",
-         "/act/jobs?act=pause&id=plain", "/act/edit?id=plain&trigger=5+4+*+*+*", "/jobs/nope")  # fmt: skip
+         "/login", "/limits", "/messages", "/calendar?span=7d", "/playground?text=30+2+*+*+1", "/alerts", "/documents",
+         "/audit", "/act/jobs?act=pause&id=plain", "/act/edit?id=plain&trigger=5+4+*+*+*", "/act/next?id=plain",
+         "/jobs/nope")  # fmt: skip
 A_MINUTE = 60_000
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 AXE = (Path(__file__).parent.parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")

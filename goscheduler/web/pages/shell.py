@@ -97,6 +97,11 @@ class Shell:
         given = {name: value for name, value in query.items() if value not in (None, "", [])}
         return link(self.request, path) + (f"?{_encoded(given)}" if given else "")
 
+    @property
+    def next_theme(self) -> str:
+        """The colours that one click chooses."""
+        return THEMES[(THEMES.index(self.theme) + 1) % len(THEMES)]
+
     def asset(self, file: str) -> str:
         """Return the address of an asset."""
         return self.link(f"/static/{assets()[file].name}")
