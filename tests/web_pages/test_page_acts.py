@@ -145,7 +145,7 @@ def test_a_schedule_is_compared_before_it_is_changed(full, client):
     answer = browser.get("/act/edit", params={"id": "plain", "trigger": "30 2 * * *", "zone": "Europe/Berlin"})
     assert "at 02:30 every day (Europe/Berlin)" in answer.text
     assert "0 of the next 10 times" in answer.text
-    form = answer.text[answer.text.index('<form method="post"') :].partition("</form>")[0]
+    form = answer.text[answer.text.index('<form method="post" class="card"') :].partition("</form>")[0]
     fields = {unescape(name): unescape(value) for name, value in FIELD.findall(form)}
     stale = {**fields, "expect": "another"}
     assert browser.post("/act/edit", data=stale).status_code == 412
@@ -237,8 +237,9 @@ def test_one_click_changes_the_colours_and_keeps_the_time_zone(full, client):
     browser.post("/settings", data={"zone": "Asia/Tokyo", "theme": "system"})
     for theme in ("light", "dark", "system"):
         page = browser.get("/jobs?q=plain").text
-        switch = dict(FIELD.findall(page[page.index('action="/settings"') :].partition("</form>")[0]))
-        answer = browser.post("/settings", data=switch)
+        (path,) = re.findall('action="(/settings[^"]*)"', page)
+        (chosen,) = re.findall('name="theme" value="([^"]*)"', page)
+        answer = browser.post(unescape(path), data={"theme": chosen})
         assert str(answer.url).endswith("/jobs?q=plain")
         assert f'data-theme="{theme}"' in answer.text
         assert "Asia/Tokyo" in answer.text

@@ -32,7 +32,8 @@ def next_now(request: Request, form: QueryParams) -> Response:
     act = form.get("act", "")
     if act not in ACTS:
         raise InvalidArgument(f"act must be one of {', '.join(ACTS)}, got {act[:50]!r}", field="act")
-    given = {"id": form.get("id", ""), "jobstore": form.get("store") or None, "reason": form.get("reason", "").strip()}
+    reason = form.get("reason", "").strip()
+    given = {"id": form.get("id", ""), "jobstore": form.get("store") or None, "reason": reason or None}
     if act == "postpone":
         ask(request, "postpone_job", {**given, "until": form.get("until", "").strip()})
     else:
