@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from goscheduler.web.pages.formats import Times, badge_of, duration
 
-WIDTH, LEFT, TOP, HEIGHT_OF_ROW = 640.0, 72.0, 2.0, 22.0
+WIDTH, LEFT, TOP, HEIGHT_OF_ROW = 640.0, 92.0, 2.0, 22.0
 BELOW = 18.0
 #: What took no time to speak of can be seen.
 LEAST_WIDTH = 3.0
@@ -37,10 +37,12 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Timeline:
-    """A drawing, and the same as a table: attempt, due or tried again, began, ended, outcome."""
+    """A drawing. The page tells the same of each attempt in words."""
 
     width: float
     height: float
+    left: float
+    """Where the line of time begins."""
     stretches: Sequence[Stretch]
     labels: Sequence[Label]
     begin: str
@@ -65,7 +67,7 @@ def timeline_of(attempts: Sequence[Row], live: Row | None, times: Times) -> Time
     labels = [Label(TOP + (number + 0.66) * HEIGHT_OF_ROW, f"attempt {row['attempt']}") for number, row in
               enumerate(rows)]  # fmt: skip
     height = TOP + len(rows) * HEIGHT_OF_ROW + BELOW
-    return Timeline(WIDTH, height, stretches, labels, f"due {times.short(begin)}", f"{times.short(end)}")
+    return Timeline(WIDTH, height, LEFT, stretches, labels, f"due {times.short(begin)}", times.short(end))
 
 
 def _as_attempt(live: Row, now: datetime) -> dict[str, Any]:
