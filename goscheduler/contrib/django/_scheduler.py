@@ -39,7 +39,7 @@ class DjangoScheduler(BackgroundScheduler):
     driver = ""
     """The package by which the job store speaks to that database."""
 
-    def add_job(self, /, func: Callable[..., Any] | str, *args: Any, **options: Any) -> Job:
+    def add_job(self, /, func: Callable[..., Any] | str, *args: Any, **options: Any) -> Job:  # type: ignore[override]
         """Add a job as :meth:`BaseScheduler.add_job` does, as part of the transaction that is open in this thread."""
         database = self._open_transaction()
         if database is None or options.get("connection") is not None:
