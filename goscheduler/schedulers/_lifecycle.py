@@ -154,7 +154,7 @@ class SchedulerLifecycle(ABC):
         :raises SchedulerAlreadyRunningError: if it runs, or is being started
         :raises StoreUnavailable: if a store could not be reached within ``start_timeout``
         """
-        _process.refuse_uwsgi_without_threads()
+        _process.refuse_unfit_process()
         patience = self._begin_start()
         try:
             self._start_parts(patience)
