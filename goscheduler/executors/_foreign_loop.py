@@ -74,6 +74,9 @@ class ForeignLoopExecutor(BaseExecutor):
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
         super().start(scheduler, alias)
         self._stopped = False
+        """Whether no more runs are taken."""
+        self._begins_no_more = False
+        """Whether those that were taken do not begin any more."""
         self._changed = threading.Condition()
         self._handed: set[Handed] = set()
         self._given_up: set[Handed] = set()
@@ -110,10 +113,13 @@ class ForeignLoopExecutor(BaseExecutor):
             return
         self._stopped = True
         if self._is_on_loop():
+            self._begins_no_more = True
             if not wait:
                 self._cancel_tasks()
             return
-        if not (wait and self._wait_for_loop(Deadline(SYSTEM_CLOCK, timeout), lambda handed: True)):
+        done = wait and self._wait_for_loop(Deadline(SYSTEM_CLOCK, timeout), lambda handed: True)
+        self._begins_no_more = True
+        if not done:
             self._cancel_tasks()
             self._wait_for_loop(Deadline(SYSTEM_CLOCK, ABORT_SECONDS), lambda handed: handed.can_be_awaited)
         if not self._turns():
@@ -164,7 +170,7 @@ class ForeignLoopExecutor(BaseExecutor):
         if handed not in self._handed:
             # Given up before the loop came round to it, and maybe reported by a shutdown.
             return cancelled("the run was given up before it was started")
-        if self._stopped:
+        if self._begins_no_more:
             return snoozed(SHUT_DOWN)
         outcome = self._begin(handed.run)
         handed.begun = outcome is None

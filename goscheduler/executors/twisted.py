@@ -100,7 +100,7 @@ class TwistedExecutor(ForeignLoopExecutor):
 
     def _settled(self, outcome: Outcome, handed: Handed) -> Outcome | Deferred[Outcome]:
         """Return the outcome of a run, in the end, whose function may have returned a Deferred."""
-        told = cancel_reason(handed.run.id) or (SHUT_DOWN_MEANWHILE if self._stopped else "")
+        told = cancel_reason(handed.run.id) or (SHUT_DOWN_MEANWHILE if self._begins_no_more else "")
         if told and isinstance(outcome.error, CancelledError):
             return cancelled(told, outcome.started_at, outcome.seconds)
         result = outcome.result
