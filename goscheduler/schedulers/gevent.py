@@ -37,6 +37,8 @@ class GeventScheduler(BackgroundScheduler):
     """Runs jobs as greenlets on the hub of the thread that calls ``start()``, and calls listeners there."""
 
     _hub: Any = None
+    _threads: Any = None
+    """Those of the hub."""
     _watcher: Any = None
     """It keeps the hub turning, and tells it when the scheduler has stopped."""
 
@@ -45,6 +47,7 @@ class GeventScheduler(BackgroundScheduler):
         if self.running:
             raise SchedulerAlreadyRunningError
         self._hub, ended = get_hub(), Event()
+        self._threads = self._hub.threadpool  # now, because it cannot be made any more when the interpreter ends
         watcher = self._watcher = self._hub.loop.async_()
         watcher.start(ended.set)
         try:
@@ -57,7 +60,7 @@ class GeventScheduler(BackgroundScheduler):
 
     def _shut_down(self, finish: Callable[[], None]) -> None:
         if self._hub is not None and waiting_stops(self._hub) and not self._is_called_from_inside():
-            self._hub.threadpool.apply(finish)  # the hub turns meanwhile
+            self._threads.apply(finish)  # the hub turns meanwhile
         else:
             super()._shut_down(finish)
 

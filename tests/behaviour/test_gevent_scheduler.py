@@ -22,6 +22,7 @@ STEPS = [
     "a_shutdown_waits_while_the_hub_turns",
     "a_shutdown_without_waiting_kills",
     "a_listener_can_shut_down",
+    "the_end_of_the_interpreter_waits",
 ]
 
 

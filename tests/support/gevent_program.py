@@ -14,19 +14,26 @@ if sys.argv[1] == "patched":
 
     monkey.patch_all()
 
-import asyncio
-import os
-import threading
-from contextlib import suppress
-from datetime import datetime, timedelta, timezone
-from pathlib import Path
+import atexit
 
-import gevent
-from gevent.event import Event
-from gevent.monkey import get_original
+ENDED = []
+if __name__ == "__main__":
+    # Before the scheduler registers what it does then: the last that was registered is called first.
+    atexit.register(lambda: print("the_end_of_the_interpreter_waits" if ENDED == [True] else "it does not wait"))
 
-from goscheduler import GeventScheduler, RunCancelled, current_run
-from goscheduler.events import (
+import asyncio  # noqa: E402
+import os  # noqa: E402
+import threading  # noqa: E402
+from contextlib import suppress  # noqa: E402
+from datetime import datetime, timedelta, timezone  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import gevent  # noqa: E402
+from gevent.event import Event  # noqa: E402
+from gevent.monkey import get_original  # noqa: E402
+
+from goscheduler import GeventScheduler, RunCancelled, current_run  # noqa: E402
+from goscheduler.events import (  # noqa: E402
     EVENT_JOB_CANCELLED,
     EVENT_JOB_ERROR,
     EVENT_JOB_EXECUTED,
@@ -37,7 +44,7 @@ from goscheduler.events import (
     EVENT_SCHEDULER_SHUTDOWN,
 )
 
-LIMIT = 60
+LIMIT = 120
 PATCHED = sys.argv[1] == "patched"
 native_thread = get_original("_thread", "get_ident")
 HUB_THREAD = native_thread()
@@ -212,6 +219,20 @@ def a_listener_can_shut_down(scheduler, heard):
     assert not scheduler.running
 
 
+def the_end_of_the_interpreter_waits(ended):
+    """Leave a job behind that goes on when the program is through."""
+    scheduler, started = GeventScheduler(timezone="UTC"), Event()
+
+    def job():
+        started.set()
+        gevent.sleep(0.01)
+        ended.append(current_run().job_id == "at-exit")
+
+    scheduler.add_job(job, id="at-exit")
+    scheduler.start()
+    assert started.wait(LIMIT)
+
+
 def main():
     scheduler, heard = GeventScheduler(timezone="UTC"), Heard()
     scheduler.add_listener(heard)
@@ -236,6 +257,8 @@ def main():
         step(scheduler, heard)
         print(step.__name__)
     assert PATCHED or threading.Thread is get_original("threading", "Thread")
+    scheduler.remove_listener(heard)
+    the_end_of_the_interpreter_waits(ENDED)
 
 
 if __name__ == "__main__":
