@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import gevent
 from gevent.event import Event
 
 from goscheduler import GeventScheduler, RunCancelled
 
+logging.getLogger("goscheduler").setLevel(logging.CRITICAL)  # what is killed is logged as an error
 ping, pong, cleaned = Event(), Event(), Event()
 scheduler = GeventScheduler()
 

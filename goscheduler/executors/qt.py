@@ -71,6 +71,7 @@ class GuiThread:
         self._receiver.moveToThread(self._thread)
         application.aboutToQuit.connect(self._receiver.quit)
         self._sent = threading.Event()
+        self._is_coming_by = False
 
     def call(self, callback: Callable[[], object]) -> None:
         """Have ``callback``, which must not raise, called there, after all that was sent before."""
@@ -87,7 +88,16 @@ class GuiThread:
         return self.exists() and not self._receiver.quitting
 
     def is_current(self) -> bool:
-        return bool(QtCore.QThread.currentThread() == self._thread)
+        return self.exists() and bool(QtCore.QThread.currentThread() == self._thread)
+
+    def let_signals_in(self) -> None:
+        """Have Python come by: what ``signal.signal`` has set is called by Python code only, and Qt runs none."""
+        if not self._is_coming_by:
+            self._is_coming_by = True
+            self.call(self._came_by)
+
+    def _came_by(self) -> None:
+        self._is_coming_by = False
 
     def serve_until(self, done: threading.Event) -> None:
         """Call what is sent here, on the GUI thread, until ``done``; no other event of the program is looked at."""

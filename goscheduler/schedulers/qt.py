@@ -49,6 +49,12 @@ class QtScheduler(BackgroundScheduler):
         if "qt" not in self.engine.executors and self._gui is not None:
             self._components.add_executor("qt", QtExecutor())
 
+    def _process_jobs(self) -> float | None:
+        """Do a round, which in APScheduler is one on the GUI thread: programs count on Ctrl-C being noticed by it."""
+        if self._gui is not None:
+            self._gui.let_signals_in()
+        return super()._process_jobs()
+
     def _shut_down(self, finish: Callable[[], None]) -> None:
         gui = self._gui
         if gui is None or not gui.is_current() or self._is_called_from_inside():
