@@ -48,15 +48,17 @@ class GeventScheduler(BackgroundScheduler):
             raise SchedulerAlreadyRunningError
         self._hub, ended = get_hub(), Event()
         self._threads = self._hub.threadpool  # now, because it cannot be made any more when the interpreter ends
-        watcher = self._watcher = self._hub.loop.async_()
+        watcher = self._hub.loop.async_()
         watcher.start(ended.set)
         try:
             super().start(paused)
-        finally:
-            if not self.running:
-                watcher.send()
-            greenlet = gevent.spawn(_stay, ended, watcher)
-        return greenlet
+        except BaseException:
+            _close(watcher)
+            raise
+        self._watcher = watcher
+        if self.engine.stopped.is_set():
+            watcher.send()
+        return gevent.spawn(_stay, ended, watcher)
 
     def _shut_down(self, finish: Callable[[], None]) -> None:
         if self._hub is not None and waiting_stops(self._hub) and not self._is_called_from_inside():
@@ -65,11 +67,16 @@ class GeventScheduler(BackgroundScheduler):
             super()._shut_down(finish)
 
     def _finish_shutdown(self, wait: bool, timeout: float | None) -> None:
-        watcher = self._watcher
         try:
             super()._finish_shutdown(wait, timeout)
         finally:
-            watcher.send()
+            watcher, self._watcher = self._watcher, None
+            if watcher is not None:  # else start() has yet to look whether we are through
+                watcher.send()
+
+    def _after_fork(self) -> None:
+        super()._after_fork()
+        self._hub = self._watcher = None  # they belong to the parent
 
     def _dispatch_event(self, event: SchedulerEvent) -> None:
         """Call the listeners on the hub, and return when they have ended."""
@@ -97,5 +104,9 @@ def _stay(ended: Event, watcher: Any) -> None:
     try:
         ended.wait()
     finally:
-        watcher.stop()
-        watcher.close()
+        _close(watcher)
+
+
+def _close(watcher: Any) -> None:
+    watcher.stop()
+    watcher.close()

@@ -76,6 +76,10 @@ class QtScheduler(BackgroundScheduler):
         if errors:
             raise errors[0]
 
+    def _after_fork(self) -> None:
+        super()._after_fork()
+        self._gui = None  # the thread stayed with the parent
+
     def _dispatch_event(self, event: SchedulerEvent) -> None:
         """Call the listeners, on the GUI thread if that is wanted, and return when they have ended."""
         gui = self._gui
