@@ -42,7 +42,7 @@ class GeventScheduler(BackgroundScheduler):
     _watcher: Any = None
     """It keeps the hub turning, and tells it when the scheduler has stopped."""
 
-    def start(self, paused: bool = False) -> Any:
+    def start(self, paused: bool = False, *, only_adds: bool = False) -> Any:
         """Start, and return a greenlet that ends when the scheduler has been shut down: ``start().join()``."""
         if self.running:
             raise SchedulerAlreadyRunningError
@@ -51,7 +51,7 @@ class GeventScheduler(BackgroundScheduler):
         watcher = self._hub.loop.async_()
         watcher.start(ended.set)
         try:
-            super().start(paused)
+            super().start(paused, only_adds=only_adds)
         except BaseException:
             _close(watcher)
             raise

@@ -34,14 +34,14 @@ class QtScheduler(BackgroundScheduler):
         super()._configure({**config, "event_dispatch": "thread"} if on_gui else config)
         self._listeners_on_gui = on_gui
 
-    def start(self, paused: bool = False) -> None:
+    def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start.
 
         :raises RuntimeError: if an executor or ``event_dispatch`` is "qt" and there is no Qt application
         """
         if not self.running:
             self._gui = GuiThread() if self._listeners_on_gui or GuiThread.exists() else None
-        super().start(paused)
+        super().start(paused, only_adds=only_adds)
 
     def ensure_default_executor(self) -> None:
         """Add the executors "default" and, where there is a Qt application, "qt", unless they were configured."""

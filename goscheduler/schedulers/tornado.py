@@ -39,18 +39,19 @@ class TornadoScheduler(AsyncIOScheduler):
                 f"io_loop must be an IOLoop of Tornado, got {shown(given)}", field="io_loop", value=given
             )
         super()._apply(config)
+        self.given_loop = None if given is None else given.asyncio_loop
         self._given_ioloop: IOLoop | None = given
         self._ioloop = given or IOLoop.current(instance=False)
 
-    def start(self, paused: bool = False) -> None:
+    def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start for an IOLoop that runs, or that will: ``start()`` may well come before ``IOLoop.current().start()``.
 
         :meth:`AsyncIOScheduler.start` says more.
         """
-        if not self.running:
+        if not self.running and not only_adds:
             self._ioloop = self._given_ioloop or self._loop_of_caller()
             self.given_loop = None if self._ioloop is None else self._ioloop.asyncio_loop  # type: ignore[attr-defined]
-        super().start(paused)
+        super().start(paused, only_adds=only_adds)
 
     def _loop_of_caller(self) -> IOLoop | None:
         """Return the loop that runs here, or else the one that will; None if ``aio.start()`` has noted one."""

@@ -43,6 +43,7 @@ class TwistedScheduler(BackgroundScheduler):
     """
 
     extra_options = (*BackgroundScheduler.extra_options, "reactor")
+    turned_by = "reactor.run()"
     _reactor: Any = None
     _trigger: Any = None
 
@@ -52,11 +53,11 @@ class TwistedScheduler(BackgroundScheduler):
         self._reactor = self._given_reactor or self._reactor
         self.engine.bus.run_coroutine = self._run_listener
 
-    def start(self, paused: bool = False) -> None:
+    def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start, before ``reactor.run()`` or on a reactor that runs."""
         if not self.running:
             self._reactor = self._given_reactor or _global_reactor()
-        super().start(paused)
+        super().start(paused, only_adds=only_adds)
         if self._trigger is None:
             self._trigger = self._reactor.addSystemEventTrigger("before", "shutdown", self._end_with_reactor)
 
