@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from goscheduler import CalendarIntervalTrigger, CronTrigger, DateTrigger, IntervalTrigger, Retry
+from goscheduler.contrib._extras import needs
 from goscheduler.contrib._monitor import monitor_config, slug_of
 from goscheduler.testing import ManualScheduler
 
@@ -71,3 +74,11 @@ def test_different_ids_have_different_slugs_that_sentry_takes():
     slugs = [slug_of(job_id) for job_id in ids]
     assert len(set(slugs)) == len(ids)
     assert all(slug.isascii() and 0 < len(slug) <= 50 and slug == slug.strip("-").lower() for slug in slugs)
+
+
+def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it():
+    told = r'no_such_sdk is not installed: pip install "goscheduler\[sentry\]"'
+    with pytest.raises(ImportError, match=told), needs("no_such_sdk", "sentry"):
+        import_module("no_such_sdk")
+    with pytest.raises(ModuleNotFoundError, match="no_such_part"), needs("no_such_sdk", "sentry"):
+        import_module("no_such_part")
