@@ -59,6 +59,7 @@ LAYERS = {
     "goscheduler.executors.around": 2,
     "goscheduler.executors.call": 2,
     "goscheduler.executors.context": 2,
+    "goscheduler.executors.enclosure": 2,
     "goscheduler.executors._log": 2,
     "goscheduler.plugins": 2,
     "goscheduler.config": 2,
@@ -68,6 +69,9 @@ LAYERS = {
     "goscheduler.calendars": 1,
     "goscheduler.runs": 1,
     "goscheduler._text": 0,
+    "goscheduler._typed": 0,
+    "goscheduler.typing": 0,
+    "goscheduler.calls": 0,
     "goscheduler.errors": 0,
     "goscheduler.clock": 0,
     "goscheduler.events": 0,
@@ -575,7 +579,7 @@ def test_test_files_have_names_of_their_own() -> None:
 def test_every_logger_is_guarded() -> None:
     # The guard itself, loggers of the user's, and the one that a scheduler guards with what a user gave instead.
     allowed = {
-        "goscheduler.logs", "goscheduler.config", "goscheduler.cli._logging", "goscheduler.schedulers._lifecycle",
+        "goscheduler.logs", "goscheduler.config", "goscheduler.cli._logging", "goscheduler.schedulers._settings",
     }  # fmt: skip
     makers = [module for module in library() if "getLogger" in module.path.read_text(encoding="utf-8")]
     unguarded = [module.name for module in makers if module.name not in allowed and _makes_bare_loggers(module.tree)]

@@ -11,10 +11,9 @@ What cannot be read is kept: a job with an unreadable text is still found, as a 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
-from enum import Enum
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler import codec
@@ -261,30 +260,31 @@ def history_record(text: str) -> Record:
     :raises CodecError: if the text is anything else
     """
     try:
-        _, *values = json.loads(text)
+        values = json.loads(text)
         for index, read in _READ:
-            if values[index] is not None:
-                values[index] = read(values[index])
-        return Record._make(values)  # a page of dead letters reads ten thousand
+            values[index] = read(values[index])
+        return Record(*values[1:])
     except Exception as error:
         raise CodecError(f"A record of the history cannot be read: {described(error)}") from error
 
 
-_moment = partial(from_micros, tz=UTC)
+def _moment(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_micros(microseconds, UTC)
 
 
-def _named(kinds: type[Enum]) -> Callable[[str], Any]:
-    return {kind.value: kind for kind in kinds}.__getitem__
-
-
-#: Place in a record → what its value is read by, if there is one.
-_READ: Sequence[tuple[int, Callable[[Any], Any]]] = [
-    (Record._fields.index(name), read)
+# Ten thousand dead letters are read at once where they are grouped: looking a member up on its Enum costs as much as a
+# function call.
+_READ: list[tuple[int, Callable[[Any], object]]] = [
+    (1 + Record._fields.index(name), read)
     for name, read in (
-        ("tags", tuple), ("source", _named(Source)), ("scheduled_at", _moment), ("started_at", _moment),
-        ("finished_at", _moment), ("outcome", _named(OutcomeKind)),
+        ("tags", tuple),
+        ("source", {source.value: source for source in Source}.__getitem__),
+        ("scheduled_at", _moment),
+        ("started_at", _moment),
+        ("finished_at", _moment),
+        ("outcome", {outcome.value: outcome for outcome in OutcomeKind}.__getitem__),
     )
-]  # fmt: skip
+]
 
 
 def zone_text(moment: datetime) -> str:
