@@ -46,6 +46,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
             "processpool": BuiltIn("goscheduler.executors.pool:ProcessPoolExecutor"),
             "asyncio": BuiltIn("goscheduler.executors.asyncio:AsyncIOExecutor"),
             "debug": BuiltIn("goscheduler.executors.debug:DebugExecutor"),
+            "futures": BuiltIn("goscheduler.executors.futures:FuturesExecutor"),
         },
         "jobstore": {
             "memory": BuiltIn("goscheduler.jobstores.memory:MemoryJobStore"),

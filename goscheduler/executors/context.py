@@ -214,6 +214,11 @@ def tell_to_end(run_id: str, reason: str) -> None:
     _told.setdefault(run_id, reason)
 
 
+def tell_attempt_to_end(key: tuple[str, int], reason: str) -> None:
+    """Make one attempt see that it is to end; another one at the same run may go on in this process."""
+    _given_up.setdefault(key, reason)
+
+
 def cancel_reason(run_id: str) -> str | None:
     """Return why a run was told to end, or None if it was not."""
     return _told.get(run_id)

@@ -85,6 +85,15 @@ def return_a_lock():
     return threading.Lock()
 
 
+def crash_once(path):
+    """Kill its process the first time."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return "the second time"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Unreadable:
     def __reduce__(self):
         return (fail, ("cannot be read",))
