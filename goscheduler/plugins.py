@@ -47,6 +47,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
             "asyncio": BuiltIn("goscheduler.executors.asyncio:AsyncIOExecutor"),
             "debug": BuiltIn("goscheduler.executors.debug:DebugExecutor"),
             "futures": BuiltIn("goscheduler.executors.futures:FuturesExecutor"),
+            "dask": BuiltIn("goscheduler.executors.dask:DaskExecutor", "dask"),
         },
         "jobstore": {
             "memory": BuiltIn("goscheduler.jobstores.memory:MemoryJobStore"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors._child import reply_of
 from goscheduler.executors.call import call, failed
-from goscheduler.executors.context import attempt_key, tell_attempt_to_end, unmark_given_up
+from goscheduler.executors.context import forget_attempt, tell_attempt_to_end
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Outcome
@@ -31,16 +33,23 @@ def tell_packed(run_id: str, fence: int, reason: str) -> bool:
     return True
 
 
+@contextmanager
+def expect(run_id: str, fence: int) -> Iterator[None]:
+    """Take an attempt as going on here from now on, so that it can be told to end before it has been unpacked."""
+    key = (run_id, fence)
+    _here.add(key)
+    try:
+        yield
+    finally:
+        _here.discard(key)
+        forget_attempt(key)
+
+
 def _outcome_of(message: bytes) -> Outcome:
     try:
         run, started_at, arounds = pickle.loads(message)
     except BaseException as error:
         return failed(error)
-    key = attempt_key(run)
-    _here.add(key)
-    try:
+    with expect(run.id, run.fence):
         outcome: Outcome = call(run, SYSTEM_CLOCK, started_at, arounds)
         return outcome
-    finally:
-        _here.discard(key)
-        unmark_given_up(run)

@@ -246,7 +246,12 @@ def mark_given_up(run: Run) -> None:
 
 def unmark_given_up(run: Run) -> None:
     """Note that a run which was given up has ended."""
-    _given_up.pop(attempt_key(run), None)
+    forget_attempt(attempt_key(run))
+
+
+def forget_attempt(key: tuple[str, int]) -> None:
+    """Forget what one attempt was told, since it is over."""
+    _given_up.pop(key, None)
 
 
 def progress_of(run_id: str) -> Progress | None:
