@@ -109,6 +109,7 @@ class RemoteExecutor(BaseExecutor):
     """Hands runs to an engine. A subclass knows how the engine is talked to, on the one thread that does it."""
 
     look_seconds = LOOK_SECONDS
+    in_other_processes = True
 
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
         super().start(scheduler, alias)

@@ -13,6 +13,7 @@ from goscheduler.executors._packed import run_packed, tell_packed
 from goscheduler.executors._remote import EngineRefused, Flight, RemoteExecutor
 from goscheduler.executors.base import BaseExecutor
 from goscheduler.executors.call import cancelled, failed, snoozed
+from goscheduler.executors.enclosure import refuse_unnamed
 from goscheduler.executors.pool import positive_int
 from goscheduler.references import maybe_ref
 
@@ -51,12 +52,15 @@ class FuturesExecutor(RemoteExecutor):
         self._factory: Callable[[], concurrent.futures.Executor] | None = None if is_pool else found
         self._size = None if slots is None else positive_int("slots", slots)
         self._declared = in_process
+        self.in_other_processes = is_pool and not self._is_in_process(found)  # of a factory it shows at the start
         if is_pool:
             self._slots_of(found)
 
     def _prepare(self) -> None:
         self._pool: concurrent.futures.Executor | None = self._given or self._made()
         self._slots, self._trouble = self._slots_of(self._pool), ""
+        self.in_other_processes = not self._is_in_process(self._pool)
+        refuse_unnamed(self._arounds(), {self._alias: self})
 
     def cancel(self, run: Run, reason: str) -> bool:
         if self._scheduler is None:

@@ -57,6 +57,8 @@ class Diagnosis(NamedTuple):
     """Whether this scheduler fires at all."""
     observing: bool = False
     """Whether this scheduler never fires."""
+    only_adds: bool = False
+    """Whether it never fires because it was started only to add."""
     others_fire: bool = False
     """Whether another process fires the jobs of its store, as far as is known."""
     started: Sequence[Run] = ()
@@ -109,8 +111,8 @@ def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) ->
     started = [run for run in live if run not in queued]
     owners = store.owners(now) if store.shared else ()
     return Diagnosis(
-        job, now, firing, engine.observing, _others_fire(engine, alias, owners), started,
-        _count_unknown(engine, started, owners), queued, store.pending_runs(job.id),
+        job, now, firing, engine.observing, engine.late_stores is not None, _others_fire(engine, alias, owners),
+        started, _count_unknown(engine, started, owners), queued, store.pending_runs(job.id),
         engine.room().get(job.executor), alias in engine.outages, owners,
         store.history(HistoryQuery(job.id, limit=RECORDS)) if gone else None,
     )
@@ -155,7 +157,7 @@ def state_facts_of(engine: Engine, alias: str, jobs: Sequence[Job], firing: bool
     counts = store.run_counts([job.id for job in jobs], now)
     owners = store.owners(now) if store.shared else ()
     fired = firing or _others_fire(engine, alias, owners)
-    executors = set(engine.executors).union(*(owner.executors for owner in owners))
+    executors = set(() if engine.observing else engine.executors).union(*(owner.executors for owner in owners))
     begun = None if store.shared else Counter(run.job.id for run in engine.running.running())
     found = []
     for job in jobs:
@@ -256,7 +258,10 @@ def _why_not_started(found: Diagnosis) -> str:
     time = _earliest(found)
     if time is not None and time > found.now:
         put_off = [run for run in found.pending if run.due_at == time]
-        return _why_put_off(found, put_off[0]) if put_off else f"It is not due until {_shown(time)}{_closed(found)}."
+        if put_off:
+            return _why_put_off(found, put_off[0])
+        alone = f"; {_NOBODY_HERE}" if found.only_adds and not found.others else ""
+        return f"It is not due until {_shown(time)}{_closed(found)}{alone}."
     hindrance = _hindrance(found)
     if hindrance:
         return hindrance
@@ -285,6 +290,8 @@ def closed_at(job: Job, moment: datetime) -> str:
 def _hindrance(found: Diagnosis) -> str:
     """Say what keeps this scheduler, or all, from starting anything of the job; nothing if nothing does."""
     job, able = found.job, found.able
+    if found.only_adds and not found.others:
+        return f"It is due, but {_NOBODY_HERE}."
     if found.room is None and not able:
         return f'It is due, but no process that is known here has its executor "{job.executor}".'
     if found.outage:
@@ -310,6 +317,7 @@ def _is_full_everywhere(found: Diagnosis) -> bool:
 
 
 _ALL_REST = "It is due, but all processes that share its job store are paused."
+_NOBODY_HERE = "nobody here runs jobs, and no process that does is known in its job store"
 _NOBODY_FIRES = "It is due, but no process that fires jobs is known in its job store."
 
 

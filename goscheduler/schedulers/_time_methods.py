@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from goscheduler.calendars.base import Calendar
+from goscheduler.config import parse_settings
 from goscheduler.job import Job
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
@@ -21,6 +22,20 @@ class TimeMethods(ListMethods):
     if TYPE_CHECKING:
 
         def scheduled_job(self, trigger: Any, **options: Any) -> Callable[[_F], _F]: ...
+
+    @property
+    def lease(self) -> float:
+        """For how long, in seconds, a shared store takes this scheduler for alive after it was heard of last."""
+        return self.engine.leases.length
+
+    @property
+    def poll_interval(self) -> float:
+        """The longest rest, in seconds, before the stores are asked for work that nobody has told of."""
+        return self.engine.poll_interval
+
+    @poll_interval.setter
+    def poll_interval(self, seconds: float) -> None:
+        self.engine.poll_interval = parse_settings({"poll_interval": seconds}).poll_interval
 
     def every(
         self,

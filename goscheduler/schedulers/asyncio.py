@@ -71,18 +71,23 @@ class AsyncIOScheduler(BackgroundScheduler):
         return OffLoop(self)
 
     @_watched
-    def start(self, paused: bool = False) -> None:
+    def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start on the running event loop, unless another one was given.
 
         A store that cannot be reached is waited for here, and nothing else happens on the loop meanwhile; ``await
-        scheduler.aio.start()`` leaves it free.
+        scheduler.aio.start()`` leaves it free. With ``only_adds`` no loop is needed.
 
         :raises RuntimeError: if no loop is running and none was given
         """
         if not self.running:
-            given = self.given_loop or self._callers_loop
-            self._eventloop = asyncio.get_running_loop() if given is None or given.is_closed() else given
-        super().start(paused)
+            self._eventloop = self._loop_to_use(needed=not only_adds)
+        super().start(paused, only_adds=only_adds)
+
+    def _loop_to_use(self, needed: bool) -> asyncio.AbstractEventLoop | None:
+        given = self.given_loop or self._callers_loop
+        if given is not None and not given.is_closed():
+            return given
+        return asyncio.get_running_loop() if needed else running_loop()
 
     def _shut_down(self, finish: Callable[[], None]) -> Awaitable[None]:
         """Shut down; on the event loop without blocking it, and then the result can be awaited."""
@@ -107,7 +112,7 @@ class AsyncIOScheduler(BackgroundScheduler):
         """Tell whether a call that goes to the stores is to be timed."""
         if self._told_of_blocking or self._is_watched or running_loop() is None:
             return False
-        return any(store.shared for store in self.engine.stores.values())
+        return any(store.shared for store in self.engine.known_stores.values())
 
     def _tell_of_blocking(self, name: str, seconds: float) -> None:
         if seconds > UNNOTICED and not self._told_of_blocking:
@@ -152,12 +157,12 @@ class OffLoop:
     def __init__(self, scheduler: AsyncIOScheduler) -> None:
         self._scheduler = scheduler
 
-    async def start(self, paused: bool = False) -> None:
+    async def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start the scheduler, for the loop that is running here. Cancelled while a store is waited for, give it up."""
         scheduler = self._scheduler
         scheduler._callers_loop = asyncio.get_running_loop()
         try:
-            await asyncio.to_thread(scheduler.start, paused)
+            await asyncio.to_thread(scheduler.start, paused, only_adds=only_adds)
         except asyncio.CancelledError:
             if scheduler._starting is not None:
                 scheduler._starting.give_up()

@@ -1,6 +1,7 @@
 """The public face of a scheduler: short methods, each of which calls the part that does the work.
 
-- ``_lifecycle``: configuration, start, pause, shutdown; ``_process``: fork and exit of the process
+- ``_settings``: configuration; ``_lifecycle``: start, pause, shutdown; ``_only_adds``: a start that never fires;
+  ``_process``: fork and exit of the process
 - ``_jobs``: what can be done to jobs; ``_pending_jobs``: jobs added before the start
 - ``_diagnosis``: where a job stands
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
@@ -33,9 +34,9 @@ from goscheduler.schedulers import _export, _lifecycle
 from goscheduler.schedulers._components import component
 from goscheduler.schedulers._diagnosis import Diagnosis, collect_facts, refresh, state_of, why_not_running
 from goscheduler.schedulers._given_trigger import given_trigger
-from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED
 from goscheduler.schedulers._listing import print_jobs
 from goscheduler.schedulers._pending_jobs import AddRequest
+from goscheduler.schedulers._settings import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED
 from goscheduler.schedulers._time_methods import TimeMethods
 from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
@@ -62,7 +63,7 @@ class BaseScheduler(TimeMethods):
         """
         instance = component("executor", executor, executor_opts)
         self._components.add_executor(alias, instance)
-        if self.running:
+        if self.running and not self.engine.observing:
             self.engine.jobs.release_suspended(alias)
             self._wake_unless_paused()
 

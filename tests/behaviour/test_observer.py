@@ -201,6 +201,7 @@ def test_one_that_is_read_only_changes_nothing(worlds):
 #: Public methods of a scheduler that change nothing in a store.
 ASKING = {
     "add_executor", "remove_executor", "add_jobstore", "remove_jobstore", "register", "add_listener", "remove_listener",
+    "add_around", "remove_around",
     "get_job", "get_jobs", "find_jobs", "count_jobs", "job_state", "job_states", "why", "print_jobs", "export_jobs",
     "runs", "dead_letters", "live_runs", "processes", "limit_usage", "stats", "schedule_state", "configure", "start",
     "shutdown", "pause", "resume", "wakeup", "ensure_default_executor", "may_start", "report",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import functools
 import itertools
 import multiprocessing
@@ -117,6 +119,20 @@ def never_end(path):
     with open(path, "w") as file:
         file.write(str(os.getpid()))
     threading.Event().wait()
+
+
+enclosing = contextvars.ContextVar("enclosing", default=None)
+
+
+@contextlib.contextmanager
+def enclosed(run):
+    token = enclosing.set(run.job_id)
+    yield
+    enclosing.reset(token)
+
+
+def what_encloses():
+    return enclosing.get()
 
 
 class Unreadable:

@@ -155,3 +155,18 @@ def test_the_job_says_what_follows_the_loss_of_a_worker(tmp_path, jobs, on_crash
         scheduler.shutdown()
     assert sorted(kinds) == (["lost", "succeeded"] if on_crash == "rerun" else ["lost"])
     assert recorder.of(EVENT_LEASE_LOST) == []
+
+
+def test_what_is_put_around_runs_goes_to_other_processes_by_its_name_or_is_refused(jobs):
+    far = FuturesExecutor(partial(Threads, 1), in_process=False)
+    scheduler = BackgroundScheduler(executors={"far": far}, around=["childjobs:enclosed"])
+    recorder = EventRecorder(scheduler)
+    scheduler.start()
+    try:
+        scheduler.add_job(jobs.what_encloses, id="job", executor="far")
+        assert recorder.wait_for(EVENT_JOB_EXECUTED, "job").retval == "job"
+    finally:
+        scheduler.shutdown()
+    unnamed = BackgroundScheduler(executors={"far": FuturesExecutor(partial(processes, 1))}, around=[lambda run: None])
+    with pytest.raises(InvalidArgument, match='cannot go to other processes, in which executor "far" runs jobs'):
+        unnamed.start()
