@@ -48,6 +48,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
             "debug": BuiltIn("goscheduler.executors.debug:DebugExecutor"),
             "futures": BuiltIn("goscheduler.executors.futures:FuturesExecutor"),
             "dask": BuiltIn("goscheduler.executors.dask:DaskExecutor", "dask"),
+            "kubernetes": BuiltIn("goscheduler.executors.kubernetes:KubernetesExecutor", "kubernetes"),
         },
         "jobstore": {
             "memory": BuiltIn("goscheduler.jobstores.memory:MemoryJobStore"),

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from goscheduler.clock import SYSTEM_CLOCK
-from goscheduler.executors._child import reply_of
-from goscheduler.executors.call import call, failed
+from goscheduler.executors._child import Parcel, Reply, reply_of
+from goscheduler.executors.call import call, failed, shortened
 from goscheduler.executors.context import forget_attempt, tell_attempt_to_end
 
 if TYPE_CHECKING:
@@ -31,6 +31,28 @@ def tell_packed(run_id: str, fence: int, reason: str) -> bool:
         return False
     tell_attempt_to_end(key, reason)
     return True
+
+
+def shortened_reply(message: bytes, limit: int) -> bytes:
+    """Return a reply of at most ``limit`` bytes: what does not fit comes as text, and is cut."""
+    if len(message) <= limit:
+        return message
+    reply: Reply = pickle.loads(message)
+    for room in (1000, 300, 100):
+        error, result = _as_text(reply.error, room), _as_text(reply.result, room)
+        short = pickle.dumps(reply._replace(error=error, result=result, traceback=shortened(reply.traceback, room)))
+        if len(short) <= limit:
+            break
+    return short
+
+
+def _as_text(parcel: Parcel | None, room: int) -> Parcel | None:
+    if parcel is None or (parcel.pickled is not None and len(parcel.pickled) <= room):
+        return parcel
+    text = parcel.text
+    if not text and parcel.pickled is not None:
+        text = repr(pickle.loads(parcel.pickled))
+    return parcel._replace(pickled=None, text=shortened(text, room))
 
 
 @contextmanager

@@ -60,7 +60,11 @@ ENDED_BY_SHUTDOWN = "ended by the shutdown of the executor"
 
 
 class EngineRefused(Exception):
-    """The engine does not take a run now; the text says why."""
+    """The engine does not take a run now; the text says why. It goes back to the store for so many ``seconds``."""
+
+    def __init__(self, reason: str, seconds: float = PUT_BACK_SECONDS) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
 
 
 class Flight:
@@ -296,7 +300,7 @@ class RemoteExecutor(BaseExecutor):
         try:
             self._send(flight, message)
         except EngineRefused as error:
-            self._end(flight, snoozed(str(error), PUT_BACK_SECONDS))
+            self._end(flight, snoozed(str(error), error.seconds))
         except Exception as error:
             self._end(flight, failed(error, reason=f'could not be submitted to executor "{self._alias}"'))
 

@@ -162,6 +162,13 @@ class BaseExecutor:
                 clear_cancel(run.id)  # over by now, and may have been forgotten already
         return bool(seen)
 
+    def let_go(self, run: Run, reason: str) -> bool:
+        """Do what :meth:`cancel` does, for a run that may be another scheduler's by now.
+
+        An executor whose work outlives this process leaves the work alone, for the scheduler that gets the run next.
+        """
+        return self.cancel(run, reason)
+
     def give_up(self, run: Run) -> None:
         """Wait no longer for a run that was asked to end and goes on, and give its room back. Must not block.
 
