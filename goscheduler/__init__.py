@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from goscheduler._version import __version__
 
 if TYPE_CHECKING:
+    from goscheduler.calls import Call, call
     from goscheduler.executors.context import CurrentRun, RunCancelled, current_run
     from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
     from goscheduler.job import Job
@@ -35,6 +36,7 @@ __all__ = [
     "BackgroundScheduler",
     "BlockingScheduler",
     "CalendarIntervalTrigger",
+    "Call",
     "CronTrigger",
     "CurrentRun",
     "DateTrigger",
@@ -52,6 +54,7 @@ __all__ = [
     "Snooze",
     "ThreadPoolExecutor",
     "__version__",
+    "call",
     "current_run",
     "every",
     "exponential",
@@ -71,6 +74,7 @@ _HOMES = {
     "AsyncIOScheduler": "schedulers.asyncio",
     "BackgroundScheduler": "schedulers.background",
     "BlockingScheduler": "schedulers.blocking",
+    "Call": "calls",
     "CalendarIntervalTrigger": "triggers.calendarinterval",
     "CronTrigger": "triggers.cron",
     "CurrentRun": "executors.context",
@@ -92,6 +96,7 @@ _HOMES = {
     "Snooze": "runs.retry",
     "RetryLater": "runs.retry",
     "Retry": "runs.retry",
+    "call": "calls",
     "current_run": "executors.context",
     "task": "tasks",
 }

@@ -45,7 +45,7 @@ from goscheduler.triggers.cron._crontab import MACROS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 MOST_BLOCKS_NOT_RUN = 3

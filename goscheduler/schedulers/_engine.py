@@ -56,28 +56,16 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._settle import Settler
 
 
-class _LateStores:
-    """``engine.stores`` of a scheduler that only adds, as long as nothing stands in its place."""
-
-    def __get__(self, engine: Engine | None, owner: type[Engine]) -> Any:
-        if engine is None:
-            return self
-        assert engine.late_stores is not None, "only a scheduler that adds only has no stores"
-        return engine.late_stores.open()
-
-
 class Engine:
     """The parts of one scheduler."""
-
-    stores = cast("dict[str, BaseJobStore]", _LateStores())
 
     def __init__(self, clock: Clock, bus: EventBus, logger: GuardedLogger) -> None:
         self.clock = clock
         self.bus = bus
         self.logger = logger
-        self.stores = {}
         self.late_stores: LateStores | None = None
         """What opens the stores of a scheduler that only adds, at the first look; None of any other."""
+        self.stores = {}
         self.executors: dict[str, BaseExecutor] = {}
         self.tasks = TaskRegistry(PROCESS_TASKS)
         """The tasks that were registered with this scheduler, and through it those of the process."""
@@ -160,13 +148,16 @@ class Engine:
         return f"{self._run_prefix}{next(self._run_numbers):x}"
 
     @property
-    def known_stores(self) -> dict[str, BaseJobStore]:
+    def stores(self) -> dict[str, BaseJobStore]:
+        """The stores; those of a scheduler that only adds are opened by the first look at them."""
+        if self.late_stores is not None:
+            self.late_stores.open()
+        return self.known_stores
+
+    @stores.setter
+    def stores(self, stores: dict[str, BaseJobStore]) -> None:
+        self.known_stores = stores
         """The stores, also those that are not open yet."""
-        known: dict[str, BaseJobStore] | None = vars(self).get("stores")
-        if known is None:
-            assert self.late_stores is not None
-            known = self.late_stores.closed
-        return known
 
     def enclose_by(self, enclosures: Sequence[Enclosure]) -> None:
         """Put what users gave around each run, inside of what others have put there, and nothing else of theirs."""

@@ -28,50 +28,46 @@ class LateStores:
         self._components = components
         self._new_patience = new_patience
         self._lock = threading.RLock()
-        self.closed: dict[str, BaseJobStore] = {}
-        """The stores, as long as nobody has asked for them."""
+        self._is_open = False
 
     def begin(self) -> None:
         """Have the stores opened by whoever asks for them next."""
         engine = self._engine
         self._lock = threading.RLock()  # in a forked child somebody may hold it who is not there
-        self.closed = engine.known_stores
+        self._is_open = False
         engine.begin_life()
         engine.observing, engine.late_stores = True, self
-        vars(engine).pop("stores", None)
         engine.jobs.started = True
 
-    def open(self) -> dict[str, BaseJobStore]:
-        """Return the stores, opened and with all jobs in them that were waiting.
+    def open(self) -> None:
+        """Open the stores, unless they are open, and add all jobs to them that were waiting.
 
         :raises StoreUnavailable: if one cannot be reached; without ``start_timeout`` that is found out at once
         """
-        engine = self._engine
+        if self._is_open:
+            return
         with self._lock:
-            if "stores" in vars(engine):  # another thread was quicker, or this one adds what was waiting
-                return engine.stores
+            if self._is_open:  # another thread was quicker, or this one adds what was waiting
+                return
             patience = self._new_patience()
-            self._components.start_stores(self.closed, patience)
-            engine.stores = self.closed
+            self._components.start_stores(self._engine.known_stores, patience)
+            self._is_open = True
             try:
-                engine.jobs.begin(patience)
-                engine.jobs.carry_out_deferred(patience)
+                self._engine.jobs.begin(patience)
+                self._engine.jobs.carry_out_deferred(patience)
             except BaseException:
                 self._components.stop_stores()
-                del engine.stores
+                self._is_open = False
                 raise
             patience.tell_of_recovery()
-            return engine.stores
 
     def end(self) -> None:
         """Close what is open, and be as before the start."""
-        engine = self._engine
         with self._lock:
-            if "stores" in vars(engine):
+            if self._is_open:
                 self._components.stop_stores()
-            else:
-                engine.stores = self.closed
-            engine.observing, engine.late_stores = False, None
+            self._is_open = False
+            self._engine.observing, self._engine.late_stores = False, None
 
 
 def refuse_to_add_in_vain(stores: Mapping[str, BaseJobStore]) -> None:

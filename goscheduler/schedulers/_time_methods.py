@@ -13,6 +13,12 @@ from goscheduler.job import Job
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from goscheduler._typed import ScheduledJob
+    from goscheduler.typing import JobArgs
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -20,8 +26,7 @@ class TimeMethods(ListMethods):
     """Says when jobs fire: in words, by calendars, and once not as the schedule says."""
 
     if TYPE_CHECKING:
-
-        def scheduled_job(self, trigger: Any, **options: Any) -> Callable[[_F], _F]: ...
+        scheduled_job: ScheduledJob
 
     @property
     def lease(self) -> float:
@@ -47,7 +52,7 @@ class TimeMethods(ListMethods):
         end_date: datetime | date | str | None = None,
         timezone: tzinfo | str | None = None,
         jitter: float | str | None = None,
-        **options: Any,
+        **options: Unpack[JobArgs],
     ) -> Callable[[_F], _F]:
         """Return a decorator that adds the function as a job: ``@scheduler.every("mon-fri", at="09:00", id="mail")``.
 

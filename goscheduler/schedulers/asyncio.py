@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from goscheduler.config import SchedulerConfig
 from goscheduler.errors import SchedulerNotRunningError
@@ -22,6 +22,10 @@ from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.schedulers.base import BaseScheduler
 
 __all__ = ["AsyncIOScheduler", "BaseScheduler", "SchedulerNotRunningError"]
+
+if TYPE_CHECKING:
+    from goscheduler._typed import AddJob, ModifyJob, RescheduleJob
+    from goscheduler.job import Job
 
 #: Seconds for which a call may keep the event loop waiting without a word.
 UNNOTICED = 0.05
@@ -173,11 +177,11 @@ class OffLoop:
     remove_executor = _Awaited(BaseScheduler.remove_executor)
     add_jobstore = _Awaited(BaseScheduler.add_jobstore)
     remove_jobstore = _Awaited(BaseScheduler.remove_jobstore)
-    add_job = _Awaited(BaseScheduler.add_job)
+    add_job = cast("AddJob[Coroutine[Any, Any, Job]]", _Awaited(BaseScheduler.add_job))
     add_jobs = _Awaited(BaseScheduler.add_jobs)
     add_request = _Awaited(BaseScheduler.add_request)
-    modify_job = _Awaited(BaseScheduler.modify_job)
-    reschedule_job = _Awaited(BaseScheduler.reschedule_job)
+    modify_job = cast("ModifyJob[Coroutine[Any, Any, Job]]", _Awaited(BaseScheduler.modify_job))
+    reschedule_job = cast("RescheduleJob[Coroutine[Any, Any, Job]]", _Awaited(BaseScheduler.reschedule_job))
     pause_job = _Awaited(BaseScheduler.pause_job)
     resume_job = _Awaited(BaseScheduler.resume_job)
     get_jobs = _Awaited(BaseScheduler.get_jobs)

@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 from goscheduler import errors, events
+from goscheduler._typed import typed_add_job, typed_modify_job, typed_reschedule_job, typed_scheduled_job
 from goscheduler._version import __version__
+from goscheduler.calls import Call, spread
 from goscheduler.errors import InvalidArgument, JobLookupError, shown
 from goscheduler.event_bus import Listener
 from goscheduler.events import EVENT_ANY
@@ -124,10 +126,11 @@ class BaseScheduler(TimeMethods):
         """Stop calling ``callback``; an unknown one is fine."""
         self.engine.bus.remove_listener(callback)
 
+    @typed_add_job
     def add_job(
         self,
         /,
-        func: Callable[..., Any] | str,
+        func: Callable[..., Any] | str | Call[Any],
         trigger: BaseTrigger | str | None = None,
         args: Iterable[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
@@ -159,6 +162,7 @@ class BaseScheduler(TimeMethods):
     ) -> Job:
         """Add a job and return it.
 
+        ``func`` is a function, its reference or task, or a function with its arguments: ``call(send, order.id)``.
         ``trigger`` is a trigger, the name of one with its options in ``trigger_args``, a sentence such as "every
         weekday at 09:00", or None for "once, now". ``next_run_time`` overrides the first run; None adds the job paused.
         ``if_exists`` says what to do about an id that is taken: "error" (the default), "replace" (the same as
@@ -210,6 +214,7 @@ class BaseScheduler(TimeMethods):
 
     def _addition(self, given: Mapping[str, Any], trigger_args: Mapping[str, Any]) -> AddRequest:
         """Return what the arguments of ``add_job`` ask for, checked."""
+        given = spread(given)
         jobstore = given.get("jobstore", "default")
         if not isinstance(jobstore, str):
             raise TypeError(f"jobstore must be a string, got {shown(jobstore)}")
@@ -226,6 +231,7 @@ class BaseScheduler(TimeMethods):
         connection = given.get("connection")
         return AddRequest(job, jobstore, exists, time_given=bool(times), connection=connection)
 
+    @typed_scheduled_job
     def scheduled_job(
         self,
         trigger: BaseTrigger | str,
@@ -257,6 +263,7 @@ class BaseScheduler(TimeMethods):
 
         return decorate
 
+    @typed_modify_job
     def modify_job(self, /, job_id: str, jobstore: str | None = None, **changes: Any) -> Job:
         """Change attributes of a job, all of them or none. A new trigger gives a new next run time.
 
@@ -264,6 +271,7 @@ class BaseScheduler(TimeMethods):
         """
         return self.engine.jobs.modify(job_id, jobstore, **changes)
 
+    @typed_reschedule_job
     def reschedule_job(
         self,
         /,

@@ -64,10 +64,10 @@ def test_what_it_adds_and_changes_is_run_by_another_process_and_it_can_ask_for_t
     scheduler.modify_job("a", name="renamed")
     assert scheduler.pause_job("a").next_run_time is None
     assert scheduler.resume_job("a").next_run_time is not None
-    assert scheduler.why("a").endswith("; nobody here runs jobs, and no process that does is known in its job store.")
+    assert scheduler.why("a").endswith("; no process fires the jobs of its store, and this one only adds.")
     run_id = scheduler.run_now("a")
     assert scheduler.why("a") == (
-        "It is due, but nobody here runs jobs, and no process that does is known in its job store."
+        "It is due, but no process fires the jobs of its store, and this one only adds."
     )
     ended = threading.Event()
     other = BackgroundScheduler(jobstores={"default": url})
