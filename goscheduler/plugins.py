@@ -49,6 +49,10 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
             "futures": BuiltIn("goscheduler.executors.futures:FuturesExecutor"),
             "dask": BuiltIn("goscheduler.executors.dask:DaskExecutor", "dask"),
             "kubernetes": BuiltIn("goscheduler.executors.kubernetes:KubernetesExecutor", "kubernetes"),
+            "tornado": BuiltIn("goscheduler.executors.tornado:TornadoExecutor", "tornado"),
+            "gevent": BuiltIn("goscheduler.executors.gevent:GeventExecutor", "gevent"),
+            "twisted": BuiltIn("goscheduler.executors.twisted:TwistedExecutor", "twisted"),
+            "qt": BuiltIn("goscheduler.executors.qt:QtExecutor", "qt"),
         },
         "jobstore": {
             "memory": BuiltIn("goscheduler.jobstores.memory:MemoryJobStore"),
