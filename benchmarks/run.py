@@ -35,6 +35,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "million": {"rounds": 1, "jobs": 50_000, "few": 5_000, "due": 2_000},
     "reads": {"jobs": 2_000, "small": 500, "calls": 10},
     "http": {"jobs": 2_000, "seconds": 5},
+    "engines": {"rounds": 2, "jobs": 40_000},
 }
 
 

@@ -152,6 +152,8 @@ THIRD_PARTY = {
         "jobstores.mongodb", "_drivers.mongodb", "documents.mongodb", "locks.mongodb", "apscheduler_import.sources",
     ),
     "bson": ("jobstores.mongodb", "documents.mongodb", "apscheduler_import.sources"),
+    "distributed": ("executors.dask", "executors._dask_worker"),
+    "kubernetes": ("executors.kubernetes",),
     "kazoo": ("jobstores.zookeeper", "_drivers.zookeeper", "locks.zookeeper", "apscheduler_import.sources"),
     "etcd3": ("_drivers.etcd.grpc",),
     "grpc": ("_drivers.etcd.grpc", "rpc"),

@@ -13,6 +13,7 @@ from goscheduler._version import __version__
 #: Command → module and what is there: a function, or an application with commands of its own.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "worker": ("worker", "run_worker"),
+    "run-one": ("run_one", "run_one"),
     "jobs": ("jobs", "app"),
     "runs": ("runs", "app"),
     "dead": ("dead", "app"),

@@ -132,7 +132,7 @@ def _answer_calls(connection: Connection) -> None:
         outcome = _outcome_of(message, outbox)
         if os.getpid() != pid:
             os._exit(0)  # the job forked and came back in the copy too; only one of them may answer
-        outbox.answer(_reply(outcome))
+        outbox.answer(reply_of(outcome))
 
 
 def _outcome_of(message: bytes, outbox: Outbox) -> Outcome:
@@ -207,7 +207,8 @@ class Outbox:
                 self._connection.send_bytes(pickle.dumps(note))
 
 
-def _reply(outcome: Outcome) -> Reply:
+def reply_of(outcome: Outcome) -> Reply:
+    """Return the message that tells the parent of an outcome."""
     error, result = None, None
     if outcome.error is not None:
         error = pack_error(outcome.error)

@@ -155,7 +155,7 @@ class ProcessWorker:
         try:
             message = pack_call(run, started_at, inner)
         except Exception as error:
-            return failed(_unsendable(run, error))
+            return failed(unsendable(run, error))
         begun = self._clock.monotonic()
         try:
             reply = child.ask(message, partial(_hear, run))
@@ -187,7 +187,8 @@ def _hear(run: Run, note: Note) -> None:
         record_progress(run.id, note.progress)
 
 
-def _unsendable(run: Run, error: Exception) -> TypeError:
+def unsendable(run: Run, error: BaseException) -> TypeError:
+    """Return the error of a run that cannot be packed, which says why."""
     problem = TypeError(
         f"job {run.job.id!r} cannot be sent to a worker process, its function or an argument does not pickle: "
         f"{type(error).__name__}: {error}"
