@@ -143,6 +143,9 @@ THIRD_PARTY = {
     "nats": ("transports.nats",),
     "confluent_kafka": ("transports.kafka",),
     "httpx": ("transports.webhook",),
+    "tornado": ("schedulers.tornado", "executors.tornado"),
+    "gevent": ("schedulers.gevent", "executors.gevent"),
+    "twisted": ("schedulers.twisted", "executors.twisted"),
     "pymongo": (
         "jobstores.mongodb", "_drivers.mongodb", "documents.mongodb", "locks.mongodb", "apscheduler_import.sources",
     ),

@@ -376,7 +376,8 @@ def test_the_reference_of_schedulers_has_every_public_method() -> None:
 
 def test_the_reference_of_schedulers_has_every_key_of_the_configuration() -> None:
     listed = {key for row in rows(SCHEDULERS, "key", "value", "default") for key in row[0].split(", ")}
-    assert listed == {*config._PARSERS, *AsyncIOScheduler.extra_options}
+    loops = {"io_loop", "reactor"}  # the options of TornadoScheduler and TwistedScheduler
+    assert listed == {*config._PARSERS, *AsyncIOScheduler.extra_options, *loops}
 
 
 def test_the_reference_of_schedulers_has_every_attribute_of_a_job() -> None:
