@@ -70,7 +70,7 @@ vendor: $(VENV)/.dev
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict goscheduler
+	$(BIN)/mypy --strict goscheduler tests/typing/user_calls.py
 
 check: lint
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_project.py
