@@ -12,7 +12,7 @@
 # make bench   speed, side by side with APScheduler 3 and task queues; BENCH_ARGS="--quick peers"
 # make wheel   build the package, install its wheel into an empty environment, and use it there as the README does
 # make oldest  some tests with the oldest versions that pyproject.toml allows, for about four minutes
-# make vendor  whether the scripts of others that the pages load are what their packages have; needs npm
+# make vendor  whether the scripts of others that the pages and their tests load are what their packages have; needs npm
 # make clean   remove what the others made
 #
 # Each of them makes the virtual environment it needs first. Python 3.10 or later and make are enough.
