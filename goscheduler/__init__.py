@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from goscheduler.schedulers.asyncio import AsyncIOScheduler
     from goscheduler.schedulers.background import BackgroundScheduler
     from goscheduler.schedulers.blocking import BlockingScheduler
+    from goscheduler.schedulers.gevent import GeventScheduler
+    from goscheduler.schedulers.qt import QtScheduler
+    from goscheduler.schedulers.tornado import TornadoScheduler
+    from goscheduler.schedulers.twisted import TwistedScheduler
     from goscheduler.tasks import task
     from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
     from goscheduler.triggers.combining import AndTrigger, OrTrigger
@@ -40,6 +44,7 @@ __all__ = [
     "CronTrigger",
     "CurrentRun",
     "DateTrigger",
+    "GeventScheduler",
     "GiveUp",
     "IntervalTrigger",
     "Job",
@@ -47,12 +52,15 @@ __all__ = [
     "MemoryJobStore",
     "OrTrigger",
     "ProcessPoolExecutor",
+    "QtScheduler",
     "RRuleTrigger",
     "Retry",
     "RetryLater",
     "RunCancelled",
     "Snooze",
     "ThreadPoolExecutor",
+    "TornadoScheduler",
+    "TwistedScheduler",
     "__version__",
     "call",
     "current_run",
@@ -79,15 +87,19 @@ _HOMES = {
     "CronTrigger": "triggers.cron",
     "CurrentRun": "executors.context",
     "DateTrigger": "triggers.date",
+    "GeventScheduler": "schedulers.gevent",
     "IntervalTrigger": "triggers.interval",
     "Job": "job",
     "Limit": "runs.limits",
     "MemoryJobStore": "jobstores.memory",
     "OrTrigger": "triggers.combining",
     "ProcessPoolExecutor": "executors.pool",
+    "QtScheduler": "schedulers.qt",
     "RRuleTrigger": "triggers.rrule",
     "RunCancelled": "executors.context",
     "ThreadPoolExecutor": "executors.pool",
+    "TornadoScheduler": "schedulers.tornado",
+    "TwistedScheduler": "schedulers.twisted",
     "linear": "runs.retry",
     "fixed": "runs.retry",
     "every": "triggers.every",

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("source")  # parsed by one worker, once
 
 #: Module prefix → layer. The longest prefix that fits counts. A module imports its own layer and those below.
 LAYERS = {
+    "goscheduler.contrib": 8,
     "goscheduler.cli": 7,
     "goscheduler.__main__": 7,
     "goscheduler.web": 7,
@@ -110,7 +111,7 @@ NAMESPACES = {
 
 #: Third-party package → the modules below ``goscheduler`` that may import it, with all that is in them.
 THIRD_PARTY = {
-    "pytest": ("testing.contract", "testing.contract_reads", "testing.contract_inbox"),
+    "pytest": ("testing.contract", "testing.contract_reads", "testing.contract_inbox", "testing.plugin"),
     "hypothesis": ("testing.model", "testing.model_limits"),
     "croniter": ("triggers.cron",),
     "tzlocal": ("times",),
@@ -122,7 +123,10 @@ THIRD_PARTY = {
     "jinja2": ("web",),
     "uvicorn": ("web", "cli"),
     "a2wsgi": ("web",),
-    "flask": ("web",),
+    "flask": ("web", "contrib.flask"),
+    "click": ("contrib.flask",),
+    "sentry_sdk": ("contrib.sentry",),
+    "structlog": ("contrib.structlog",),
     "django": ("web",),
     "opentelemetry": ("telemetry",),
     "sqlalchemy": (
@@ -139,6 +143,9 @@ THIRD_PARTY = {
     "nats": ("transports.nats",),
     "confluent_kafka": ("transports.kafka",),
     "httpx": ("transports.webhook",),
+    "tornado": ("schedulers.tornado", "executors.tornado"),
+    "gevent": ("schedulers.gevent", "executors.gevent"),
+    "twisted": ("schedulers.twisted", "executors.twisted"),
     "pymongo": (
         "jobstores.mongodb", "_drivers.mongodb", "documents.mongodb", "locks.mongodb", "apscheduler_import.sources",
     ),

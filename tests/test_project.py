@@ -81,7 +81,8 @@ def test_every_extra_that_the_pages_mention_can_be_installed() -> None:
 def test_the_extra_called_all_holds_every_store() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (everything,) = extras["all"]
-    assert set(re.findall(r"\w+", everything)[1:]) == set(extras) - {"all", "test", "dev", "bench", "docs"}
+    # Qt takes 84 MB, and a program chooses its binding itself.
+    assert set(re.findall(r"\w+", everything)[1:]) == set(extras) - {"all", "test", "dev", "bench", "docs", "qt"}
 
 
 def test_the_readme_names_every_extra_that_users_choose_from() -> None:

@@ -67,6 +67,9 @@ _GUARDED = GuardedLogger(LOGGER)
 class SchedulerLifecycle(SchedulerSettings, ABC):
     """Base class of schedulers: configuration, start, pause, shutdown."""
 
+    turned_by = ""
+    """What the program has to call for jobs to run, beside :meth:`start`; empty if nothing."""
+
     def __init__(self, gconfig: Mapping[str, Any] | None = None, **options: Any) -> None:
         self.state, self._starting = STATE_STOPPED, None
         self._lock = threading.RLock()
@@ -111,7 +114,7 @@ class SchedulerLifecycle(SchedulerSettings, ABC):
         if only_adds:
             self._start_to_add(paused)
             return
-        _process.refuse_uwsgi_without_threads()
+        _process.refuse_unfit_process()
         patience = self._begin_start()
         try:
             self._start_parts(patience)
