@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("source")  # parsed by one worker, once
 
 #: Module prefix → layer. The longest prefix that fits counts. A module imports its own layer and those below.
 LAYERS = {
+    "goscheduler.contrib": 8,
     "goscheduler.cli": 7,
     "goscheduler.__main__": 7,
     "goscheduler.web": 7,
@@ -122,7 +123,8 @@ THIRD_PARTY = {
     "jinja2": ("web",),
     "uvicorn": ("web", "cli"),
     "a2wsgi": ("web",),
-    "flask": ("web",),
+    "flask": ("web", "contrib.flask"),
+    "click": ("contrib.flask",),
     "django": ("web",),
     "opentelemetry": ("telemetry",),
     "sqlalchemy": (

@@ -35,6 +35,8 @@ class SchedulerSettings:
     engine: Engine
     state: int
     task_registry: TaskRegistry
+    given_settings: dict[str, Any]
+    """What it was configured with, unchecked, for a front that adds to that."""
     _starting: Patience | None
     """The start that goes on."""
 
@@ -48,7 +50,9 @@ class SchedulerSettings:
         """
         if self.state != STATE_STOPPED or self._starting is not None:
             raise SchedulerAlreadyRunningError
-        self._configure(collect_settings(gconfig, prefix, options))
+        settings = collect_settings(gconfig, prefix, options)
+        self._configure(dict(settings))
+        self.given_settings = settings
 
     def _configure(self, config: dict[str, Any]) -> None:
         """Check and apply settings. A subclass may take its own out of ``config`` before it calls this."""

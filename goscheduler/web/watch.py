@@ -156,6 +156,7 @@ class Watch:
         before = self._seen.get(topic)
         self._seen[topic] = seen
         if before not in (None, seen):
+            self._site.operations.forget()  # or a page would read again what was there before
             self._versions[topic] = self._versions.get(topic, 0) + 1
             for stream in self._streams:
                 stream.tell(topic, self._versions[topic])
