@@ -111,7 +111,7 @@ NAMESPACES = {
 
 #: Third-party package → the modules below ``goscheduler`` that may import it, with all that is in them.
 THIRD_PARTY = {
-    "pytest": ("testing.contract", "testing.contract_reads", "testing.contract_inbox"),
+    "pytest": ("testing.contract", "testing.contract_reads", "testing.contract_inbox", "testing.plugin"),
     "hypothesis": ("testing.model", "testing.model_limits"),
     "croniter": ("triggers.cron",),
     "tzlocal": ("times",),
@@ -125,6 +125,8 @@ THIRD_PARTY = {
     "a2wsgi": ("web",),
     "flask": ("web", "contrib.flask"),
     "click": ("contrib.flask",),
+    "sentry_sdk": ("contrib.sentry",),
+    "structlog": ("contrib.structlog",),
     "django": ("web",),
     "opentelemetry": ("telemetry",),
     "sqlalchemy": (

@@ -14,6 +14,7 @@ import inspect
 import os
 import pkgutil
 import re
+import runpy
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
@@ -172,6 +173,17 @@ def test_every_page_can_be_reached_from_the_index() -> None:
         targets = {(page.parent / link.partition("#")[0]).resolve() for link in links_of(page) if link[0] != "#"}
         new |= {target for target in targets if target.suffix == ".md"} - reached
     assert set(DOCS.rglob("*.md")) <= reached
+
+
+def test_every_page_has_its_place_in_the_contents_of_the_site() -> None:
+    contents = runpy.run_path(str(DOCS / "conf.py"))["contents"]
+    listed = [
+        (DOCS / folder / f"{line}.md").resolve()
+        for folder, index in (("", "index"), ("decisions", "decisions/index"))
+        for line in contents(index).splitlines()
+        if re.fullmatch(r"[\w/-]+", line)
+    ]
+    assert sorted([*listed, DOCS / "index.md"]) == sorted(DOCS.rglob("*.md"))
 
 
 def rows(page: Path, *header: str) -> list[list[str]]:

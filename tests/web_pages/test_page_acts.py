@@ -243,3 +243,33 @@ def test_one_click_changes_the_colours_and_keeps_the_time_zone(full, client):
         assert str(answer.url).endswith("/jobs?q=plain")
         assert f'data-theme="{theme}"' in answer.text
         assert "Asia/Tokyo" in answer.text
+
+
+def test_one_dead_letter_is_tried_first_and_the_others_only_if_it_succeeds(client):
+    outcomes = []
+
+    def work():
+        if not outcomes or outcomes.pop():
+            raise ValueError("the shop does not answer")
+
+    with ManualScheduler() as scheduler:
+        for number in range(3):
+            scheduler.add_job(work, "date", id=f"call-{number}", dead_letter=True)
+        scheduler.run_due()
+        browser = client(scheduler, OPERATOR)
+        fields = asked(browser.get("/act/letters?act=redrive&error_type=ValueError"))
+        answer = browser.post("/act/letters", data={**fields, "rate": "first"})
+        assert (answer.url.path, "It is tried now." in answer.text) == ("/dead/first", True)
+        outcomes.append(True)
+        scheduler.run_due()
+        page = browser.get(str(answer.url)).text
+        assert ("It failed again." in page, "Try the others" in page) == (True, False)
+        assert len(scheduler.dead_letters()) == 3
+        answer = browser.post("/act/letters", data={**fields, "rate": "first"})
+        outcomes.append(False)
+        scheduler.run_due()
+        page = browser.get(str(answer.url)).text
+        assert ("It succeeded." in page, "2 other letters" in page, "Try the others" in page) == (True, True, True)
+        assert len(scheduler.dead_letters()) == 2
+        assert browser.post("/act/letters", data={"act": "redrive", "error_type": "KeyError", "rate": "first"}
+                            ).status_code == 404  # fmt: skip

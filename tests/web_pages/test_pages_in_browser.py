@@ -134,7 +134,8 @@ def test_no_page_has_a_barrier_or_is_wider_than_a_phone_and_none_complains(full,
     """Each page is visited once, and looked at in both colours and both widths."""
     address, found = serve(full, ADMIN), []
     page = tab(viewport=WIDE, reduced_motion="reduce")
-    for path in (*PAGES, f"/runs/{full.runs('retried')[0].run_id}"):
+    dead = full.dead_letters()[0].run.id
+    for path in (*PAGES, f"/runs/{full.runs('retried')[0].run_id}", f"/dead/first?run={dead}&error_type=ValueError"):
         page.emulate_media(color_scheme="light")
         page.set_viewport_size(WIDE)
         page.goto(f"{address}{path}")
