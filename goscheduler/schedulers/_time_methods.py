@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from goscheduler.calendars.base import Calendar
 from goscheduler.job import Job
+from goscheduler.runs.backfill import Backfill, BackfillProgress
+from goscheduler.schedulers._backfill import Backfills, job_of, moment_of
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
+from goscheduler.triggers.calendar import zone_of
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -84,3 +87,44 @@ class TimeMethods(ListMethods):
         """
         moment = moment_ahead(until, self.clock.now(), self.timezone)
         return self.engine.jobs.edit(job_id, jobstore, partial(put_off, until=moment))
+
+    def backfill(
+        self,
+        job_id: str,
+        start: datetime | timedelta | str,
+        end: datetime | timedelta | str,
+        reprocess: str = "missing",
+        at_once: int = 1,
+        newest_first: bool = False,
+        dry_run: bool = False,
+        jobstore: str | None = None,
+    ) -> Backfill:
+        """Run a job for its fire times of the past, from ``start`` on and before ``end``. A length of time means that
+        long ago; the job sees the old time in ``current_run().scheduled_at``.
+
+        ``reprocess`` says which: those that were not run ("missing"), also those whose last attempt did not go well
+        ("failed"), or "all". Called again with the same arguments while it is under way, it goes on: each time is run
+        once. With ``dry_run`` nothing is asked for.
+
+        :raises JobLookupError: if there is no such job
+        :raises InvalidArgument: if there are more than 1,000 fire times, or an argument makes no sense
+        """
+        job = job_of(self.engine.jobs.find(job_id, jobstore), job_id)
+        now, zone = self.clock.now(), zone_of(job.trigger) or self.timezone
+        first, last = moment_of("start", start, now, zone), moment_of("end", end, now, zone)
+        return self._backfills.start(job, first, last, reprocess, at_once, newest_first, dry_run)
+
+    def cancel_backfill(self, backfill_id: str) -> int:
+        """Call off the runs of a backfill that wait, and return how many there were. Those that go on do so.
+
+        :raises RunLookupError: if there is no such backfill
+        """
+        return self._backfills.cancel(backfill_id)
+
+    def backfills(self, job_id: str | None = None, jobstore: str | None = None) -> list[BackfillProgress]:
+        """Return how far backfills have come, newest first."""
+        return self._backfills.all(jobstore, job_id)
+
+    @property
+    def _backfills(self) -> Backfills:
+        return Backfills(self.engine, self._runs, self._wake_unless_paused)

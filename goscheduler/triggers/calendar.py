@@ -66,7 +66,7 @@ class CalendarTrigger(BaseCombiningTrigger):
             message = f"on_closed must be one of {expected}, got {shown(on_closed)}"
             raise InvalidArgument(message, field="on_closed", value=on_closed)
         self.calendar, self.on_closed = calendar_of(calendar), on_closed
-        self._zone = _zone_of(self.triggers[0])
+        self._zone = zone_of(self.triggers[0])
 
     @property
     def calendar_names(self) -> tuple[str, ...]:
@@ -173,11 +173,11 @@ def on_calendar(trigger: BaseTrigger, options: Mapping[str, Any]) -> BaseTrigger
     return CalendarTrigger(trigger, options["calendar"], options.get("on_closed") or "skip")
 
 
-def _zone_of(trigger: BaseTrigger) -> tzinfo | None:
+def zone_of(trigger: BaseTrigger) -> tzinfo | None:
     """Return the zone whose dates a trigger goes by; None if it cannot be told."""
     if isinstance(trigger, DateTrigger):
         return trigger.run_date.tzinfo
     if isinstance(trigger, BaseCombiningTrigger):
-        return _zone_of(trigger.triggers[0])
+        return zone_of(trigger.triggers[0])
     zone = getattr(trigger, "timezone", None)
     return zone if isinstance(zone, tzinfo) else None
