@@ -189,6 +189,11 @@ class Known(NamedTuple):
     records: Sequence[Record]
     """What the history has, newest first."""
 
+    def of(self, backfill_id: str) -> set[str]:
+        """Return the ids of those that are of a backfill; one may have ended while all this was read."""
+        ids = [*(run.id for run in self.runs), *(record.run_id for record in self.records)]
+        return {each for each in ids if belongs_to(each, backfill_id)}
+
     def since(self) -> datetime | None:
         """Return how far the history reaches back: successes are forgotten sooner than the rest."""
         ends = [record.finished_at for record in self.records]

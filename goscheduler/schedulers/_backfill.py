@@ -87,11 +87,10 @@ class Backfills:
             backfill_id, tuple(wanted), skipped, allowed, since, told_of_history(times, since, reprocess)
         )  # fmt: skip
         if not dry_run:
-            done = sum(belongs_to(each.run_id, backfill_id) for each in known.records)
-            under_way = sum(belongs_to(each.id, backfill_id) for each in known.runs)
+            added = len(known.of(backfill_id))
             note = BackfillNote(
                 number, job.id, start.isoformat(), end.isoformat(), reprocess, at_once, newest_first,
-                len(wanted) + done + under_way, to_micros(now), uuid4().hex, done + under_way,
+                len(wanted) + added, to_micros(now), uuid4().hex, added,
             )  # fmt: skip
             self._forget_old(store, now)
             self._add(store, key, kept, note, runs_for(job, backfill_id, wanted, at_once, now))
