@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "dead": ("dead", "app"),
     "workers": ("workers", "app"),
     "bulk": ("bulk", "app"),
+    "blackouts": ("blackouts", "app"),
     "backfills": ("backfills", "app"),
     "why": ("why", "explain_job"),
     "forecast": ("forecast", "show_forecast"),

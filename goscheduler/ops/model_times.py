@@ -50,3 +50,17 @@ class BackfillRow:
     ended: int
     started_at: datetime
     jobstore: str
+
+
+@dataclass(frozen=True)
+class BlackoutView:
+    """A time in which jobs are held back or left out."""
+
+    id: str
+    state: str
+    start: datetime
+    end: datetime
+    action: str
+    tag: str | None
+    job_id: str | None
+    reason: str

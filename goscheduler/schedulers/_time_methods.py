@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from goscheduler.calendars.base import Calendar
 from goscheduler.job import Job
 from goscheduler.runs.backfill import Backfill, BackfillProgress
+from goscheduler.runs.blackouts import Blackout
 from goscheduler.schedulers._backfill import Backfills, job_of, moment_of
+from goscheduler.schedulers._blackouts import checked
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
 from goscheduler.triggers.calendar import zone_of
@@ -124,6 +126,44 @@ class TimeMethods(ListMethods):
     def backfills(self, job_id: str | None = None, jobstore: str | None = None) -> list[BackfillProgress]:
         """Return how far backfills have come, newest first."""
         return self._backfills.all(jobstore, job_id)
+
+    def add_blackout(
+        self,
+        start: datetime | timedelta | str | None,
+        end: datetime | timedelta | str,
+        tag: str | None = None,
+        job_id: str | None = None,
+        action: str = "hold",
+        reason: str = "",
+        jobstore: str | None = None,
+    ) -> Blackout:
+        """Hold jobs back, or leave their fire times out, from ``start`` (None: now) to ``end``. A length of time means
+        that long from now.
+
+        With "hold" a job that is due meanwhile fires once at the end, with "skip" it is recorded as skipped. It is
+        about the jobs with ``tag``, about one job, or about all; every process that shares the stores goes by it.
+
+        :raises InvalidArgument: for arguments that make no sense
+        """
+        now = self.clock.now()
+        first = now if start is None else moment_ahead(start, now, self.timezone, "start")
+        last = moment_ahead(end, now, self.timezone, "end")
+        blackout = checked(first, last, now, tag, job_id, action, reason)
+        add = partial(self.engine.blackouts.add, blackout, jobstore)
+        if not self.engine.jobs.defer(jobstore or "default", add):
+            add()
+        return blackout
+
+    def remove_blackout(self, blackout_id: str) -> None:
+        """End a blackout, or call one off that is to come. Jobs that it holds back fire now.
+
+        :raises InvalidArgument: if there is none by this id
+        """
+        self.engine.blackouts.remove(blackout_id)
+
+    def blackouts(self, jobstore: str | None = None) -> list[Blackout]:
+        """Return the blackouts to come, in force, and of the last 30 days; those that end last first."""
+        return self.engine.blackouts.all(jobstore)
 
     @property
     def _backfills(self) -> Backfills:

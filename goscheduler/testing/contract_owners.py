@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
+from goscheduler.runs.blackouts import Blackout, planner_in
 from goscheduler.runs.model import Outcome, OutcomeKind, Owner, Run, Settlement, Source
 from goscheduler.runs.records import HistoryQuery, Retention
 from goscheduler.runs.transitions import asked_for, called_off, crashed, settle
@@ -64,6 +65,23 @@ class OwnerContract:
                 (job_id, NOW + timedelta(hours=after)) for job_id in job_ids
             ]
             assert not store.settle([succeeded(run) for run in runs])
+
+    def test_what_a_blackout_holds_back_comes_at_its_end(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        blackout = Blackout("b", NOW, NOW + timedelta(minutes=5))
+        each_time = make_job("each", due=NOW, coalesce=False, max_instances=9)
+        store.add_jobs([make_job("once", due=NOW), each_time])
+        for minutes in (0, 1):
+            now, plans = NOW + timedelta(minutes=minutes), planner_in([blackout])
+            assert not requests.fire(store, now=now, in_blackout=plans).runs
+        assert not requests.claim(store, now=NOW + timedelta(minutes=4)).runs
+        claimed = requests.claim(store, now=blackout.end).runs
+        assert [run.scheduled_at for run in claimed] == [NOW, NOW + timedelta(minutes=1)]
+        once = store.lookup_job("once")
+        assert once is not None
+        assert once.next_run_time == blackout.end
+        assert [record.outcome for record in store.history(HistoryQuery("once"))] == [OutcomeKind.SNOOZED]
 
     # Jobs that are over
 

@@ -28,6 +28,9 @@ TABLE = {
     "backfill": ("operator", {"id": "plain", "start": "2025-12-01", "end": "2025-12-02"}),
     "backfills": ("viewer", {}),
     "cancel_backfill": ("operator", {"id": "BACKFILL"}),
+    "blackouts": ("viewer", {}),
+    "add_blackout": ("operator", {"end": "2h", "tag": "billing"}),
+    "remove_blackout": ("operator", {"id": "BLACKOUT"}),
     "remove_jobs": ("admin", {"ids": ["plain"]}),
     "edit_job": ("admin", {"id": "plain", "changes": {"name": "new"}}),
     "preview_bulk": ("operator", {"act": "pause", "tag": "billing"}),
@@ -86,6 +89,8 @@ def filled_in(arguments, scheduler, operations, principal):
             return operations.call("preview_bulk", admin, {"act": "pause", "tag": "reports"})["ticket"]
         if given == "BULK":
             return scheduler.pause_jobs(tag="reports").id
+        if given == "BLACKOUT":
+            return scheduler.add_blackout(None, "2h", tag="billing").id
         if given == "BACKFILL":
             return scheduler.backfill("nightly", "2025-12-01", "2025-12-03").id
         if given == "RUN":

@@ -759,6 +759,68 @@ class CancelBackfillRequest(_message.Message):
     request_id: str
     def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
+class ListBlackoutsRequest(_message.Message):
+    __slots__ = ("jobstore",)
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    jobstore: str
+    def __init__(self, jobstore: _Optional[str] = ...) -> None: ...
+
+class Blackout(_message.Message):
+    __slots__ = ("id", "state", "start", "end", "action", "tag", "job_id", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    state: str
+    start: _timestamp_pb2.Timestamp
+    end: _timestamp_pb2.Timestamp
+    action: str
+    tag: str
+    job_id: str
+    reason: str
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[str] = ..., start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., action: _Optional[str] = ..., tag: _Optional[str] = ..., job_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ListBlackoutsResponse(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Blackout]
+    def __init__(self, items: _Optional[_Iterable[_Union[Blackout, _Mapping]]] = ...) -> None: ...
+
+class AddBlackoutRequest(_message.Message):
+    __slots__ = ("end", "start", "tag", "job_id", "action", "jobstore", "reason", "request_id")
+    END_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    end: str
+    start: str
+    tag: str
+    job_id: str
+    action: str
+    jobstore: str
+    reason: str
+    request_id: str
+    def __init__(self, end: _Optional[str] = ..., start: _Optional[str] = ..., tag: _Optional[str] = ..., job_id: _Optional[str] = ..., action: _Optional[str] = ..., jobstore: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RemoveBlackoutRequest(_message.Message):
+    __slots__ = ("id", "reason", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    reason: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
 class PreviewBulkRequest(_message.Message):
     __slots__ = ("act", "jobstore", "tag", "state", "executor", "task", "text", "due_before", "last_outcome", "pause_id")
     ACT_FIELD_NUMBER: _ClassVar[int]

@@ -145,6 +145,21 @@ class OperationsServiceStub(object):
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.CancelBackfillRequest.SerializeToString,
                 response_deserializer=goscheduler_dot_v1_dot_operations__pb2.BackfillRow.FromString,
                 _registered_method=True)
+        self.ListBlackouts = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/ListBlackouts',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsResponse.FromString,
+                _registered_method=True)
+        self.AddBlackout = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/AddBlackout',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.AddBlackoutRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Blackout.FromString,
+                _registered_method=True)
+        self.RemoveBlackout = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/RemoveBlackout',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.RemoveBlackoutRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Blackout.FromString,
+                _registered_method=True)
         self.PreviewBulk = channel.unary_unary(
                 '/goscheduler.v1.OperationsService/PreviewBulk',
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.PreviewBulkRequest.SerializeToString,
@@ -537,6 +552,30 @@ class OperationsServiceServicer(object):
     def CancelBackfill(self, request, context):
         """Call off the runs of a backfill that wait; those that go on do so.
         Operation cancel_backfill; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBlackouts(self, request, context):
+        """Return the blackouts to come, in force, and of the last 30 days; those that end last first.
+        Operation blackouts; needs the role viewer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddBlackout(self, request, context):
+        """Hold jobs back, or leave their fire times out, for a while; the reason stands in their history.
+        Operation add_blackout; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveBlackout(self, request, context):
+        """End a blackout, or call one off that is to come; jobs that it holds back fire now.
+        Operation remove_blackout; needs the role operator.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -998,6 +1037,21 @@ def add_OperationsServiceServicer_to_server(servicer, server):
                     servicer.CancelBackfill,
                     request_deserializer=goscheduler_dot_v1_dot_operations__pb2.CancelBackfillRequest.FromString,
                     response_serializer=goscheduler_dot_v1_dot_operations__pb2.BackfillRow.SerializeToString,
+            ),
+            'ListBlackouts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBlackouts,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsResponse.SerializeToString,
+            ),
+            'AddBlackout': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddBlackout,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.AddBlackoutRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Blackout.SerializeToString,
+            ),
+            'RemoveBlackout': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveBlackout,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.RemoveBlackoutRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Blackout.SerializeToString,
             ),
             'PreviewBulk': grpc.unary_unary_rpc_method_handler(
                     servicer.PreviewBulk,
@@ -1810,6 +1864,87 @@ class OperationsService(object):
             '/goscheduler.v1.OperationsService/CancelBackfill',
             goscheduler_dot_v1_dot_operations__pb2.CancelBackfillRequest.SerializeToString,
             goscheduler_dot_v1_dot_operations__pb2.BackfillRow.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBlackouts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/ListBlackouts',
+            goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddBlackout(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/AddBlackout',
+            goscheduler_dot_v1_dot_operations__pb2.AddBlackoutRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Blackout.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveBlackout(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/RemoveBlackout',
+            goscheduler_dot_v1_dot_operations__pb2.RemoveBlackoutRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Blackout.FromString,
             options,
             channel_credentials,
             insecure,
