@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "telemetry": ("telemetry", "app"),
     "migrate": ("migrate", "app"),
     "next": ("next", "show_next"),
+    "import-ics": ("import_ics", "import_ics"),
     "import-apscheduler": ("import_apscheduler", "import_jobs"),
 }
 #: The variable by which a shell asks what a line may be completed to.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,8 +13,10 @@ from goscheduler.runs.backfill import Backfill, BackfillProgress
 from goscheduler.runs.blackouts import Blackout
 from goscheduler.schedulers._backfill import Backfills, job_of, moment_of
 from goscheduler.schedulers._blackouts import checked
+from goscheduler.schedulers._ics import ImportedEvent, plan_import
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
+from goscheduler.times import astimezone
 from goscheduler.triggers.calendar import zone_of
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -26,6 +28,8 @@ class TimeMethods(ListMethods):
     if TYPE_CHECKING:
 
         def scheduled_job(self, trigger: Any, **options: Any) -> Callable[[_F], _F]: ...
+
+        def add_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> list[Job]: ...
 
     def every(
         self,
@@ -164,6 +168,33 @@ class TimeMethods(ListMethods):
     def blackouts(self, jobstore: str | None = None) -> list[Blackout]:
         """Return the blackouts to come, in force, and of the last 30 days; those that end last first."""
         return self.engine.blackouts.all(jobstore)
+
+    def import_ics(
+        self,
+        /,
+        source: str | bytes,
+        task: str,
+        *,
+        timezone: tzinfo | str | None = None,
+        dry_run: bool = False,
+        **options: Any,
+    ) -> list[ImportedEvent]:
+        """Add the events of a calendar file, given as its content, as jobs of a task; return what becomes of each.
+
+        All of them are added, or none. The id of a job is the UID of its event, its name the summary; what an event
+        lasts, in seconds, is in its metadata. Events that are over or cancelled are left out. ``options`` are those of
+        :meth:`add_job`, and go for all. Times without a zone are in ``timezone``, by default that of the scheduler.
+
+        :raises InvalidArgument: naming every line that cannot be understood
+        :raises ConflictingIdError: if there is a job by the id of an event
+        """
+        from goscheduler.triggers.ics import read_ics  # few programs need it
+
+        zone = self.timezone if timezone is None else astimezone(timezone)
+        told, jobs = plan_import(read_ics(source, zone), task, self.clock.now(), options)
+        if not dry_run:
+            self.add_jobs(jobs)
+        return told
 
     @property
     def _backfills(self) -> Backfills:

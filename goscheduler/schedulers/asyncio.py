@@ -200,6 +200,7 @@ class OffLoop:
     calendars = _Awaited(BaseScheduler.calendars)
     skip_next = _Awaited(BaseScheduler.skip_next)
     postpone = _Awaited(BaseScheduler.postpone)
+    import_ics = _Awaited(BaseScheduler.import_ics)
     add_blackout = _Awaited(BaseScheduler.add_blackout)
     remove_blackout = _Awaited(BaseScheduler.remove_blackout)
     blackouts = _Awaited(BaseScheduler.blackouts)
