@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goscheduler.errors import survivable
 from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
 from goscheduler.runs.processes import read_report
-from goscheduler.runs.queries import RunCounts
+from goscheduler.runs.queries import RunCounts, follows
 from goscheduler.runs.records import HistoryQuery, stats_from
 from goscheduler.runs.transitions import JOB_REMOVED
 
@@ -195,7 +195,7 @@ def _state_by_runs(facts: StateFacts) -> JobState | None:
 def _state_at_rest(job: Job) -> JobState:
     """Return the state of a job that nothing waits for."""
     if job.stats.finished_at is None:
-        return JobState.PAUSED
+        return JobState.WAITING if follows(job) else JobState.PAUSED
     return JobState.COMPLETED if job.stats.last_outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
 
 
@@ -212,6 +212,8 @@ def _was_to_fire_again(job: Job, last: Record) -> bool:
         return True  # so its last run was never started
     if job.next_run_time is not None and last.scheduled_at < job.next_run_time:
         return True  # a run that somebody asked for before the first fire time
+    if job.trigger.upstream:
+        return True  # nothing but its removal ends it
     return job.trigger.get_next_fire_time(last.scheduled_at, last.scheduled_at) is not None
 
 
