@@ -120,7 +120,7 @@ class Job:
         self.suspended = None
         self.stats = NO_STATS
         self.options = OPEN
-        self.id = _new_id() if id is None else check_job_id(id)
+        self.id = new_id() if id is None else check_job_id(id)
         self._set_call(*self._checked_call(func, args, kwargs))
         self.name = (self.task or get_callable_name(self.func)) if name is None else check_name(name)
         self.trigger = _check_trigger(trigger).for_job(self.id)
@@ -392,7 +392,7 @@ class Job:
 _T = TypeVar("_T")
 
 
-def _new_id() -> str:
+def new_id() -> str:
     """Return an id that no other job has, behind those of the jobs made before.
 
     Jobs that are added together stand together in every database then, whose indexes are in the order of ids.

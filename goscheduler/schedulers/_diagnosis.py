@@ -13,6 +13,7 @@ from goscheduler.runs.processes import read_report
 from goscheduler.runs.queries import RunCounts, follows
 from goscheduler.runs.records import HistoryQuery, stats_from
 from goscheduler.runs.transitions import JOB_REMOVED
+from goscheduler.schedulers._following import awaited_of
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -71,6 +72,8 @@ class Diagnosis(NamedTuple):
     outage: bool = False
     others: Sequence[Owner] = ()
     """The processes that share the store, this one included if it may fire; none are known if it is not shared."""
+    awaited: Sequence[str] = ()
+    """Of a job that waits for others: what is missing, in words."""
     records: Sequence[Record] | None = None
     """What the history has of a job that is not in its store any more, newest first; None of one that is."""
 
@@ -111,7 +114,7 @@ def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) ->
     return Diagnosis(
         job, now, firing, engine.observing, _others_fire(engine, alias, owners), started,
         _count_unknown(engine, started, owners), queued, store.pending_runs(job.id),
-        engine.room().get(job.executor), alias in engine.outages, owners,
+        engine.room().get(job.executor), alias in engine.outages, owners, awaited_of(store, job, now),
         store.history(HistoryQuery(job.id, limit=RECORDS)) if gone else None,
     )
 
@@ -228,6 +231,8 @@ def why_not_running(found: Diagnosis) -> str:
         return f"It is suspended: {found.job.suspended}."
     if state is JobState.PAUSED:
         return _why_paused(found.job)
+    if state is JobState.WAITING:
+        return f"It waits for {'; and for '.join(found.awaited)}." if found.awaited else "It is about to be fired."
     if state in (JobState.COMPLETED, JobState.FAILED):
         return f"It has fired for the last time, at {_shown(found.job.stats.finished_at)}, and {state.value}."
     return _why_not_started(found)

@@ -28,6 +28,7 @@ from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
 from goscheduler.schedulers._calendars import Calendars
 from goscheduler.schedulers._cancellation import RunningRuns
+from goscheduler.schedulers._following import Following
 from goscheduler.schedulers._health import Inspector
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._loop_state import LoopState
@@ -74,6 +75,8 @@ class Engine:
         self.inbox: Inbox
         self.calendars = Calendars(self)
         """The calendars that jobs refer to by name."""
+        self.following = Following(self)
+        """The jobs that follow others."""
         self.settler: Settler
         self.stopped = threading.Event()
         """Set while the scheduler is stopped, from the end of a shutdown to the next start."""

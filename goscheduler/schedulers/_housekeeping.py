@@ -63,6 +63,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     take_up_abandoned(engine)
     write_statistics(engine)
     engine.calendars.look()
+    engine.following.look()
     more_requests = drain_inboxes(engine)
     if engine.prune_due_at <= now:
         more = prune(engine)
@@ -102,6 +103,7 @@ def recover(engine: Engine) -> None:
         log_ends(engine, settlements)
         engine.statistics.count_ends(alias, settlements)
         announce_settlements(engine, alias, settlements)
+        engine.following.settled(alias, settlements)
         if settlements:
             engine.wake()
 

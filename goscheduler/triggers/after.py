@@ -120,6 +120,12 @@ class AfterTrigger(BaseTrigger):
         }
         return self._with_cursors(cursors)
 
+    def begun(self, ends: Mapping[str, Sequence[End]], now: int) -> AfterTrigger:
+        """Return the trigger as it begins ``now``, in microseconds: these recent ends, and all before, are followed."""
+        begun = self.behind(ends)
+        floors = {one: cursor._replace(floor=max(cursor.floor, now - SLACK)) for one, cursor in begun.cursors.items()}
+        return self._with_cursors(floors)
+
     def from_now(self, now: datetime) -> AfterTrigger:
         """Return the trigger for which everything before ``now`` is followed."""
         floor = to_micros(now)
@@ -198,7 +204,9 @@ def _refused(field: str, expected: str, value: object) -> InvalidArgument:
 
 def _cursor_state(cursor: Cursor) -> list[Any]:
     last = cursor.last
-    told = None if last is None else [last.run_id, last.fence, to_micros(last.scheduled_at), to_micros(last.finished_at)]
+    told = None
+    if last is not None:
+        told = [last.run_id, last.fence, to_micros(last.scheduled_at), to_micros(last.finished_at)]
     return [cursor.floor, sorted(cursor.followed), told]
 
 

@@ -67,7 +67,8 @@ def state_of(document: dict[str, Any]) -> str:
     if "due" in document:
         return SCHEDULED
     if "finished" not in document:
-        return (JobState.WAITING if FOLLOWS in document.get("marks", ()) else JobState.PAUSED).value
+        waits = FOLLOWS in document.get("marks", ())
+        return JobState.WAITING.value if waits else JobState.PAUSED.value
     succeeded = document.get("life", {}).get("outcome") == _SUCCEEDED
     return JobState.COMPLETED.value if succeeded else JobState.FAILED.value
 
