@@ -201,7 +201,8 @@ class Following:
             edited = store.edit_jobs([job_id], lambda found: followed(found, ends, now, covered))
             for changed in edited.changed:
                 self._engine.logger.debug('Job "%s" follows: %s', job_id, changed.trigger, extra={"job_id": job_id})
-                self._engine.jobs._wake_for(changed)
+            if edited.changed:
+                self._engine.jobs._wake()
             return
         self._suspend_or_release(alias, store, job)
 

@@ -127,8 +127,8 @@ class AfterTrigger(BaseTrigger):
         return self._with_cursors(floors)
 
     def from_now(self, now: datetime) -> AfterTrigger:
-        """Return the trigger for which everything before ``now`` is followed."""
-        floor = to_micros(now)
+        """Return the trigger for which everything until ``now`` is followed."""
+        floor = to_micros(now) + 1
         known = ((upstream, self.cursors.get(upstream, Cursor())) for upstream in self.after)
         return self._with_cursors({one: cursor._replace(floor=max(cursor.floor, floor)) for one, cursor in known})
 
