@@ -49,6 +49,9 @@ _PAGE = 200
 #: A note is written again if it is older than this, and taken away, if there is nothing to it, after a day: a job that
 #: is part of somebody's transaction comes into being late. Both in microseconds.
 REUSED_FOR, KEPT_FOR = 43_200_000_000, 86_400_000_000
+#: For so many seconds at once housekeeping looks after the followers of a store; the others come a second later.
+LOOK_SECONDS = 0.25
+LOOK_AGAIN = 1.0
 #: How the reason begins for which a follower is suspended here.
 WAITS_FOR = "waits for "
 
@@ -69,6 +72,12 @@ class Following:
         self._engine = engine
         self._followers: dict[str, dict[str, frozenset[str]]] = {}
         """Alias → upstream job → its followers; nothing for a store that has none."""
+        self._noted: dict[str, list[Follower]] = {}
+        """Alias → the notes of a store, as they were read last."""
+        self._left: dict[str, list[str]] = {}
+        """Alias → the followers that are still to be looked after in this turn."""
+        self._unchanged: dict[tuple[str, str], object] = {}
+        """Alias and follower → the statistics of its upstream jobs when there was nothing new."""
         self._edition = 0
         self._lock = threading.Lock()
 
@@ -98,9 +107,12 @@ class Following:
         """Return the trigger with cursors behind all ends until now, unless it has some, and note that there is one."""
         store, now = self._engine.stores[alias], to_micros(self._engine.clock.now())
         if not trigger.placed:
-            trigger = trigger.begun(_ends(store, trigger, now - SLACK), now)
-        known = [each for each in _read(store) if each.job_id == job_id and each.upstream == trigger.upstream]
-        if not any(now - each.noted_at < REUSED_FOR for each in known):
+            upstream = {one: store.lookup_job(one) for one in trigger.upstream}
+            trigger = trigger.begun(_ends(store, trigger, upstream, now - SLACK), now)
+        if alias not in self._noted:
+            self._noted[alias] = _read(store)
+        young = (each for each in self._noted[alias] if now - each.noted_at < REUSED_FOR)
+        if not any(each.job_id == job_id and each.upstream == trigger.upstream for each in young):
             text = json.dumps({"job": job_id, "after": trigger.upstream})
             store.put_note(Note(KIND, f"{now:016x}.{crc32(text.encode()):08x}", text))
         self._know(alias, job_id, trigger.upstream)
@@ -135,26 +147,42 @@ class Following:
         if waiting and store is not None:
             self._follow_safely(alias, store, waiting)
 
-    def look(self) -> None:
-        """Find out who follows whom in every store that answers, and fire what was not fired when it should."""
+    def look(self) -> bool:
+        """Find out who follows whom in every store that answers, and fire what was not fired when it should.
+
+        True if the time for it was over before all followers were looked at.
+        """
         for alias, store in self._engine.stores.items():
             if alias in self._engine.outages:
                 continue
             try:
-                followers = self._refreshed(alias, store)
+                self._look(alias, store)
             except BaseException as error:
                 if not survivable(error):
                     raise
                 text = 'Job store "%s" could not tell which jobs follow others: %s'
                 self._engine.logger.warning(text, alias, described(error))
-                continue
-            if followers:
-                self._follow_safely(alias, store, self._ours(alias, store, {each.job_id for each in followers}))
-                self._clean(store, followers)
+        return any(self._left.values())
+
+    def _look(self, alias: str, store: BaseJobStore) -> None:
+        left = self._left.pop(alias, [])
+        if not left:
+            followers = self._refreshed(alias, store)
+            if not followers:
+                return
+            ids = {each.job_id for each in followers}
+            for key in [key for key in self._unchanged if key[0] == alias and key[1] not in ids]:
+                del self._unchanged[key]
+            left = self._ours(alias, store, ids)
+            self._clean(store, followers)
+        end = self._engine.clock.monotonic() + LOOK_SECONDS
+        while left and self._engine.clock.monotonic() < end:
+            self._follow_safely(alias, store, [left.pop()])
+        self._left[alias] = left
 
     def _refreshed(self, alias: str, store: BaseJobStore) -> list[Follower]:
         edition = self._edition
-        followers = _read(store)
+        followers = self._noted[alias] = _read(store)
         known: dict[str, frozenset[str]] = {}
         for each in followers:
             for one in each.upstream:
@@ -195,7 +223,11 @@ class Following:
         if job is None or not follows(job) or not isinstance(job.trigger, AfterTrigger):
             return
         trigger, now = job.trigger, self._engine.clock.now()
-        ends = _ends(store, trigger, to_micros(now) - SLACK)
+        upstream = {one: store.lookup_job(one) for one in trigger.upstream}
+        signature = _signature(store, trigger, upstream)
+        if signature is not None and self._unchanged.get((alias, job_id)) == signature and job.suspended is None:
+            return
+        ends = _ends(store, trigger, upstream, to_micros(now) - SLACK)
         if not trigger.placed or not trigger.missing(ends):
             covered = any(_is_unstarted(job_id, each) for each in store.pending_runs(job_id))
             edited = store.edit_jobs([job_id], lambda found: followed(found, ends, now, covered))
@@ -204,6 +236,7 @@ class Following:
             if edited.changed:
                 self._engine.jobs._wake()
             return
+        self._unchanged[alias, job_id] = signature
         self._suspend_or_release(alias, store, job)
 
     def _suspend_or_release(self, alias: str, store: BaseJobStore, job: Job) -> None:
@@ -264,8 +297,9 @@ def awaited_of(store: BaseJobStore, job: Job, now: datetime) -> list[str]:
     trigger = job.trigger
     if not isinstance(trigger, AfterTrigger) or not follows(job):
         return []
-    missing = trigger.missing(_ends(store, trigger, to_micros(now) - SLACK))
-    return [_awaited(trigger, upstream, store.lookup_job(upstream), store) for upstream in missing]
+    upstream = {one: store.lookup_job(one) for one in trigger.upstream}
+    missing = trigger.missing(_ends(store, trigger, upstream, to_micros(now) - SLACK))
+    return [_awaited(trigger, one, upstream[one], store) for one in missing]
 
 
 def _awaited(trigger: AfterTrigger, upstream: str, job: Job | None, store: BaseJobStore) -> str:
@@ -280,17 +314,25 @@ def _awaited(trigger: AfterTrigger, upstream: str, job: Job | None, store: BaseJ
     return f"'{upstream}', which last {done} at {max(times).strftime('%Y-%m-%d %H:%M:%S %Z').strip()}"
 
 
-def _ends(store: BaseJobStore, trigger: AfterTrigger, recent: int) -> dict[str, list[End]]:
+def _ends(
+    store: BaseJobStore, trigger: AfterTrigger, upstream: Mapping[str, Job | None], recent: int
+) -> dict[str, list[End]]:
     """Return the ends of each upstream job that a trigger may not have followed; where it has no cursor, recent ones.
 
-    Jobs are read before their records, so that what is counted in a job has its record.
+    The jobs were read before their records are, so that what is counted in a job has its record.
     """
-    found = {}
-    for upstream in trigger.upstream:
-        job = store.lookup_job(upstream)
-        since = trigger.floor(upstream) if upstream in trigger.cursors else recent
-        found[upstream] = ends_of(store, upstream, job, trigger, since)
-    return found
+    return {
+        one: ends_of(store, one, job, trigger, trigger.floor(one) if one in trigger.cursors else recent)
+        for one, job in upstream.items()
+    }
+
+
+def _signature(store: BaseJobStore, trigger: AfterTrigger, upstream: Mapping[str, Job | None]) -> object | None:
+    """Return what changes with each success of the upstream jobs and with the cursors; None if it cannot be told."""
+    if trigger.on != "success" or None in upstream.values():
+        return None
+    stats = [store.stats_of(job) for job in upstream.values() if job is not None]
+    return [(each.created_at, each.run_count, each.last_success) for each in stats], trigger.cursors
 
 
 def _is_open(option: object) -> bool:

@@ -16,6 +16,7 @@ from goscheduler.runs.stats import STATS_KINDS
 from goscheduler.runs.transitions import crashed
 from goscheduler.schedulers._announce import announce_settlements, log_ends
 from goscheduler.schedulers._bulk import take_up_abandoned
+from goscheduler.schedulers._following import LOOK_AGAIN
 from goscheduler.schedulers._inbox import drain_inboxes
 from goscheduler.schedulers._lease import RENEW_AFTER
 from goscheduler.schedulers._statistics import STATS_KEPT, write_statistics
@@ -63,7 +64,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     take_up_abandoned(engine)
     write_statistics(engine)
     engine.calendars.look()
-    engine.following.look()
+    more_followers = engine.following.look()
     more_requests = drain_inboxes(engine)
     if engine.prune_due_at <= now:
         more = prune(engine)
@@ -78,6 +79,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     shared = any(store.shared for store in engine.stores.values())
     interval = engine.leases.length * RENEW_AFTER if shared else PRUNE_INTERVAL
     interval = min(interval, engine.prune_due_at - now, engine.orphans_due_at - now)
+    interval = min(interval, LOOK_AGAIN) if more_followers else interval
     interval = 0.0 if more_requests else interval
     engine.chores_due_at = now + interval
     return interval

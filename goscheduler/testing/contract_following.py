@@ -130,7 +130,7 @@ class FollowingContract:
         scheduler.run_due()
         assert calls == ["first", "second"]
 
-    def test_a_paused_follower_follows_what_ends_after_it_was_resumed_and_a_chain_goes_to_its_end(self, following: ManualScheduler) -> None:
+    def test_a_paused_follower_follows_what_ends_after_it_was_resumed(self, following: ManualScheduler) -> None:
         scheduler = following
         scheduler.add_job(first, "interval", days=1, id="first")
         scheduler.add_job(second, after="first", id="second")
