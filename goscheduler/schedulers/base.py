@@ -380,7 +380,9 @@ class BaseScheduler(TimeMethods):
             raise RuntimeError("The scheduler must have been started for jobs to be exported")
         definitions = [job.__getstate__() for job in self.get_jobs(jobstore)]
         for definition in definitions:
-            del definition["life"]
+            life = definition.pop("life")
+            if definition["trigger"].upstream:  # only that tells whether it waits or is paused
+                definition["paused_by"] = life["paused_by"]
         _export.write_jobs(definitions, outfile, __version__)
 
     def import_jobs(self, infile: Any, jobstore: str = "default") -> None:
@@ -403,8 +405,8 @@ class BaseScheduler(TimeMethods):
         definition = {name: state[name] for name in ("func", "args", "kwargs", "name", "trigger", "next_run_time")}
         definition["func"] = stored_target(definition["func"])
         job = Job(self, state["id"], **definition, **options)
-        if job.trigger.upstream:  # only that tells whether it waits or is paused
-            job.stats = job.stats._replace(paused_by=state.get("life", {}).get("paused_by"))
+        if job.trigger.upstream:
+            job.stats = job.stats._replace(paused_by=state.get("paused_by"))
         return job
 
     def _create_trigger(self, trigger: BaseTrigger | str | None, options: Mapping[str, Any]) -> BaseTrigger:
