@@ -106,7 +106,9 @@ NAMESPACES = {
 
 #: Third-party package → the modules below ``goscheduler`` that may import it, with all that is in them.
 THIRD_PARTY = {
-    "pytest": ("testing.contract", "testing.contract_reads", "testing.contract_inbox"),
+    "pytest": (
+        "testing.contract", "testing.contract_reads", "testing.contract_inbox", "testing.contract_following",
+    ),
     "hypothesis": ("testing.model", "testing.model_limits"),
     "croniter": ("triggers.cron",),
     "tzlocal": ("times",),

@@ -52,14 +52,14 @@ def _final(store: BaseJobStore, upstream: str, query: HistoryQuery, records: Seq
     failed = any(record.outcome is not _SUCCEEDED for record in records)
     if not failed:
         return list(records)
-    going_on = {run.id for run in (*store.live_runs(upstream), *store.pending_runs(upstream))}
+    unfinished = {run.id for run in (*store.live_runs(upstream), *store.pending_runs(upstream))}
     fences: dict[str, int] = {}
     for record in store.history(query._replace(outcomes=None, limit=2 * MOST_ENDS)):
         fences[record.run_id] = max(record.fence, fences.get(record.run_id, 0))
     return [
         record for record in records
         if record.outcome is _SUCCEEDED
-        or (record.run_id not in going_on and fences.get(record.run_id, record.fence) <= record.fence)
+        or (record.run_id not in unfinished and fences.get(record.run_id, record.fence) <= record.fence)
     ]  # fmt: skip
 
 
