@@ -10,6 +10,9 @@
 # make mutants  whether the faults find every deliberate defect, for about half an hour; MUTANTS=retry_lost
 # make soak    an hour at 200 firings a second on PostgreSQL and Redis: is everything flat? MINUTES=60 RATE=200
 # make bench   speed, side by side with APScheduler 3 and task queues; BENCH_ARGS="--quick peers"
+# make wheel   build the package, install its wheel into an empty environment, and use it there as the README does
+# make oldest  some tests with the oldest versions that pyproject.toml allows, for about four minutes
+# make docs    the documentation as a site, in build/docs; a broken link or anchor is an error
 # make vendor  whether the scripts of others that the pages load are what their packages have; needs npm
 # make clean   remove what the others made
 #
@@ -30,7 +33,7 @@ SEEDS ?=
 # What is compiled is kept, whatever the environment says: the tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo look test servers simulate lint check proto faults faults-ci mutants soak bench vendor clean
+.PHONY: demo look test servers simulate lint check proto faults faults-ci mutants soak bench wheel oldest docs vendor clean
 
 # What the documents have of the routes.
 .PHONY: openapi
@@ -51,6 +54,16 @@ servers:
 
 simulate: $(VENV)/.core
 	@$(BIN)/python tests/simulation/simulate.py --seeds $(or $(SEEDS),10000) $(SIMULATE_ARGS)
+
+wheel: $(VENV)/.dev
+	@$(BIN)/python tests/tools/wheel.py
+
+oldest: $(VENV)/.dev servers
+	@$(BIN)/python tests/tools/oldest.py $(PYTEST_ARGS)
+
+docs: $(VENV)/.docs
+	@$(BIN)/python -m sphinx -W --keep-going -q -n -E -b html -d build/doctrees docs build/docs
+	@echo "The site is in build/docs/index.html"
 
 vendor: $(VENV)/.dev
 	@$(BIN)/python tests/tools/vendored.py
@@ -98,6 +111,11 @@ $(VENV)/.core: pyproject.toml goscheduler/_version.py
 $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing the tools for tests and checks ..."
 	@$(PIP) install --no-compile --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	@echo "Installing what makes the site ..."
+	@$(PIP) install --no-compile --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -1,30 +1,29 @@
 """A web application with a scheduler in it: ``python examples/flask_app.py``, then visit ``/jobs``.
 
-Needs Flask (``pip install flask``). With ``--check`` it asks itself one question and ends.
+Needs Flask (``pip install "goscheduler[flask]"``). With ``--check`` it asks itself one question and ends.
 """
 
 from __future__ import annotations
 
-import atexit
 import sys
 from typing import Any
-
-from goscheduler import BackgroundScheduler
-
-scheduler = BackgroundScheduler(timezone="UTC")
-
-
-@scheduler.scheduled_job("interval", minutes=10, id="clean-up")
-def clean_up() -> None:
-    """Delete expired sessions here."""
 
 
 def create_app() -> Any:
     from flask import Flask, jsonify
 
+    from goscheduler.contrib.flask import Scheduler
+
+    scheduler = Scheduler()
+
+    @scheduler.task("interval", minutes=10, id="clean-up")
+    def clean_up() -> None:
+        """Delete expired sessions here, in the application context."""
+
     app = Flask(__name__)
+    app.config["SCHEDULER_TIMEZONE"] = "UTC"
+    scheduler.init_app(app)
     scheduler.start()
-    atexit.register(scheduler.shutdown)
 
     @app.get("/jobs")
     def jobs() -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from goscheduler._version import __version__
 
 if TYPE_CHECKING:
+    from goscheduler.calls import Call, call
     from goscheduler.executors.context import CurrentRun, RunCancelled, current_run
     from goscheduler.executors.pool import ProcessPoolExecutor, ThreadPoolExecutor
     from goscheduler.job import Job
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from goscheduler.schedulers.asyncio import AsyncIOScheduler
     from goscheduler.schedulers.background import BackgroundScheduler
     from goscheduler.schedulers.blocking import BlockingScheduler
+    from goscheduler.schedulers.gevent import GeventScheduler
+    from goscheduler.schedulers.qt import QtScheduler
+    from goscheduler.schedulers.tornado import TornadoScheduler
+    from goscheduler.schedulers.twisted import TwistedScheduler
     from goscheduler.tasks import task
     from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
     from goscheduler.triggers.combining import AndTrigger, OrTrigger
@@ -35,9 +40,11 @@ __all__ = [
     "BackgroundScheduler",
     "BlockingScheduler",
     "CalendarIntervalTrigger",
+    "Call",
     "CronTrigger",
     "CurrentRun",
     "DateTrigger",
+    "GeventScheduler",
     "GiveUp",
     "IntervalTrigger",
     "Job",
@@ -45,13 +52,17 @@ __all__ = [
     "MemoryJobStore",
     "OrTrigger",
     "ProcessPoolExecutor",
+    "QtScheduler",
     "RRuleTrigger",
     "Retry",
     "RetryLater",
     "RunCancelled",
     "Snooze",
     "ThreadPoolExecutor",
+    "TornadoScheduler",
+    "TwistedScheduler",
     "__version__",
+    "call",
     "current_run",
     "every",
     "exponential",
@@ -71,19 +82,24 @@ _HOMES = {
     "AsyncIOScheduler": "schedulers.asyncio",
     "BackgroundScheduler": "schedulers.background",
     "BlockingScheduler": "schedulers.blocking",
+    "Call": "calls",
     "CalendarIntervalTrigger": "triggers.calendarinterval",
     "CronTrigger": "triggers.cron",
     "CurrentRun": "executors.context",
     "DateTrigger": "triggers.date",
+    "GeventScheduler": "schedulers.gevent",
     "IntervalTrigger": "triggers.interval",
     "Job": "job",
     "Limit": "runs.limits",
     "MemoryJobStore": "jobstores.memory",
     "OrTrigger": "triggers.combining",
     "ProcessPoolExecutor": "executors.pool",
+    "QtScheduler": "schedulers.qt",
     "RRuleTrigger": "triggers.rrule",
     "RunCancelled": "executors.context",
     "ThreadPoolExecutor": "executors.pool",
+    "TornadoScheduler": "schedulers.tornado",
+    "TwistedScheduler": "schedulers.twisted",
     "linear": "runs.retry",
     "fixed": "runs.retry",
     "every": "triggers.every",
@@ -92,6 +108,7 @@ _HOMES = {
     "Snooze": "runs.retry",
     "RetryLater": "runs.retry",
     "Retry": "runs.retry",
+    "call": "calls",
     "current_run": "executors.context",
     "task": "tasks",
 }

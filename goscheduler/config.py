@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from goscheduler._resolver import ANY_MODULE
 from goscheduler.errors import InvalidArgument, UnknownOption, shown
+from goscheduler.executors.enclosure import Enclosure, read_enclosures
 from goscheduler.options import CHECKS, OPTION_NAMES
 from goscheduler.plugins import Kind, base_class, read_plugin
 from goscheduler.references import ref_to_obj
@@ -60,6 +61,8 @@ class SchedulerConfig:
     """Installed modules that stored references may lead into, beside the program's own; "any" alone for all."""
     retention: Retention = field(default_factory=Retention)
     """How long records of finished attempts are kept."""
+    around: tuple[Enclosure, ...] = ()
+    """What encloses each run, from the outside in."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Options that only one scheduler class knows, as given."""
 
@@ -292,6 +295,10 @@ def _parse_allowed_modules(value: Any, _faults: _Faults) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _parse_around(value: Any, _faults: _Faults) -> tuple[Enclosure, ...]:
+    return () if value is None else read_enclosures(value)
+
+
 def _as_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     if value is None:
         return {}
@@ -314,4 +321,5 @@ _PARSERS: Mapping[str, Callable[[Any, _Faults], Any]] = {
     "registered_only": _parse_registered_only,
     "allowed_modules": _parse_allowed_modules,
     "retention": _parse_retention,
+    "around": _parse_around,
 }

@@ -16,6 +16,7 @@
     │   ├── NeverFires                                   a schedule without a single fire time
     │   └── MessageTooLarge                              a payload beyond the limit
     ├── UnknownOption             (also a TypeError)     an option nobody knows, with what was probably meant
+    ├── OnlyAdds                  (also a RuntimeError)  a scheduler that was started only to add was to fire
     ├── ReadOnly                                         what was only opened to look into cannot be changed
     ├── LockNotAcquired           (also a TimeoutError)  somebody else has the lock
     ├── LockLost                                         a lock ended before the work under it did
@@ -268,6 +269,15 @@ class UnreadableJob(GoSchedulerError):
 
 class ReadOnly(GoSchedulerError):
     """Something was to be changed that was opened only to be looked into."""
+
+
+class OnlyAdds(GoSchedulerError, RuntimeError):
+    """A scheduler that was started with ``only_adds=True`` was to fire."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This one was started with only_adds=True and never fires; to have it fire, call shutdown() and start()"
+        )
 
 
 class LockNotAcquired(GoSchedulerError, TimeoutError):

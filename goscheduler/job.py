@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, tzinfo
 from os import urandom
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from goscheduler._typed import ModifyJob, RescheduleJob, typed_reschedule
+from goscheduler.calls import spread
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.options import (
     CHECKS,
@@ -33,6 +35,11 @@ from goscheduler.times import convert_to_datetime, to_micros
 from goscheduler.triggers.base import BaseTrigger
 from goscheduler.util import undefined
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from goscheduler.typing import JobChanges
+
 STATE_VERSION = 1
 
 _NO_KWARGS: Mapping[str, Any] = MappingProxyType({})
@@ -44,11 +51,11 @@ class JobHost(Protocol):
     timezone: tzinfo
     task_registry: TaskRegistry
 
-    def modify_job(self, job_id: str, jobstore: str | None = None, **changes: Any) -> Job: ...
+    @property
+    def modify_job(self) -> ModifyJob[Job]: ...
 
-    def reschedule_job(
-        self, job_id: str, jobstore: str | None = None, trigger: Any = None, **trigger_args: Any
-    ) -> Job: ...
+    @property
+    def reschedule_job(self) -> RescheduleJob[Job]: ...
 
     def pause_job(self, job_id: str, jobstore: str | None = None) -> Job: ...
 
@@ -239,11 +246,12 @@ class Job:
         """The alias of the store that has the job; of a pending job, the alias of the store that it is meant for."""
         return self._jobstore_alias or self._waits_for
 
-    def modify(self, **changes: Any) -> Job:
+    def modify(self, **changes: Unpack[JobChanges]) -> Job:
         """Change attributes of the job; all of them or, if one is refused, none."""
         return self._take_over(self._scheduler.modify_job(self.id, self.jobstore, **changes))
 
-    def reschedule(self, trigger: Any, **trigger_args: Any) -> Job:
+    @typed_reschedule
+    def reschedule(self, trigger: BaseTrigger | str | None, **trigger_args: Any) -> Job:
         """Give the job another trigger and compute its next run from now."""
         return self._take_over(self._scheduler.reschedule_job(self.id, self.jobstore, trigger, **trigger_args))
 
@@ -280,6 +288,7 @@ class Job:
         """Check all changes, then apply them."""
         if "id" in changes:
             raise ValueError("The job ID may not be changed")
+        changes = dict(spread(changes))
         approved: dict[str, Any] = {}
         call = None
         if "func" in changes or "args" in changes or "kwargs" in changes:

@@ -54,8 +54,8 @@ class Observer(BaseScheduler):
         super().__init__({}, jobstores=found, registered_only=True, start_timeout=start_timeout, **options)
         self.engine.observing = True
 
-    def start(self, paused: bool = True) -> None:
-        """Open the stores.
+    def start(self, paused: bool = True, *, only_adds: bool = False) -> None:
+        """Open the stores. ``only_adds`` makes no difference: an observer fires nothing anyway.
 
         :raises StoreUnavailable: if one could not be reached within ``start_timeout``
         """
@@ -79,9 +79,6 @@ class Observer(BaseScheduler):
         self.engine.begin_life()
         self._components.start(patience)
         self.engine.jobs.begin(patience)
-
-    def _start_leases(self, patience: Patience) -> None:
-        """Take none."""
 
     def _stop_parts(self, wait: bool, deadline: Deadline) -> None:
         self.engine.jobs.end()

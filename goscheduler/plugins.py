@@ -47,6 +47,10 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
             "processpool": BuiltIn("goscheduler.executors.pool:ProcessPoolExecutor"),
             "asyncio": BuiltIn("goscheduler.executors.asyncio:AsyncIOExecutor"),
             "debug": BuiltIn("goscheduler.executors.debug:DebugExecutor"),
+            "tornado": BuiltIn("goscheduler.executors.tornado:TornadoExecutor", "tornado"),
+            "gevent": BuiltIn("goscheduler.executors.gevent:GeventExecutor", "gevent"),
+            "twisted": BuiltIn("goscheduler.executors.twisted:TwistedExecutor", "twisted"),
+            "qt": BuiltIn("goscheduler.executors.qt:QtExecutor", "qt"),
         },
         "jobstore": {
             "memory": BuiltIn("goscheduler.jobstores.memory:MemoryJobStore"),

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("source")  # parsed by one worker, once
 
 #: Module prefix → layer. The longest prefix that fits counts. A module imports its own layer and those below.
 LAYERS = {
+    "goscheduler.contrib": 8,
     "goscheduler.cli": 7,
     "goscheduler.__main__": 7,
     "goscheduler.web": 7,
@@ -59,6 +60,7 @@ LAYERS = {
     "goscheduler.executors.around": 2,
     "goscheduler.executors.call": 2,
     "goscheduler.executors.context": 2,
+    "goscheduler.executors.enclosure": 2,
     "goscheduler.executors._log": 2,
     "goscheduler.plugins": 2,
     "goscheduler.config": 2,
@@ -68,6 +70,9 @@ LAYERS = {
     "goscheduler.calendars": 1,
     "goscheduler.runs": 1,
     "goscheduler._text": 0,
+    "goscheduler._typed": 0,
+    "goscheduler.typing": 0,
+    "goscheduler.calls": 0,
     "goscheduler.errors": 0,
     "goscheduler.clock": 0,
     "goscheduler.events": 0,
@@ -108,6 +113,7 @@ NAMESPACES = {
 THIRD_PARTY = {
     "pytest": (
         "testing.contract", "testing.contract_reads", "testing.contract_inbox", "testing.contract_following",
+        "testing.plugin",
     ),
     "hypothesis": ("testing.model", "testing.model_limits"),
     "croniter": ("triggers.cron",),
@@ -120,7 +126,10 @@ THIRD_PARTY = {
     "jinja2": ("web",),
     "uvicorn": ("web", "cli"),
     "a2wsgi": ("web",),
-    "flask": ("web",),
+    "flask": ("web", "contrib.flask"),
+    "click": ("contrib.flask",),
+    "sentry_sdk": ("contrib.sentry",),
+    "structlog": ("contrib.structlog",),
     "django": ("web",),
     "opentelemetry": ("telemetry",),
     "sqlalchemy": (
@@ -137,6 +146,9 @@ THIRD_PARTY = {
     "nats": ("transports.nats",),
     "confluent_kafka": ("transports.kafka",),
     "httpx": ("transports.webhook",),
+    "tornado": ("schedulers.tornado", "executors.tornado"),
+    "gevent": ("schedulers.gevent", "executors.gevent"),
+    "twisted": ("schedulers.twisted", "executors.twisted"),
     "pymongo": (
         "jobstores.mongodb", "_drivers.mongodb", "documents.mongodb", "locks.mongodb", "apscheduler_import.sources",
     ),
@@ -577,7 +589,7 @@ def test_test_files_have_names_of_their_own() -> None:
 def test_every_logger_is_guarded() -> None:
     # The guard itself, loggers of the user's, and the one that a scheduler guards with what a user gave instead.
     allowed = {
-        "goscheduler.logs", "goscheduler.config", "goscheduler.cli._logging", "goscheduler.schedulers._lifecycle",
+        "goscheduler.logs", "goscheduler.config", "goscheduler.cli._logging", "goscheduler.schedulers._settings",
     }  # fmt: skip
     makers = [module for module in library() if "getLogger" in module.path.read_text(encoding="utf-8")]
     unguarded = [module.name for module in makers if module.name not in allowed and _makes_bare_loggers(module.tree)]

@@ -14,6 +14,7 @@ import inspect
 import os
 import pkgutil
 import re
+import runpy
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
@@ -45,7 +46,7 @@ from goscheduler.triggers.cron._crontab import MACROS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 NOW = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 MOST_BLOCKS_NOT_RUN = 3
@@ -172,6 +173,17 @@ def test_every_page_can_be_reached_from_the_index() -> None:
         targets = {(page.parent / link.partition("#")[0]).resolve() for link in links_of(page) if link[0] != "#"}
         new |= {target for target in targets if target.suffix == ".md"} - reached
     assert set(DOCS.rglob("*.md")) <= reached
+
+
+def test_every_page_has_its_place_in_the_contents_of_the_site() -> None:
+    contents = runpy.run_path(str(DOCS / "conf.py"))["contents"]
+    listed = [
+        (DOCS / folder / f"{line}.md").resolve()
+        for folder, index in (("", "index"), ("decisions", "decisions/index"))
+        for line in contents(index).splitlines()
+        if re.fullmatch(r"[\w/-]+", line)
+    ]
+    assert sorted([*listed, DOCS / "index.md"]) == sorted(DOCS.rglob("*.md"))
 
 
 def rows(page: Path, *header: str) -> list[list[str]]:
@@ -364,7 +376,8 @@ def test_the_reference_of_schedulers_has_every_public_method() -> None:
 
 def test_the_reference_of_schedulers_has_every_key_of_the_configuration() -> None:
     listed = {key for row in rows(SCHEDULERS, "key", "value", "default") for key in row[0].split(", ")}
-    assert listed == {*config._PARSERS, *AsyncIOScheduler.extra_options}
+    loops = {"io_loop", "reactor"}  # the options of TornadoScheduler and TwistedScheduler
+    assert listed == {*config._PARSERS, *AsyncIOScheduler.extra_options, *loops}
 
 
 def test_the_reference_of_schedulers_has_every_attribute_of_a_job() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,23 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
     "asyncio_scheduler.py": (
         [],
         r"Fetched page 1 on the event loop\nFetched page 2 on the event loop\n(Fetched.*\n)*Running: False\n",
+    ),
+    "tornado_scheduler.py": (
+        [],
+        r"A coroutine, native, ran on the IOLoop\nA coroutine, of tornado\.gen, ran on the IOLoop\nRunning: False\n",
+    ),
+    "gevent_scheduler.py": (
+        [],
+        r"Two jobs have met on one hub\nKilled: it ran longer than its timeout of 0\.2 seconds\nRunning: False\n",
+    ),
+    "twisted_scheduler.py": (
+        [],
+        r"A function ran on the reactor: False\nA coroutine ran on the reactor: True\n"
+        r"inlineCallbacks ran on the reactor: True\nRunning: False\n",
+    ),
+    "qt_scheduler.py": (
+        [],
+        r"Fetched on the GUI thread: False\nShown on the GUI thread: True, 42\nRunning: False\n",
     ),
     "cron_and_time_zones.py": (
         [],
@@ -188,6 +206,8 @@ def test_every_example_is_checked() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_example_prints_what_it_promises(name: str) -> None:
+    if name == "qt_scheduler.py" and find_spec("PySide6") is None:
+        pytest.skip("Qt is not installed")
     arguments, pattern = EXPECTED[name]
     done = warm.run("-W", "error::DeprecationWarning", EXAMPLES / name, *arguments)
     assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
 import subprocess
@@ -13,6 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import yaml
 
 import goscheduler
 from goscheduler._version import __version__
@@ -24,8 +26,10 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").rglob("*.md")])
-MADE_HERE = {"__pycache__", ".git", ".venv", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+MADE_HERE = {
+    "__pycache__", ".git", ".venv", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache", "build", "dist",
+}  # fmt: skip
 
 #: What costs time or memory to import, in the standard library and among our dependencies.
 HEAVY = (
@@ -77,7 +81,31 @@ def test_every_extra_that_the_pages_mention_can_be_installed() -> None:
 def test_the_extra_called_all_holds_every_store() -> None:
     extras = PYPROJECT["project"]["optional-dependencies"]
     (everything,) = extras["all"]
-    assert set(re.findall(r"\w+", everything)[1:]) == set(extras) - {"all", "test", "dev", "bench"}
+    # Qt takes 84 MB, and a program chooses its binding itself.
+    assert set(re.findall(r"\w+", everything)[1:]) == set(extras) - {"all", "test", "dev", "bench", "docs", "qt"}
+
+
+def test_the_readme_names_every_extra_that_users_choose_from() -> None:
+    install = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Install")[2].partition("## ")[0]
+    extras = set(PYPROJECT["project"]["optional-dependencies"]) - {"test", "dev", "bench", "docs"}
+    assert {extra for extra in extras if f"`{extra}`" not in install} == set()
+
+
+def test_the_classifiers_name_every_python_from_the_oldest_that_can_be_installed() -> None:
+    project = PYPROJECT["project"]
+    named = [found[1] for line in project["classifiers"] if (found := re.search(r":: 3\.(\d+)$", line))]
+    oldest = int(re.findall(r"\d+", project["requires-python"])[1])
+    assert [int(minor) for minor in named] == list(range(oldest, oldest + len(named)))
+    assert sys.version_info.minor in map(int, named)
+
+
+def test_an_issue_form_asks_for_the_version_the_store_and_the_answer_of_why() -> None:
+    forms = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")}
+    defect = {field["id"]: field for field in forms["defect"]["body"]}
+    assert "goscheduler version" in defect["version"]["attributes"]["label"]
+    assert "scheduler.why(" in defect["why"]["attributes"]["description"]
+    kinds = PYPROJECT["project"]["entry-points"]["goscheduler.jobstores"]
+    assert len(defect["store"]["attributes"]["options"]) == len(kinds) + 3  # three databases speak SQL; one's own
 
 
 @pytest.mark.parametrize("kind", ["triggers", "executors", "jobstores"])
@@ -108,9 +136,9 @@ def test_no_file_names_a_package_registry() -> None:
 
 
 def _project_files() -> Iterator[Path]:
-    for file in ROOT.rglob("*"):
-        if file.is_file() and not MADE_HERE & set(file.relative_to(ROOT).parts):
-            yield file
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = set(folders) - MADE_HERE
+        yield from (Path(folder, name) for name in files)
 
 
 def _module_names() -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from enum import Enum
 from queue import Empty, SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from goscheduler.cli._command_error import FAILED, CommandError, one_line
 from goscheduler.cli._stores import require_store, tell_of_narrow_sight
@@ -89,9 +89,17 @@ class Host:
     def _serve(self, paused: bool) -> None:
         if isinstance(self.scheduler, AsyncIOScheduler):
             self._serve_on_a_loop(self.scheduler, paused)
+        elif self.scheduler.turned_by and not paused:
+            raise RuntimeError(
+                f"{type(self.scheduler).__name__} runs its jobs on a loop that only {self.scheduler.turned_by} turns; "
+                "start it in a program of its own, or use a BackgroundScheduler here"
+            )
         else:
-            self.scheduler.start(paused)
-            self.scheduler.engine.stopped.wait()
+            staying: Any = cast(Any, self.scheduler).start(paused)
+            if staying is None:
+                self.scheduler.engine.stopped.wait()
+            else:
+                staying.join()  # a greenlet, whose hub has to turn
         self.events.put(HostEvent(HostEventKind.ENDED))
 
     def _serve_on_a_loop(self, scheduler: AsyncIOScheduler, paused: bool) -> None:

@@ -11,6 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from goscheduler.executors.context import CurrentRun
+    from goscheduler.executors.enclosure import Layer
     from goscheduler.runs.model import Outcome, Run
 
 End = Callable[["Outcome"], None]
@@ -27,6 +29,13 @@ class Around(Protocol):
         """Return what encloses the function in the child process that calls it; None for nothing.
 
         It is pickled. This is asked between ``begin`` and the end, in the same context.
+        """
+        ...
+
+    def enclose(self, run: CurrentRun) -> Layer | None:
+        """Return what encloses the function alone, and sees what it raises; None for nothing.
+
+        This is asked, after all have begun, in the process that calls the function.
         """
         ...
 

@@ -86,6 +86,9 @@ class BaseExecutor:
     grace_seconds = 5.0
     """How long a run may go on after :meth:`cancel`; then the scheduler calls :meth:`give_up`."""
 
+    in_other_processes: ClassVar[bool] = False
+    """Whether the functions of jobs are called in other processes, to which only what has a name can go."""
+
     _scheduler: ExecutorHost | None = None
     _alias = ""
     _lock: AbstractContextManager[Any] | None = None

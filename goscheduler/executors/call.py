@@ -15,19 +15,23 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from goscheduler.executors import enclosure
 from goscheduler.executors.around import begin_all
-from goscheduler.executors.context import RunCancelled, cancel_reason, enter_run
+from goscheduler.executors.context import CurrentRun, RunCancelled, cancel_reason, enter_run
 from goscheduler.runs.model import Outcome, OutcomeKind, Source, unchecked_tuple
 from goscheduler.runs.retry import Snooze
 
 if TYPE_CHECKING:
     from goscheduler.clock import Clock
     from goscheduler.executors.around import Around
+    from goscheduler.job import Job
     from goscheduler.runs.model import Run
 
 MAX_TRACEBACK = 8192
 MAX_FRAMES = 100
 MAX_CHAIN = 20
+
+_OUR_FILES = (__file__, enclosure.__file__)
 
 # Looking a member up on its Enum costs as much as a function call.
 _SUCCEEDED = OutcomeKind.SUCCEEDED
@@ -58,26 +62,41 @@ async def call_coroutine(run: Run, clock: Clock, arounds: Sequence[Around] = ())
         return await _awaited(run, started_at, clock)
     try:
         end = begin_all(arounds, run, started_at)
-        outcome = await _awaited(run, started_at, clock)
+        outcome = await _awaited(run, started_at, clock, arounds)
         end(outcome)
     except BaseException as error:
         return failed(error, started_at)
     return outcome
 
 
-async def _awaited(run: Run, started_at: datetime, clock: Clock) -> Outcome:
+async def _awaited(run: Run, started_at: datetime, clock: Clock, arounds: Sequence[Around] = ()) -> Outcome:
     from asyncio import CancelledError  # imported late: heavy, and most schedulers have no coroutine
 
     begun = clock.monotonic()
     try:
-        result = run.job.func(*run.job.args, **run.job.kwargs)
-        if isinstance(result, Awaitable):
-            result = await result
+        if arounds:
+            result = await _await_within(arounds, CurrentRun(run, started_at), run.job)
+        else:
+            result = run.job.func(*run.job.args, **run.job.kwargs)
+            if isinstance(result, Awaitable):
+                result = await result
     except CancelledError:
         return cancelled(cancel_reason(run.id) or "the task was cancelled", started_at, clock.monotonic() - begun)
     except BaseException as error:
         return failed(error, started_at, clock.monotonic() - begun)
     return unchecked_tuple(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
+
+
+async def _await_within(arounds: Sequence[Around], run: CurrentRun, job: Job) -> object:
+    """Return what the function returns, with what encloses it entered from the outside in."""
+    if not arounds:
+        result = job.func(*job.args, **job.kwargs)
+        return await result if isinstance(result, Awaitable) else result
+    layer = arounds[0].enclose(run)
+    if layer is None:
+        return await _await_within(arounds[1:], run, job)
+    async with layer:
+        return await _await_within(arounds[1:], run, job)
 
 
 def missed(run: Run, clock: Clock) -> Outcome | None:
@@ -106,24 +125,39 @@ def _enclosed(arounds: Sequence[Around], run: Run, started_at: datetime, clock: 
     enter_run(run, started_at)
     try:
         end = begin_all(arounds, run, started_at)
-        outcome = _call(run, started_at, clock)
+        outcome = _call(run, started_at, clock, arounds)
         end(outcome)
     except BaseException as error:
         return failed(error, started_at)
     return outcome
 
 
-def _call(run: Run, started_at: datetime, clock: Clock) -> Outcome:
+def _call(run: Run, started_at: datetime, clock: Clock, arounds: Sequence[Around] = ()) -> Outcome:
     enter_run(run, started_at)
     begun = clock.monotonic()
     try:
         job = run.job
-        result = job.func(*job.args, **job.kwargs)
+        if arounds:
+            result = _call_within(arounds, CurrentRun(run, started_at), job)
+        else:
+            result = job.func(*job.args, **job.kwargs)
         if result is not None and isinstance(result, Coroutine):
             result = _run_to_end(result)
     except BaseException as error:
         return failed(error, started_at, clock.monotonic() - begun)
     return unchecked_tuple(Outcome, (_SUCCEEDED, result, None, "", started_at, clock.monotonic() - begun, ""))
+
+
+def _call_within(arounds: Sequence[Around], run: CurrentRun, job: Job) -> object:
+    """Return what the function returns, with what encloses it entered from the outside in."""
+    if not arounds:
+        result = job.func(*job.args, **job.kwargs)
+        return _run_to_end(result) if isinstance(result, Coroutine) else result
+    layer = arounds[0].enclose(run)
+    if layer is None:
+        return _call_within(arounds[1:], run, job)
+    with layer:
+        return _call_within(arounds[1:], run, job)
 
 
 def _run_to_end(coroutine: Coroutine[Any, Any, object]) -> object:
@@ -210,7 +244,7 @@ def _forget_earlier_raises(frames: TracebackType | None) -> TracebackType | None
 
 
 def _is_our_own(frames: TracebackType) -> bool:
-    return frames.tb_frame.f_code.co_filename == __file__
+    return frames.tb_frame.f_code.co_filename in _OUR_FILES
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -103,6 +103,8 @@ class ProcessPoolExecutor(_WorkersExecutor):
     ``grace_seconds`` SIGKILL.
     """
 
+    in_other_processes = True
+
     def __init__(self, max_workers: int | str = 10, pool_kwargs: Mapping[str, Any] | None = None) -> None:
         known = ("mp_context", "max_tasks_per_child", "initializer", "initargs")
         super().__init__(max_workers, pool_kwargs, known)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, timedelta, tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goscheduler.errors import (
     InvalidArgument,
@@ -61,6 +61,9 @@ from goscheduler.tasks import UnknownTask
 from goscheduler.times import convert_to_datetime, parse_duration
 from goscheduler.transports.base import Transport
 from goscheduler.transports.registry import create_transport
+
+if TYPE_CHECKING:
+    from goscheduler.typing import IfExists
 
 # The class has a method named list.
 _Ids = list[str]
@@ -197,7 +200,7 @@ class MessageScheduler:
     def __exit__(self, *exc_info: object) -> None:
         self.stop()
 
-    def schedule(self, message: Message, *, if_exists: str = "error", connection: Any = None) -> str:
+    def schedule(self, message: Message, *, if_exists: IfExists = "error", connection: Any = None) -> str:
         """Store a message, and return its id. It is delivered by whoever shares the store and has been started.
 
         ``if_exists`` says what to do about an id that is taken: "error", "replace" or "keep". ``connection`` is one to

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from goscheduler.errors import GoSchedulerError
@@ -51,6 +51,8 @@ class Principal:
     """Only jobs that have one of these tags; None for all."""
     see_arguments: bool = False
     """Whether they see arguments, results, payloads and metadata."""
+    address: str = field(default="", compare=False)
+    """Where the request comes from, as the audit keeps it; empty if that is not known. Rights do not depend on it."""
 
     def require(self, role: Role) -> None:
         """Raise if the role is too low.

@@ -51,7 +51,7 @@ class Audit:
         entry_id = f"{to_micros(now):016x}-{uuid4().hex[:8]}"
         entry = {
             "id": entry_id, "actor": principal.name, "role": principal.role.title, "via": via, "operation": operation,
-            **_bounded(facts),
+            **({"address": principal.address} if principal.address else {}), **_bounded(facts),
         }  # fmt: skip
         try:
             for _ in range(TRIES):

@@ -101,4 +101,5 @@ def _entry(alias: str, told: dict[str, Any]) -> AuditEntry:
     return AuditEntry(
         told["id"], told["at"], told.get("actor", ""), told.get("role", ""), told.get("via", ""),
         told.get("operation", ""), told.get("arguments") or {}, told.get("reason", ""), status, outcome, alias,
+        str(told.get("address", "")),
     )  # fmt: skip

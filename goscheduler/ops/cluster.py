@@ -13,7 +13,7 @@ from goscheduler.ops.views import process_view
 from goscheduler.runs.processes import ACTIONS, Process
 
 
-@operation(Role.VIEWER)
+@operation(Role.VIEWER, kept=True)
 def processes(call: Call, jobstore: Store = None) -> list[ProcessView]:
     """Return the processes that share a store and are alive, as they tell of themselves."""
     return [process_view(process) for process in _in_scope(call, jobstore)]

@@ -42,7 +42,7 @@ COUNT_CAP = 10_000
 Ids = Annotated[list[str], Texts("Their ids.")]
 
 
-@operation(Role.VIEWER)
+@operation(Role.VIEWER, kept=True)
 def find_jobs(
     call: Call,
     wanted: JobFilters,
@@ -61,7 +61,7 @@ def find_jobs(
     return Page(rows, found.next, found.complete)
 
 
-@operation(Role.VIEWER)
+@operation(Role.VIEWER, kept=True)
 def count_jobs(call: Call, wanted: JobFilters) -> CountView:
     """Count the jobs that fit, up to 10,000."""
     found = call.scheduler.count_jobs(cap=COUNT_CAP, **wanted.given(call))

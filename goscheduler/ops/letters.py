@@ -32,7 +32,7 @@ DryRun = Annotated[bool, Flag("Whether to count only, and to do nothing.")]
 Ids = Annotated[list[str] | None, Texts("Ids of runs; without them all that fit the filters.", 1000)]
 
 
-@operation(Role.VIEWER)
+@operation(Role.VIEWER, kept=True)
 def find_letters(
     call: Call, wanted: LetterFilters, jobstore: Store = None, limit: Limit = 50, before: Before = None
 ) -> Page[RunRow]:
@@ -45,7 +45,7 @@ def find_letters(
     return Page(rows, None)
 
 
-@operation(Role.VIEWER)
+@operation(Role.VIEWER, kept=True)
 def letter_groups(
     call: Call,
     jobstore: Store = None,

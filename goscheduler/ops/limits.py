@@ -24,7 +24,7 @@ MOST_NEXT = 200
 MOST_RUNS = 100
 
 
-@operation(Role.VIEWER, whole=True)
+@operation(Role.VIEWER, whole=True, kept=True)
 def limits(
     call: Call,
     jobstore: Store = None,

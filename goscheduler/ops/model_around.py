@@ -259,6 +259,8 @@ class AuditEntry:
     outcome: Any
     """What came of it; of one that failed, why."""
     jobstore: str
+    address: str = ""
+    """Where the request came from; empty if it came from no network, as those of the command line."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class Operation:
     """Whether it changes something: then it is audited, takes a reason, and can be told apart from its repetition."""
     whole: bool
     """Whether it is about all jobs, so that nobody may call it whose rights end at some stores or tags."""
+    kept: bool
+    """Whether its answer serves all who ask with the same rights, for a moment: a list or figures, not one thing."""
     params: tuple[Param, ...]
     groups: Mapping[str, type]
     """Name of a parameter of the function → what it is made of: some of the operation's parameters."""
@@ -58,13 +60,15 @@ ACTING_PARAMS = (
 )  # fmt: skip
 
 
-def operation(role: Role, *, acts: bool = False, whole: bool = False) -> Callable[[Callable[..., Any]], Operation]:
+def operation(
+    role: Role, *, acts: bool = False, whole: bool = False, kept: bool = False
+) -> Callable[[Callable[..., Any]], Operation]:
     """Make an operation of a function whose first parameter is a :class:`Call`."""
 
     def make(function: Callable[..., Any]) -> Operation:
         params = params_of(function) + (ACTING_PARAMS if acts else ())
         summary = (function.__doc__ or "").strip().partition("\n")[0]
-        return Operation(function.__name__, role, acts, whole, params, groups_of(function), function, summary)
+        return Operation(function.__name__, role, acts, whole, kept, params, groups_of(function), function, summary)
 
     return make
 

@@ -13,7 +13,7 @@ from goscheduler.ops.model_around import Overview, Quantiles, StatsRow
 from goscheduler.ops.operation import Call, Store, operation
 from goscheduler.ops.schema import Whole
 from goscheduler.ops.views import group_view, job_row
-from goscheduler.runs.queries import letter_groups, next_time
+from goscheduler.runs.queries import next_time
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.stats import Histogram
 
@@ -28,14 +28,14 @@ WINDOW_MINUTES = 60
 Minutes = Annotated[int, Whole("How far to look back.", 1, 72 * 60)]
 
 
-@operation(Role.VIEWER, whole=True)
+@operation(Role.VIEWER, whole=True, kept=True)
 def stats(call: Call, minutes: Minutes = WINDOW_MINUTES, jobstore: Store = None) -> list[StatsRow]:
     """Return what was fired and how it ended, minute by minute, the oldest first."""
     call.check_store(jobstore)
     return [_stats_row(each) for each in call.scheduler.stats(minutes=minutes, jobstore=jobstore)]
 
 
-@operation(Role.VIEWER, whole=True)
+@operation(Role.VIEWER, whole=True, kept=True)
 def overview(call: Call, minutes: Minutes = WINDOW_MINUTES) -> Overview:
     """Return how goscheduler fares: counters, lateness, processes, what fails, what comes next."""
     scheduler = call.scheduler
@@ -47,15 +47,14 @@ def overview(call: Call, minutes: Minutes = WINDOW_MINUTES) -> Overview:
     states = scheduler.job_states(following)
     first = next_time(following[0]) if following else None
     living = scheduler.processes()
-    letters = [letter.record for store in scheduler.engine.stores.values() for letter in store.dead_letters(
-        HistoryQuery(limit=LETTERS)
-    )]  # fmt: skip
+    letters = HistoryQuery(limit=LETTERS)
+    failing = [group_view(group, alias) for alias, store in call.stores() for group in store.letter_groups(letters)]
     return Overview(
         counts, _quantiles(each.lateness for each in told), _quantiles(each.duration for each in told),
         sum(len(process.report.runs) for process in living if process.report is not None), len(living),
         _count(call), _count(call, last_outcome="failed"), _count(call, state="paused"),
         _count(call, state="suspended"), first if first is not None and first <= call.now else None,
-        [group_view(group, "") for group in letter_groups(letters)[:SHOWN]],
+        sorted(failing, key=lambda group: -group.size)[:SHOWN],
         [job_row(job, state) for job, state in zip(following, states, strict=True)],
     )  # fmt: skip
 

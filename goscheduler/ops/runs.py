@@ -26,7 +26,7 @@ Limit = Annotated[int, Whole("How many at most.", 1, 200)]
 Before = Annotated[str | None, TEXT]
 
 
-@operation(Role.VIEWER)
+@operation(Role.VIEWER, kept=True)
 def find_runs(
     call: Call,
     jobstore: Store = None,

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from goscheduler._urls import masked_text
@@ -22,6 +24,7 @@ from goscheduler.ops.registry import OPERATIONS
 from goscheduler.ops.schema import read_arguments
 from goscheduler.ops.values import plain
 from goscheduler.runs.queries import MAX_NOTE, Note
+from goscheduler.schedulers._kept import KeptAnswers
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ REQUEST = "request"
 DAY = 86_400_000_000
 #: So many old requests are forgotten with each new one.
 FORGOTTEN_AT_ONCE = 50
+#: So many answers are kept at once.
+MOST_KEPT = 64
 #: A key behind all digests.
 AFTER_ALL = "~"
 
@@ -42,17 +47,38 @@ AFTER_ALL = "~"
 class Operations:
     """The operations on one source."""
 
-    def __init__(self, source: Source, *, redactor: Redactor | None = None) -> None:
+    def __init__(self, source: Source, *, redactor: Redactor | None = None, kept_seconds: float = 0.0) -> None:
         self.source = source
         self._redactor = redactor
+        self._kept_seconds = kept_seconds
+        """For so long a list or figures serve all who ask for them with the same rights."""
+        self._kept: KeptAnswers[Any] = KeptAnswers(source.scheduler.clock, kept_seconds, MOST_KEPT)
 
     def call(
-        self, name: str, principal: Principal, arguments: Mapping[str, Any] | None = None, *, via: str = "python"
-    ) -> Any:
-        """Do what an operation does for somebody, and return its view in plain values.
+        self, name: str, principal: Principal, arguments: Mapping[str, Any] | None = None, *, via: str = "python",
+        anew: bool = False,
+    ) -> Any:  # fmt: skip
+        """Do what an operation does for somebody, and return its view in plain values, which nobody may change.
+
+        ``anew`` is for whoever has just acted, maybe by another process: no answer of before will do.
 
         :raises GoSchedulerError: one of those that :func:`~goscheduler.ops.errors.kind_of` names
         """
+        operation = OPERATIONS.get(name)
+        ask = partial(self._told, name, principal, arguments, via)
+        if operation is None or not operation.kept or not self._kept_seconds:
+            return ask()
+        given = sorted((name, value) for name, value in (arguments or {}).items() if value is not None)
+        key = name, replace(principal, name=""), repr(given)
+        if anew:
+            self._kept.forget(key)
+        return self._kept.get(key, ask)
+
+    def forget(self) -> None:
+        """Look at the stores anew from now on, whatever is kept: something has changed."""
+        self._kept.forget()
+
+    def _told(self, name: str, principal: Principal, arguments: Mapping[str, Any] | None, via: str) -> Any:
         return redacted(plain(self.view(name, principal, arguments, via=via)), principal.see_arguments, self._redactor)
 
     def view(
@@ -94,11 +120,13 @@ class Operations:
         try:
             view = operation(call, given)
         except BaseException as error:
+            self.forget()
             if survivable(error):
                 audit.end(entry, {"status": "failed", "error": kind_of(error).name, "message": message_of(error)})
                 if request is not None:
                     request.forget()
             raise
+        self.forget()
         audit.end(entry, {"status": "done", "outcome": {**call.facts, **_summary(view)}})
         if request is not None:
             request.end(plain(view))

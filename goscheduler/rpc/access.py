@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -41,7 +41,7 @@ class Access:
         found = self._found(context)
         if found is None:
             raise Unauthenticated(self._hint)
-        return found
+        return replace(found, address=address_of(context.peer()))
 
     def _found(self, context: Any) -> Principal | None:
         if self.principal is not None:
@@ -79,10 +79,13 @@ def is_local(peer: str, metadata: Mapping[str, Any]) -> bool:
     """Tell whether a call comes from this machine, and not through a proxy on it."""
     if any(name in metadata for name in FORWARDING):
         return False
+    return peer.startswith("unix:") or is_loopback(address_of(peer))
+
+
+def address_of(peer: str) -> str:
+    """Return the address of a peer as gRPC names it, such as ``ipv4:10.0.0.7:4711``; empty for one without."""
     kind, _, address = unquote(peer).partition(":")
-    if kind == "unix":
-        return True
-    return is_loopback(address.rpartition(":")[0].strip("[]"))
+    return "" if kind == "unix" else address.rpartition(":")[0].strip("[]")
 
 
 def is_loopback(host: str) -> bool:

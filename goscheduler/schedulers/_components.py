@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.clock import Deadline
 from goscheduler.events import EventCode
 from goscheduler.executors.base import BaseExecutor, stop
+from goscheduler.executors.enclosure import refuse_unnamed
 from goscheduler.options import check_alias
 from goscheduler.plugins import Kind, base_class, create_plugin
+from goscheduler.schedulers._only_adds import refuse_to_add_in_vain
 
 if TYPE_CHECKING:
     from goscheduler.jobstores.base import BaseJobStore
@@ -33,7 +35,8 @@ class Components:
     def add_executor(self, alias: str, executor: BaseExecutor) -> None:
         """Add an executor, and start it if the scheduler runs."""
         with self._reserved("an executor", alias, self._engine.executors):
-            if self._running:
+            refuse_unnamed(self._engine.arounds, {alias: executor})
+            if self._running and not self._engine.observing:
                 executor.start(self._scheduler, alias)
             self._engine.put_executor(alias, executor)
         self._engine.emit_scheduler_event(EventCode.EXECUTOR_ADDED, alias)
@@ -43,13 +46,15 @@ class Components:
         executor = self._engine.put_executor(alias, None)
         if executor is None:
             raise KeyError(f"No such executor: {alias}")
-        if shutdown and self._running:
+        if shutdown and self._running and not self._engine.observing:
             stop(executor)
         self._engine.emit_scheduler_event(EventCode.EXECUTOR_REMOVED, alias)
 
     def add_store(self, alias: str, store: BaseJobStore, patience: Patience) -> None:
         """Add a store, and start it if the scheduler runs; one whose server is down is waited for."""
         with self._reserved("a job store", alias, self._engine.stores):
+            if self._engine.late_stores is not None:
+                refuse_to_add_in_vain({alias: store})
             if self._running:
                 self._start_store(alias, store, patience)
             self._engine.put_store(alias, store)
@@ -80,19 +85,32 @@ class Components:
 
     def start(self, patience: Patience) -> None:
         """Start all of them. If one fails, those that were started are shut down, and the error is raised."""
+        refuse_unnamed(self._engine.arounds, self._engine.executors)
         started: list[Callable[[], object]] = []
         try:
             for alias, executor in self._engine.executors.items():
                 executor.start(self._scheduler, alias)
                 started.append(executor.shutdown)
-            for alias, store in self._engine.stores.items():
+            self.start_stores(self._engine.stores, patience)
+        except BaseException:
+            self._undo(started)
+            raise
+
+    def start_stores(self, stores: Mapping[str, BaseJobStore], patience: Patience) -> None:
+        """Start stores. If one fails, those that were started are shut down, and the error is raised."""
+        started: list[Callable[[], object]] = []
+        try:
+            for alias, store in stores.items():
                 self._start_store(alias, store, patience)
                 started.append(store.shutdown)
         except BaseException:
-            for undo in reversed(started):
-                self._guard("what was started", undo)
+            self._undo(started)
             raise
         self._running = True
+
+    def _undo(self, started: Sequence[Callable[[], object]]) -> None:
+        for undo in reversed(started):
+            self._guard("what was started", undo)
 
     def _start_store(self, alias: str, store: BaseJobStore, patience: Patience) -> None:
         patience.reach(alias, store, partial(store.start, self._scheduler, alias))
@@ -125,7 +143,7 @@ class Components:
         self._running = False
         self._lock = threading.Lock()
         self._being_added = set()
-        for store in self._engine.stores.values():
+        for store in self._engine.known_stores.values():
             if not store.shared:
                 store.forget_live_runs()
 

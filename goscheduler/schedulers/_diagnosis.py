@@ -44,7 +44,7 @@ class StateFacts(NamedTuple):
     waiting: int = 0
     """How many pending runs are due, and how many are not."""
     has_executor: bool = True
-    """Whether some process has its executor, as far as is known."""
+    """Whether some process has its executor, as far as is known; true where no process fires at all."""
     gone: bool = False
     """Whether it is not in its store any more."""
 
@@ -58,6 +58,8 @@ class Diagnosis(NamedTuple):
     """Whether this scheduler fires at all."""
     observing: bool = False
     """Whether this scheduler never fires."""
+    only_adds: bool = False
+    """Whether it never fires because it was started only to add."""
     others_fire: bool = False
     """Whether another process fires the jobs of its store, as far as is known."""
     started: Sequence[Run] = ()
@@ -92,11 +94,16 @@ class Diagnosis(NamedTuple):
         return self.firing or self.others_fire
 
     @property
+    def deserted(self) -> bool:
+        """Whether no process is known that could fire the jobs of its store, this one included."""
+        return self.observing and not self.others
+
+    @property
     def facts(self) -> StateFacts:
         due = sum(run.due_at <= self.now for run in self.pending)
         return StateFacts(
             self.job, self.now, self.fired, len(self.started), len(self.queued), due, len(self.pending) - due,
-            self.room is not None or bool(self.able), self.records is not None,
+            self.room is not None or bool(self.able) or self.deserted, self.records is not None,
         )  # fmt: skip
 
 
@@ -112,8 +119,8 @@ def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) ->
     started = [run for run in live if run not in queued]
     owners = store.owners(now) if store.shared else ()
     return Diagnosis(
-        job, now, firing, engine.observing, _others_fire(engine, alias, owners), started,
-        _count_unknown(engine, started, owners), queued, store.pending_runs(job.id),
+        job, now, firing, engine.observing, engine.late_stores is not None, _others_fire(engine, alias, owners),
+        started, _count_unknown(engine, started, owners), queued, store.pending_runs(job.id),
         engine.room().get(job.executor), alias in engine.outages, owners, awaited_of(store, job, now),
         store.history(HistoryQuery(job.id, limit=RECORDS)) if gone else None,
     )
@@ -158,13 +165,15 @@ def state_facts_of(engine: Engine, alias: str, jobs: Sequence[Job], firing: bool
     counts = store.run_counts([job.id for job in jobs], now)
     owners = store.owners(now) if store.shared else ()
     fired = firing or _others_fire(engine, alias, owners)
-    executors = set(engine.executors).union(*(owner.executors for owner in owners))
+    executors = set(() if engine.observing else engine.executors).union(*(owner.executors for owner in owners))
+    deserted = engine.observing and not owners
     begun = None if store.shared else Counter(run.job.id for run in engine.running.running())
     found = []
     for job in jobs:
         live, due, waiting = counts.get(job.id, NO_RUNS)
         started = live if begun is None else min(live, begun[job.id])
-        found.append(StateFacts(job, now, fired, started, live - started, due, waiting, job.executor in executors))
+        known = deserted or job.executor in executors
+        found.append(StateFacts(job, now, fired, started, live - started, due, waiting, known))
     return found
 
 
@@ -263,7 +272,10 @@ def _why_not_started(found: Diagnosis) -> str:
     time = _earliest(found)
     if time is not None and time > found.now:
         put_off = [run for run in found.pending if run.due_at == time]
-        return _why_put_off(found, put_off[0]) if put_off else f"It is not due until {_shown(time)}{_closed(found)}."
+        if put_off:
+            return _why_put_off(found, put_off[0])
+        alone = f"; {_nobody_fires(found)}" if found.only_adds and found.deserted else ""
+        return f"It is not due until {_shown(time)}{_closed(found)}{alone}."
     hindrance = _hindrance(found)
     if hindrance:
         return hindrance
@@ -292,6 +304,8 @@ def closed_at(job: Job, moment: datetime) -> str:
 def _hindrance(found: Diagnosis) -> str:
     """Say what keeps this scheduler, or all, from starting anything of the job; nothing if nothing does."""
     job, able = found.job, found.able
+    if found.deserted and not found.outage:
+        return f"It is due, but {_nobody_fires(found)}."
     if found.room is None and not able:
         return f'It is due, but no process that is known here has its executor "{job.executor}".'
     if found.outage:
@@ -299,7 +313,7 @@ def _hindrance(found: Diagnosis) -> str:
     if not found.fired:
         if not found.observing:
             return "It is due, but the scheduler is paused."
-        return _ALL_REST if found.others else _NOBODY_FIRES
+        return _ALL_REST
     if found.queued:
         return f'It is queued in the executor "{job.executor}", whose workers are busy.'
     if (found.room == 0 and len(able) <= 1) or _is_full_everywhere(found):
@@ -317,7 +331,11 @@ def _is_full_everywhere(found: Diagnosis) -> bool:
 
 
 _ALL_REST = "It is due, but all processes that share its job store are paused."
-_NOBODY_FIRES = "It is due, but no process that fires jobs is known in its job store."
+
+
+def _nobody_fires(found: Diagnosis) -> str:
+    nobody = "no process fires the jobs of its store"
+    return f"{nobody}, and this one only adds" if found.only_adds else nobody
 
 
 def _why_put_off(found: Diagnosis, run: Run) -> str:

@@ -21,6 +21,7 @@ from goscheduler.errors import survivable
 from goscheduler.event_bus import EventBus
 from goscheduler.events import EventCode, JobSuspensionEvent, SchedulerEvent
 from goscheduler.executors.base import BaseExecutor
+from goscheduler.executors.enclosure import Enclosure
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run, Settlement
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from goscheduler.schedulers._bulk import BulkActs
     from goscheduler.schedulers._inbox import Inbox
     from goscheduler.schedulers._jobs import Jobs
+    from goscheduler.schedulers._only_adds import LateStores
     from goscheduler.schedulers._settle import Settler
 
 
@@ -62,7 +64,9 @@ class Engine:
         self.clock = clock
         self.bus = bus
         self.logger = logger
-        self.stores: dict[str, BaseJobStore] = {}
+        self.late_stores: LateStores | None = None
+        """What opens the stores of a scheduler that only adds, at the first look; None of any other."""
+        self.stores = {}
         self.executors: dict[str, BaseExecutor] = {}
         self.tasks = TaskRegistry(PROCESS_TASKS)
         """The tasks that were registered with this scheduler, and through it those of the process."""
@@ -145,6 +149,23 @@ class Engine:
     def new_run_id(self) -> str:
         """Return an id that no other run of any process has."""
         return f"{self._run_prefix}{next(self._run_numbers):x}"
+
+    @property
+    def stores(self) -> dict[str, BaseJobStore]:
+        """The stores; those of a scheduler that only adds are opened by the first look at them."""
+        if self.late_stores is not None:
+            self.late_stores.open()
+        return self.known_stores
+
+    @stores.setter
+    def stores(self, stores: dict[str, BaseJobStore]) -> None:
+        self.known_stores = stores
+        """The stores, also those that are not open yet."""
+
+    def enclose_by(self, enclosures: Sequence[Enclosure]) -> None:
+        """Put what users gave around each run, inside of what others have put there, and nothing else of theirs."""
+        others = [around for around in self.arounds if not isinstance(around, Enclosure)]
+        self.arounds = (*others, *enclosures)
 
     def put_store(self, alias: str, store: BaseJobStore | None) -> BaseJobStore | None:
         """Set the store ``alias``, or take it out; return the one that was there."""
@@ -254,7 +275,7 @@ class Engine:
 
         Each time another one comes first: a store that cannot serve all of them in one round begins with that.
         """
-        executors = list(self.executors.items())
+        executors = [] if self.observing else list(self.executors.items())
         first = next(self._rounds) % max(1, len(executors))
         ordered = executors[first:] + executors[:first]
         self.last_room = {alias: self._room_of(alias, executor) for alias, executor in ordered}

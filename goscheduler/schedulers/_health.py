@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as StillWaiting
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from goscheduler._urls import masked_text
 from goscheduler.clock import SYSTEM_CLOCK, Deadline
@@ -31,6 +31,7 @@ from goscheduler.runs.health import (
 from goscheduler.runs.model import JobState
 from goscheduler.runs.processes import Process, process_of
 from goscheduler.runs.queries import JobQuery, next_time
+from goscheduler.schedulers._kept import KeptAnswer, fulfil
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -66,23 +67,23 @@ class Inspector:
         self._engine = engine
         self._asked: dict[str, Future[object]] = {}
         """Alias of a store → the question that it was asked last."""
-        self._answers: dict[float, _Shared[Health]] = {}
+        self._answers: dict[float, KeptAnswer[Health]] = {}
         """Seconds after which something counts as stuck → the answer."""
-        self._ping: _Shared[Probe] = _Shared(engine)
-        self._others: dict[str, _Shared[object]] = {}
+        self._ping: KeptAnswer[Probe] = _kept(engine)
+        self._others: dict[str, KeptAnswer[object]] = {}
         """What others want to know of the stores → the answer."""
         self._lock = threading.Lock()
 
     def health(self, stuck_after: float) -> Health:
         """Return how the stores, the processes and their jobs fare."""
         with self._lock:
-            shared = self._answers.setdefault(stuck_after, _Shared(self._engine))
+            shared = self._answers.setdefault(stuck_after, _kept(self._engine))
         return shared.get(partial(self._examine, stuck_after))
 
     def shared(self, about: str, ask: Callable[[], object]) -> Any:
         """Return what ``ask`` returns, or a text that says why it did not, in time: asked as a store is, and shared."""
         with self._lock:
-            answer = self._others.setdefault(about, _Shared(self._engine))
+            answer = self._others.setdefault(about, _kept(self._engine))
         return answer.get(lambda: _answer_of(self._ask(about, ask), Deadline(SYSTEM_CLOCK, STORE_SECONDS)))
 
     def readiness(self) -> Probe:
@@ -194,7 +195,7 @@ class Inspector:
             return None
         question: Future[T] = Future()
         self._asked[alias] = question  # type: ignore[assignment]
-        threading.Thread(target=_fulfil, args=(question, ask), name="goscheduler-health", daemon=True).start()
+        threading.Thread(target=fulfil, args=(question, ask), name="goscheduler-health", daemon=True).start()
         return question
 
 
@@ -209,41 +210,8 @@ class _Begun(NamedTuple):
         return run.id in self.at or run.owner in self.complete or self.is_ours(run.owner)
 
 
-class _Shared(Generic[T]):
-    """An answer that several share: who asks while another one waits for it, or shortly after, gets the same."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Lock()
-        self._answer: Future[T] | None = None
-        self._known_since = 0.0
-
-    def get(self, ask: Callable[[], T]) -> T:
-        with self._lock:
-            answer, ours = self._answer, False
-            if answer is None or (answer.done() and self._is_old()):
-                answer, ours = Future(), True
-                self._answer = answer
-        if ours:
-            _fulfil(answer, partial(self._timed, ask))
-        return answer.result()
-
-    def _timed(self, ask: Callable[[], T]) -> T:
-        """Ask, and note when that was before anybody can see the answer."""
-        try:
-            return ask()
-        finally:
-            self._known_since = self._engine.clock.monotonic()
-
-    def _is_old(self) -> bool:
-        return not 0 <= self._engine.clock.monotonic() - self._known_since < CACHED_SECONDS
-
-
-def _fulfil(answer: Future[T], ask: Callable[[], T]) -> None:
-    try:
-        answer.set_result(ask())
-    except BaseException as error:
-        answer.set_exception(error)
+def _kept(engine: Engine) -> KeptAnswer[T]:
+    return KeptAnswer(engine.clock, CACHED_SECONDS)
 
 
 def _answer_of(question: Future[T] | None, deadline: Deadline) -> T | str:

@@ -8,20 +8,23 @@ no store, executor or listener of a running scheduler is called under it.
 from __future__ import annotations
 
 import inspect
-import logging
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import tzinfo
 from functools import partial
 from typing import Any
 
 from goscheduler._program import PROGRAM
-from goscheduler.clock import SYSTEM_CLOCK, Clock, Deadline
-from goscheduler.config import DEFAULT_PREFIXES, SchedulerConfig, collect_settings, parse_settings
-from goscheduler.errors import SchedulerAlreadyRunningError, SchedulerNotRunningError, survivable
+from goscheduler.clock import SYSTEM_CLOCK, Deadline
+from goscheduler.errors import (
+    InvalidArgument,
+    OnlyAdds,
+    SchedulerAlreadyRunningError,
+    SchedulerNotRunningError,
+    survivable,
+)
 from goscheduler.event_bus import EventBus
 from goscheduler.events import EventCode, SchedulerEvent
 from goscheduler.executors.base import BaseExecutor
@@ -30,8 +33,7 @@ from goscheduler.executors.pool import ThreadPoolExecutor
 from goscheduler.jobstores.base import BaseJobStore
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.logs import GuardedLogger
-from goscheduler.options import DEFAULTS, check_timeout, parse_options
-from goscheduler.plugins import create_plugin
+from goscheduler.options import check_timeout
 from goscheduler.runs.model import Outcome, Run
 from goscheduler.schedulers import _process
 from goscheduler.schedulers._bulk import BulkActs
@@ -39,14 +41,18 @@ from goscheduler.schedulers._components import Components
 from goscheduler.schedulers._engine import Engine
 from goscheduler.schedulers._inbox import Inbox
 from goscheduler.schedulers._jobs import Jobs
+from goscheduler.schedulers._only_adds import LateStores, refuse_to_add_in_vain
 from goscheduler.schedulers._patience import GivenUp, Patience
 from goscheduler.schedulers._runs import Runs
+from goscheduler.schedulers._settings import (
+    LOGGER,
+    STATE_PAUSED,
+    STATE_RUNNING,
+    STATE_STOPPED,
+    SchedulerSettings,
+)
 from goscheduler.schedulers._settle import Settler
 from goscheduler.schedulers._tick import hear, process_due
-
-STATE_STOPPED = 0
-STATE_RUNNING = 1
-STATE_PAUSED = 2
 
 #: Seconds that outcomes and events are given at the end, even when jobs have used up the limit of a shutdown. Only a
 #: store or a listener that hangs needs them.
@@ -55,18 +61,17 @@ LAST_WORDS = 0.5
 #: Seconds after which a round is tried again that was called for while another one went on.
 ROUND_GOES_ON = 0.05
 
-_LOGGER = logging.getLogger("goscheduler.scheduler")
-_GUARDED = GuardedLogger(_LOGGER)
+_GUARDED = GuardedLogger(LOGGER)
 
 
-class SchedulerLifecycle(ABC):
+class SchedulerLifecycle(SchedulerSettings, ABC):
     """Base class of schedulers: configuration, start, pause, shutdown."""
 
-    extra_options: tuple[str, ...] = ("clock",)
-    """Options that this class knows beyond the common ones."""
+    turned_by = ""
+    """What the program has to call for jobs to run, beside :meth:`start`; empty if nothing."""
 
     def __init__(self, gconfig: Mapping[str, Any] | None = None, **options: Any) -> None:
-        self.state = STATE_STOPPED
+        self.state, self._starting = STATE_STOPPED, None
         self._lock = threading.RLock()
         self._turn_lock = threading.Lock()
         self.engine = Engine(SYSTEM_CLOCK, EventBus(_GUARDED, self._overridden_dispatch()), _GUARDED)
@@ -83,69 +88,21 @@ class SchedulerLifecycle(ABC):
         """Where jobs of this scheduler find their functions."""
         self.task_registry.when_changed = self.task_registry.resolver.when_loaded = self._wake_unless_paused
         PROGRAM.made_scheduler(inspect.currentframe())
-        self._starting: Patience | None = None  # the start that goes on
         self._additions: list[Patience] = []
         """Stores that are being added while the scheduler runs."""
         self.configure({} if gconfig is None else gconfig, **options)
         _process.remember(self)
-
-    def configure(
-        self, gconfig: Mapping[str, Any] | None = None, prefix: str | Iterable[str] | None = DEFAULT_PREFIXES,
-        **options: Any,
-    ) -> None:
-        """Replace the configuration; only while stopped. Pending jobs and listeners stay.
-
-        :raises SchedulerAlreadyRunningError: if the scheduler runs
-        """
-        if self.state != STATE_STOPPED or self._starting is not None:
-            raise SchedulerAlreadyRunningError
-        self._configure(collect_settings(gconfig, prefix, options))
-
-    def _configure(self, config: dict[str, Any]) -> None:
-        """Check and apply settings. A subclass may take its own out of ``config`` before it calls this."""
-        self._apply(parse_settings(config, self.extra_options))
-
-    def _apply(self, config: SchedulerConfig) -> None:
-        executors = {alias: create_plugin("executor", alias, value) for alias, value in config.executors.items()}
-        stores = {alias: create_plugin("jobstore", alias, value) for alias, value in config.jobstores.items()}
-        self.timezone: tzinfo = config.timezone
-        self.jobstore_retry_interval = config.jobstore_retry_interval
-        self._logger = self.engine.logger = GuardedLogger(config.logger or _LOGGER)
-        self.engine.clock = config.extra.get("clock") or SYSTEM_CLOCK
-        self.engine.bus.dispatch = config.event_dispatch
-        self.task_registry.registered_only = config.registered_only
-        self.task_registry.resolver.allow(config.allowed_modules)
-        self.engine.retention = config.retention
-        self.engine.poll_interval, self.engine.leases.length = config.poll_interval, config.lease
-        self._start_timeout = config.start_timeout
-        self.engine.executors, self.engine.stores = executors, stores
-        self.engine.jobs.defaults = parse_options(config.job_defaults, DEFAULTS, where="job_defaults")
-
-    @property
-    def clock(self) -> Clock:
-        return self.engine.clock
-
-    @property
-    def lease(self) -> float:
-        """For how long, in seconds, a shared store takes this scheduler for alive after it was heard of last."""
-        return self.engine.leases.length
-
-    @property
-    def poll_interval(self) -> float:
-        """The longest rest, in seconds, before the stores are asked for work that nobody has told of."""
-        return self.engine.poll_interval
-
-    @poll_interval.setter
-    def poll_interval(self, seconds: float) -> None:
-        self.engine.poll_interval = parse_settings({"poll_interval": seconds}).poll_interval
 
     @property
     def running(self) -> bool:
         """True from :meth:`start` to :meth:`shutdown`, also while paused."""
         return self.state != STATE_STOPPED
 
-    def start(self, paused: bool = False) -> None:
+    def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start executors and stores, add the pending jobs, and begin to fire, unless ``paused``.
+
+        With ``only_adds`` this process adds and changes jobs that others run. It never fires, has no threads and no
+        lease, and opens the stores at the first call that needs them, in a forked child for itself.
 
         A store whose server cannot be reached is waited for, for ``start_timeout`` seconds or, without one, for as long
         as it takes; :meth:`shutdown` ends that, and then this returns as if the scheduler had been started before. If
@@ -154,7 +111,10 @@ class SchedulerLifecycle(ABC):
         :raises SchedulerAlreadyRunningError: if it runs, or is being started
         :raises StoreUnavailable: if a store could not be reached within ``start_timeout``
         """
-        _process.refuse_uwsgi_without_threads()
+        if only_adds:
+            self._start_to_add(paused)
+            return
+        _process.refuse_unfit_process()
         patience = self._begin_start()
         try:
             self._start_parts(patience)
@@ -172,6 +132,18 @@ class SchedulerLifecycle(ABC):
         self._logger.info("Scheduler started")
         self.engine.emit_scheduler_event(EventCode.SCHEDULER_STARTED)
         self._begin_loop()
+
+    def _start_to_add(self, paused: bool) -> None:
+        if paused:
+            raise InvalidArgument("a scheduler that only adds jobs never fires; leave out paused=True", field="paused")
+        refuse_to_add_in_vain(self.engine.stores)
+        patience = self._begin_start()
+        with self._lock:
+            LateStores(self.engine, self._components, self._little_patience).begin()
+            self.engine.stopped.clear()
+            self._starting, self.state = None, STATE_PAUSED
+        self._end_start(patience)
+        self._logger.info("Scheduler started; it only adds jobs, and opens its job stores at the first call")
 
     def _begin_start(self) -> Patience:
         """Keep other starts off, when a shutdown that is going on has ended."""
@@ -234,7 +206,12 @@ class SchedulerLifecycle(ABC):
         self._change_state(STATE_RUNNING, STATE_PAUSED, EventCode.SCHEDULER_PAUSED, "Paused scheduler job processing")
 
     def resume(self) -> None:
-        """Fire again."""
+        """Fire again.
+
+        :raises OnlyAdds: if it was started with ``only_adds``
+        """
+        if self.engine.late_stores is not None:
+            raise OnlyAdds
         self._change_state(STATE_PAUSED, STATE_RUNNING, EventCode.SCHEDULER_RESUMED, "Resumed scheduler job processing")
         self.wakeup()
 
@@ -306,14 +283,14 @@ class SchedulerLifecycle(ABC):
         engine.loop.sleeping_until = engine.clock.now().timestamp() + wait
         return None if math.isinf(wait) else wait
 
-    def _prepare_loop(self) -> None:  # noqa: B027 - not every way of waiting needs it
+    def _prepare_loop(self) -> None:
         """Get ready for :meth:`_begin_loop`; called while the state is about to change."""
 
     def _begin_loop(self) -> None:
         """Begin to call :meth:`_process_jobs`, waiting in between for as long as it says or until woken."""
         self._wake_unless_paused()
 
-    def _end_loop(self, timeout: float | None) -> None:  # noqa: B027 - a timer may be stopped in shutdown() as well
+    def _end_loop(self, timeout: float | None) -> None:
         """Stop calling :meth:`_process_jobs`, and return when the last call has ended or ``timeout`` is over."""
 
     def _start_parts(self, patience: Patience) -> None:
@@ -336,7 +313,8 @@ class SchedulerLifecycle(ABC):
         self.engine.settler.start()
 
     def _start_leases(self, patience: Patience) -> None:
-        self.engine.leases.start(patience)
+        if not self.engine.observing:
+            self.engine.leases.start(patience)
 
     def _add_store(self, alias: str, store: BaseJobStore) -> None:
         """Add a store, and let it be of use if the scheduler runs."""
@@ -360,6 +338,9 @@ class SchedulerLifecycle(ABC):
     def _new_patience(self) -> Patience:
         return Patience(self.engine, self._start_timeout, self._hint_while_waiting)
 
+    def _little_patience(self) -> Patience:
+        return Patience(self.engine, self._start_timeout or 0.0, self._hint_while_waiting)
+
     def _hint_while_waiting(self) -> str:
         """Return what else is to be said when the start has to wait for a store."""
         return ""
@@ -377,6 +358,9 @@ class SchedulerLifecycle(ABC):
 
     def _stop_parts(self, wait: bool, deadline: Deadline) -> None:
         """Stop the parts in the order in which work flows through them."""
+        if self.engine.late_stores is not None:
+            self.engine.late_stores.end()
+            return
         with self.engine.running.watched(partial(hear, self.engine)):
             self._components.stop_executors(wait, deadline)
         self.engine.settler.stop(deadline.left(at_least=LAST_WORDS), insist=wait)
@@ -442,6 +426,10 @@ class SchedulerLifecycle(ABC):
         self.engine.settler = Settler(self.engine, self._wake_unless_paused)
         self.engine.report = self.engine.settler.report
         self._components.forget()
+        if self.engine.late_stores is not None:
+            self.engine.late_stores.begin()
+            self.engine.stopped.clear()
+            self.state = STATE_PAUSED
 
     def __getstate__(self) -> Any:
         raise TypeError(

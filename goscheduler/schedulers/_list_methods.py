@@ -20,8 +20,8 @@ from goscheduler.runs.queries import Count, LimitUse, Note
 from goscheduler.runs.stats import Stats
 from goscheduler.schedulers._health import Probe
 from goscheduler.schedulers._job_lists import JobLists
-from goscheduler.schedulers._lifecycle import STATE_RUNNING
 from goscheduler.schedulers._run_methods import RunMethods
+from goscheduler.schedulers._settings import STATE_RUNNING
 from goscheduler.schedulers._statistics import stats_of
 
 #: Jobs are counted up to here.

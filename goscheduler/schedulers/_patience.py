@@ -91,10 +91,8 @@ class Patience:
     def _wait(self, alias: str, error: Exception) -> None:
         left = self._deadline.left()
         if left is not None and left <= 0:
-            raise StoreUnavailable(
-                f'Job store "{alias}" could not be reached within start_timeout, {self._limit:g} seconds: '
-                f"{described(error)}"
-            ) from error
+            limit = f" within start_timeout, {self._limit:g} seconds" if self._limit else ""
+            raise StoreUnavailable(f'Job store "{alias}" could not be reached{limit}: {described(error)}') from error
         if alias not in self._told:
             self._told.append(alias)
             self._engine.logger.warning(

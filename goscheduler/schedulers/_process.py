@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import queue
 import sys
+from queue import SimpleQueue  # as the rest of this package has it
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -19,7 +21,13 @@ def remember(scheduler: SchedulerLifecycle) -> None:
     _schedulers.add(scheduler)
 
 
-def refuse_uwsgi_without_threads() -> None:
+def refuse_unfit_process() -> None:
+    """Raise if nothing would ever run in this process, because of what others have made of it."""
+    _refuse_uwsgi_without_threads()
+    _refuse_late_patching()
+
+
+def _refuse_uwsgi_without_threads() -> None:
     """Raise if this is uWSGI with threads switched off: nothing would ever run."""
     uwsgi = sys.modules.get("uwsgi")
     if uwsgi is not None and not getattr(uwsgi, "has_threads", True):
@@ -27,6 +35,17 @@ def refuse_uwsgi_without_threads() -> None:
             "The scheduler seems to be running under uWSGI, but threads have been disabled. You must run uWSGI with "
             "the --enable-threads option for the scheduler to work."
         )
+
+
+def _refuse_late_patching() -> None:
+    """Raise if gevent has patched the standard library after this package had taken its queues from there."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is None or not monkey.is_module_patched("queue") or SimpleQueue is queue.SimpleQueue:
+        return
+    raise RuntimeError(
+        "gevent has patched the standard library after goscheduler was imported, and the scheduler would block the "
+        "hub; call gevent.monkey.patch_all() at the very top of the program, before goscheduler is imported"
+    )
 
 
 def _stop_in_forked_child() -> None:

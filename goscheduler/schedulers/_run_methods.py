@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from goscheduler.errors import InvalidArgument
+from goscheduler.executors.enclosure import Enclosure, refuse_unnamed
 from goscheduler.runs.filters import Filters, history_query
 from goscheduler.runs.model import DeadLetter, LiveRun, OutcomeKind
 from goscheduler.runs.records import HistoryQuery, Record
@@ -13,6 +15,7 @@ from goscheduler.schedulers._lifecycle import SchedulerLifecycle
 
 if TYPE_CHECKING:
     from goscheduler.executors.around import Around
+    from goscheduler.executors.context import CurrentRun
 
 
 class RunMethods(SchedulerLifecycle):
@@ -22,6 +25,31 @@ class RunMethods(SchedulerLifecycle):
     def arounds(self) -> tuple[Around, ...]:
         """What encloses each attempt, from the outside in; executors ask for it."""
         return self.engine.arounds
+
+    def add_around(self, around: Callable[[CurrentRun], Any] | str) -> None:
+        """Have ``around(run)`` return a context manager that each run from now on is enclosed by, inside of those that
+        are there already. It is a function, or a reference to one such as "myapp.tracing:span".
+
+        It is entered where the function of the job is called: on its thread, task or child process, within its
+        context. For coroutine functions on an event loop it may be an async one. What it raises is the failure of the
+        attempt.
+
+        :raises InvalidArgument: if it cannot be called so, has been added already, or has no name while there is an
+            executor that runs jobs in other processes
+        """
+        enclosure = Enclosure(around)
+        with self._lock:
+            if any(isinstance(each, Enclosure) and each.given == around for each in self.engine.arounds):
+                raise InvalidArgument(f"around: {enclosure.name} was added before", field="around", value=around)
+            refuse_unnamed([enclosure], self.engine.executors)
+            self.engine.arounds = (*self.engine.arounds, enclosure)
+
+    def remove_around(self, around: Callable[[CurrentRun], Any] | str) -> None:
+        """Enclose no further runs by ``around``; an unknown one is fine."""
+        with self._lock:
+            self.engine.arounds = tuple(
+                each for each in self.engine.arounds if not isinstance(each, Enclosure) or each.given != around
+            )
 
     def runs(
         self,

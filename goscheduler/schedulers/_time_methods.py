@@ -8,11 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from goscheduler.calendars.base import Calendar
+from goscheduler.config import parse_settings
 from goscheduler.job import Job, new_id
 from goscheduler.schedulers._chains import chained
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
 from goscheduler.triggers.base import BaseTrigger
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from goscheduler._typed import ScheduledJob
+    from goscheduler.typing import JobArgs
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -21,10 +28,23 @@ class TimeMethods(ListMethods):
     """Says when jobs fire: in words, by calendars, and once not as the schedule says."""
 
     if TYPE_CHECKING:
-
-        def scheduled_job(self, trigger: Any, **options: Any) -> Callable[[_F], _F]: ...
+        scheduled_job: ScheduledJob
 
         def add_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> list[Job]: ...
+
+    @property
+    def lease(self) -> float:
+        """For how long, in seconds, a shared store takes this scheduler for alive after it was heard of last."""
+        return self.engine.leases.length
+
+    @property
+    def poll_interval(self) -> float:
+        """The longest rest, in seconds, before the stores are asked for work that nobody has told of."""
+        return self.engine.poll_interval
+
+    @poll_interval.setter
+    def poll_interval(self, seconds: float) -> None:
+        self.engine.poll_interval = parse_settings({"poll_interval": seconds}).poll_interval
 
     def every(
         self,
@@ -36,7 +56,7 @@ class TimeMethods(ListMethods):
         end_date: datetime | date | str | None = None,
         timezone: tzinfo | str | None = None,
         jitter: float | str | None = None,
-        **options: Any,
+        **options: Unpack[JobArgs],
     ) -> Callable[[_F], _F]:
         """Return a decorator that adds the function as a job: ``@scheduler.every("mon-fri", at="09:00", id="mail")``.
 
@@ -50,6 +70,7 @@ class TimeMethods(ListMethods):
 
     def chain(
         self,
+        /,
         steps: Iterable[Callable[..., Any] | str | Mapping[str, Any]],
         trigger: BaseTrigger | str | None = None,
         *,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from goscheduler.config import SchedulerConfig
 from goscheduler.errors import SchedulerNotRunningError
@@ -22,6 +22,10 @@ from goscheduler.schedulers.background import BackgroundScheduler
 from goscheduler.schedulers.base import BaseScheduler
 
 __all__ = ["AsyncIOScheduler", "BaseScheduler", "SchedulerNotRunningError"]
+
+if TYPE_CHECKING:
+    from goscheduler._typed import AddJob, ModifyJob, RescheduleJob
+    from goscheduler.job import Job
 
 #: Seconds for which a call may keep the event loop waiting without a word.
 UNNOTICED = 0.05
@@ -71,18 +75,23 @@ class AsyncIOScheduler(BackgroundScheduler):
         return OffLoop(self)
 
     @_watched
-    def start(self, paused: bool = False) -> None:
+    def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start on the running event loop, unless another one was given.
 
         A store that cannot be reached is waited for here, and nothing else happens on the loop meanwhile; ``await
-        scheduler.aio.start()`` leaves it free.
+        scheduler.aio.start()`` leaves it free. With ``only_adds`` no loop is needed.
 
         :raises RuntimeError: if no loop is running and none was given
         """
         if not self.running:
-            given = self.given_loop or self._callers_loop
-            self._eventloop = asyncio.get_running_loop() if given is None or given.is_closed() else given
-        super().start(paused)
+            self._eventloop = self._loop_to_use(needed=not only_adds)
+        super().start(paused, only_adds=only_adds)
+
+    def _loop_to_use(self, needed: bool) -> asyncio.AbstractEventLoop | None:
+        given = self.given_loop or self._callers_loop
+        if given is not None and not given.is_closed():
+            return given
+        return asyncio.get_running_loop() if needed else running_loop()
 
     def _shut_down(self, finish: Callable[[], None]) -> Awaitable[None]:
         """Shut down; on the event loop without blocking it, and then the result can be awaited."""
@@ -107,7 +116,7 @@ class AsyncIOScheduler(BackgroundScheduler):
         """Tell whether a call that goes to the stores is to be timed."""
         if self._told_of_blocking or self._is_watched or running_loop() is None:
             return False
-        return any(store.shared for store in self.engine.stores.values())
+        return any(store.shared for store in self.engine.known_stores.values())
 
     def _tell_of_blocking(self, name: str, seconds: float) -> None:
         if seconds > UNNOTICED and not self._told_of_blocking:
@@ -152,12 +161,12 @@ class OffLoop:
     def __init__(self, scheduler: AsyncIOScheduler) -> None:
         self._scheduler = scheduler
 
-    async def start(self, paused: bool = False) -> None:
+    async def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start the scheduler, for the loop that is running here. Cancelled while a store is waited for, give it up."""
         scheduler = self._scheduler
         scheduler._callers_loop = asyncio.get_running_loop()
         try:
-            await asyncio.to_thread(scheduler.start, paused)
+            await asyncio.to_thread(scheduler.start, paused, only_adds=only_adds)
         except asyncio.CancelledError:
             if scheduler._starting is not None:
                 scheduler._starting.give_up()
@@ -168,11 +177,11 @@ class OffLoop:
     remove_executor = _Awaited(BaseScheduler.remove_executor)
     add_jobstore = _Awaited(BaseScheduler.add_jobstore)
     remove_jobstore = _Awaited(BaseScheduler.remove_jobstore)
-    add_job = _Awaited(BaseScheduler.add_job)
+    add_job = cast("AddJob[Coroutine[Any, Any, Job]]", _Awaited(BaseScheduler.add_job))
     add_jobs = _Awaited(BaseScheduler.add_jobs)
     add_request = _Awaited(BaseScheduler.add_request)
-    modify_job = _Awaited(BaseScheduler.modify_job)
-    reschedule_job = _Awaited(BaseScheduler.reschedule_job)
+    modify_job = cast("ModifyJob[Coroutine[Any, Any, Job]]", _Awaited(BaseScheduler.modify_job))
+    reschedule_job = cast("RescheduleJob[Coroutine[Any, Any, Job]]", _Awaited(BaseScheduler.reschedule_job))
     pause_job = _Awaited(BaseScheduler.pause_job)
     resume_job = _Awaited(BaseScheduler.resume_job)
     get_jobs = _Awaited(BaseScheduler.get_jobs)

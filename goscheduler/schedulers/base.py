@@ -1,6 +1,7 @@
 """The public face of a scheduler: short methods, each of which calls the part that does the work.
 
-- ``_lifecycle``: configuration, start, pause, shutdown; ``_process``: fork and exit of the process
+- ``_settings``: configuration; ``_lifecycle``: start, pause, shutdown; ``_only_adds``: a start that never fires;
+  ``_process``: fork and exit of the process
 - ``_jobs``: what can be done to jobs; ``_pending_jobs``: jobs added before the start
 - ``_diagnosis``: where a job stands
 - ``_tick``: one round, the path of a firing; ``_settle``: the end of a run; ``_announce``: events about both
@@ -20,7 +21,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 from goscheduler import errors, events
+from goscheduler._typed import typed_add_job, typed_modify_job, typed_reschedule_job, typed_scheduled_job
 from goscheduler._version import __version__
+from goscheduler.calls import Call, spread
 from goscheduler.errors import InvalidArgument, JobLookupError, shown
 from goscheduler.event_bus import Listener
 from goscheduler.events import EVENT_ANY
@@ -33,9 +36,9 @@ from goscheduler.schedulers import _export, _lifecycle
 from goscheduler.schedulers._components import component
 from goscheduler.schedulers._diagnosis import Diagnosis, collect_facts, refresh, state_of, why_not_running
 from goscheduler.schedulers._given_trigger import given_trigger
-from goscheduler.schedulers._lifecycle import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED
 from goscheduler.schedulers._listing import print_jobs
 from goscheduler.schedulers._pending_jobs import AddRequest
+from goscheduler.schedulers._settings import STATE_PAUSED, STATE_RUNNING, STATE_STOPPED
 from goscheduler.schedulers._time_methods import TimeMethods
 from goscheduler.tasks import check_names, register, stored_target
 from goscheduler.triggers.base import BaseTrigger
@@ -62,7 +65,7 @@ class BaseScheduler(TimeMethods):
         """
         instance = component("executor", executor, executor_opts)
         self._components.add_executor(alias, instance)
-        if self.running:
+        if self.running and not self.engine.observing:
             self.engine.jobs.release_suspended(alias)
             self._wake_unless_paused()
 
@@ -123,10 +126,11 @@ class BaseScheduler(TimeMethods):
         """Stop calling ``callback``; an unknown one is fine."""
         self.engine.bus.remove_listener(callback)
 
+    @typed_add_job
     def add_job(
         self,
         /,
-        func: Callable[..., Any] | str,
+        func: Callable[..., Any] | str | Call[Any],
         trigger: BaseTrigger | str | None = None,
         args: Iterable[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
@@ -158,6 +162,7 @@ class BaseScheduler(TimeMethods):
     ) -> Job:
         """Add a job and return it.
 
+        ``func`` is a function, its reference or task, or a function with its arguments: ``call(send, order.id)``.
         ``trigger`` is a trigger, the name of one with its options in ``trigger_args``, a sentence such as "every
         weekday at 09:00", or None for "once, now". ``next_run_time`` overrides the first run; None adds the job paused.
         ``if_exists`` says what to do about an id that is taken: "error" (the default), "replace" (the same as
@@ -209,6 +214,7 @@ class BaseScheduler(TimeMethods):
 
     def _addition(self, given: Mapping[str, Any], trigger_args: Mapping[str, Any]) -> AddRequest:
         """Return what the arguments of ``add_job`` ask for, checked."""
+        given = spread(given)
         jobstore = given.get("jobstore", "default")
         if not isinstance(jobstore, str):
             raise TypeError(f"jobstore must be a string, got {shown(jobstore)}")
@@ -225,6 +231,7 @@ class BaseScheduler(TimeMethods):
         connection = given.get("connection")
         return AddRequest(job, jobstore, exists, time_given=bool(times), connection=connection)
 
+    @typed_scheduled_job
     def scheduled_job(
         self,
         trigger: BaseTrigger | str | None = None,
@@ -256,6 +263,7 @@ class BaseScheduler(TimeMethods):
 
         return decorate
 
+    @typed_modify_job
     def modify_job(self, /, job_id: str, jobstore: str | None = None, **changes: Any) -> Job:
         """Change attributes of a job, all of them or none. A new trigger gives a new next run time.
 
@@ -263,6 +271,7 @@ class BaseScheduler(TimeMethods):
         """
         return self.engine.jobs.modify(job_id, jobstore, **changes)
 
+    @typed_reschedule_job
     def reschedule_job(
         self,
         /,

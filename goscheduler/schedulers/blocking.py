@@ -32,9 +32,9 @@ class BlockingScheduler(BaseScheduler):
         self._loop = _Loop()
         super().__init__(gconfig, **options)
 
-    def start(self, paused: bool = False) -> None:
+    def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         try:
-            super().start(paused)
+            super().start(paused, only_adds=only_adds)
         except KeyboardInterrupt as interrupt:
             # Where in the loop Ctrl-C was heard says nothing to the user, who pressed it.
             raise interrupt.with_traceback(None) from None

@@ -89,7 +89,7 @@ def families_of_process(scheduler: BaseScheduler) -> list[Family]:
 def _live_runs(scheduler: BaseScheduler) -> Iterable[Sample]:
     engine = scheduler.engine
     running = Counter(run.job.executor for run in engine.running.running())
-    for alias, executor in sorted(engine.executors.items()):
+    for alias, executor in sorted(() if engine.observing else engine.executors.items()):
         yield Sample((alias, "running"), running[alias])
         live = executor.live()
         if live is not None:

@@ -38,6 +38,7 @@ from goscheduler.times import to_micros
 from goscheduler.triggers.cron import CronTrigger
 
 if TYPE_CHECKING:
+    from goscheduler.executors.context import CurrentRun
     from goscheduler.runs.model import Outcome, Run
     from goscheduler.schedulers.base import BaseScheduler
 
@@ -90,6 +91,9 @@ class Tracing:
         carried = _current_context()
         return AttachedContext(carried) if carried else None
 
+    def enclose(self, run: CurrentRun) -> None:
+        """The span encloses what the executor does as well, so it begins and ends further out."""
+
     # What jobs and runs carry.
 
     def context(self) -> Mapping[str, str]:
@@ -138,6 +142,9 @@ class AttachedContext(NamedTuple):
 
     def for_child(self, run: Run) -> Around | None:
         return None
+
+    def enclose(self, run: CurrentRun) -> None:
+        """The function sees the span by its context."""
 
 
 def attributes_of(run: Run, started_at: datetime) -> dict[str, str | int | float]:

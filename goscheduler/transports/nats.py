@@ -246,7 +246,8 @@ class NatsTransport(LoopTransport):
             self._session = None
         try:
             await asyncio.wait_for(session.client.close(), LEAVE_WITHIN)
-        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except (nats.errors.Error, OSError, asyncio.TimeoutError, AttributeError) as error:
+            # The last one is what nats-py before 2.15 raises for a connection that was never made.
             _LOGGER.debug("A connection to NATS could not be closed in good order: %s", described(error))
         session.lost.set()
 

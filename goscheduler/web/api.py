@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from goscheduler.web.arguments import arguments_of, is_counted, query_of
 from goscheduler.web.bodies import read_body, require_json
 from goscheduler.web.paths import BadSegment, Template, own_path, own_segments
 from goscheduler.web.problems import MALFORMED, WRONG_METHOD, HttpError, problem_response
-from goscheduler.web.site import link, principal_of, site_of
+from goscheduler.web.site import is_anew, link, principal_of, site_of
 from goscheduler.web.table import ROWS, Row, singular
 
 SAFE = ("GET", "HEAD")
@@ -106,12 +107,14 @@ class OperationEndpoint:
             places = {self._place: _taken(query, "id")}
         counted = is_counted(row, query)
         arguments = arguments_of(row, request, places, query, body)
-        operations, principal = site_of(request).operations, principal_of(request)
-        answer = shaped(operations.call(row.name, principal, arguments, via="http"))
+        call = partial(
+            site_of(request).operations.call, principal=principal_of(request), via="http", anew=is_anew(request)
+        )
+        answer = shaped(call(row.name, arguments=arguments))
         if counted:
             filters = {param.name for param in ROWS_BY_NAME[row.count].operation.params} & arguments.keys()
-            found = operations.call(row.count, principal, {name: arguments[name] for name in filters}, via="http")
-            answer["count"] = {"n": found["number"], "exact": found["exact"]}
+            found = call(row.count, arguments={name: arguments[name] for name in filters})
+            answer = {**answer, "count": {"n": found["number"], "exact": found["exact"]}}
         return json_response(answer, row.status, _headers(request, row, answer))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -23,6 +24,8 @@ LOGIN = "/login"
 #: Everybody gets these: they show nothing of the stores.
 PUBLIC = (*PROBES, LOGIN)
 STATIC = "/static/"
+#: Of what a proxy says, the audit keeps so many characters.
+LONGEST_ADDRESS = 100
 
 ErrorPage = Callable[[Request, BaseException], Response]
 
@@ -70,7 +73,8 @@ class Guard:
         by_token = False
         try:
             visitor = await self._visitors.identify(request)
-            request.state.principal, by_token = visitor.principal, visitor.by_token
+            address = self._visitors.address(request)[:LONGEST_ADDRESS]
+            request.state.principal, by_token = replace(visitor.principal, address=address), visitor.by_token
         except (Unauthenticated, Forbidden):
             if not is_public or not self._visitors.doors.are_locked:
                 raise

@@ -21,6 +21,10 @@ from goscheduler.ops.source import Source
 #: So many requests are worked on at once, so that no more connections of the stores are in use.
 THREADS = 8
 
+#: A list or figures that an observer has read serve all who ask with the same rights for so long. A program that shows
+#: its own scheduler always sees what it has just done.
+KEPT_SECONDS = 2.0
+
 #: What need not be encoded in the place of a mount, which may come from the path of a request.
 _PLAIN = "/:@!$&'()*+,=~-._"
 
@@ -35,7 +39,8 @@ class Site:
 
     def __init__(self, source: Source, redactor: Redactor | None = None) -> None:
         self.source = source
-        self.operations = Operations(source, redactor=redactor)
+        seconds = KEPT_SECONDS if source.scheduler.engine.observing else 0.0
+        self.operations = Operations(source, redactor=redactor, kept_seconds=seconds)
         self.metrics_text: Callable[[], str] | None = None
         """Returns what ``/metrics`` answers; without it there is no such path."""
         self.streams = True
@@ -78,12 +83,18 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
+def is_anew(request: Request) -> bool:
+    """Tell whether no answer of before will do: somebody has just acted, maybe by another process, or says so."""
+    return "did" in request.query_params or "no-cache" in request.headers.get("cache-control", "")
+
+
 def ask(request: Request, operation: str, arguments: Mapping[str, Any] | None = None) -> Any:
     """Return what an operation answers to whoever has made a request, in plain values.
 
     It asks a store, so it is called on a worker thread: from a route that is a plain function.
     """
-    return site_of(request).operations.call(operation, principal_of(request), arguments, via="web")
+    operations, principal = site_of(request).operations, principal_of(request)
+    return operations.call(operation, principal, arguments, via="web", anew=is_anew(request))
 
 
 def safe_path(path: str | None, otherwise: str) -> str:

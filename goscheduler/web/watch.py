@@ -68,7 +68,8 @@ def look_of(topic: str) -> tuple[str, Mapping[str, Any]]:
 def fingerprint(operations: Operations, topic: str, principal: Principal = LOOKER) -> str:
     """Return what is the same as long as nothing of a topic has changed."""
     operation, arguments = look_of(topic)
-    text = json.dumps(_restful(operations.call(operation, principal, arguments, via="http")), sort_keys=True)
+    found = operations.call(operation, principal, arguments, via="http", anew=True)
+    text = json.dumps(_restful(found), sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -156,6 +157,7 @@ class Watch:
         before = self._seen.get(topic)
         self._seen[topic] = seen
         if before not in (None, seen):
+            self._site.operations.forget()  # or a page would read again what was there before
             self._versions[topic] = self._versions.get(topic, 0) + 1
             for stream in self._streams:
                 stream.tell(topic, self._versions[topic])

@@ -141,7 +141,8 @@ def test_aio_has_every_method_that_goes_to_a_store_and_sees_the_context_of_the_c
         value, thread = await scheduler.aio.seen()
         assert value == "set"
         assert thread is not threading.current_thread()
-        local = {"add_listener", "remove_listener", "configure", "pause", "resume", "wakeup", "may_start", "report",
+        local = {"add_listener", "remove_listener", "add_around", "remove_around", "configure", "pause", "resume",
+                 "wakeup", "may_start", "report",
                  "register", "scheduled_job", "every", "start", "ensure_default_executor", "liveness"}  # fmt: skip
         public = {name for name, method in inspect.getmembers(AsyncIOScheduler, callable) if not name.startswith("_")}
         assert public - local <= set(vars(OffLoop))

@@ -201,6 +201,7 @@ def test_one_that_is_read_only_changes_nothing(worlds):
 #: Public methods of a scheduler that change nothing in a store.
 ASKING = {
     "add_executor", "remove_executor", "add_jobstore", "remove_jobstore", "register", "add_listener", "remove_listener",
+    "add_around", "remove_around",
     "get_job", "get_jobs", "find_jobs", "count_jobs", "job_state", "job_states", "why", "print_jobs", "export_jobs",
     "runs", "dead_letters", "live_runs", "processes", "limit_usage", "stats", "schedule_state", "configure", "start",
     "shutdown", "pause", "resume", "wakeup", "ensure_default_executor", "may_start", "report",
@@ -229,7 +230,7 @@ def test_it_knows_where_a_job_stands_that_others_run(world):
 
     assert said() == (JobState.SCHEDULED, JobState.SCHEDULED, "It is not due until 2026-01-01 00:01:00 UTC.")
     world.clock.advance(61)
-    nobody = "It is due, but no process that is known here has its executor \"default\"."
+    nobody = "It is due, but no process fires the jobs of its store."
     assert said()[2] == nobody
     worker = world.worker(executor)
     assert said() == (JobState.QUEUED, JobState.QUEUED, "It is due, and about to be started.")
@@ -245,6 +246,15 @@ def test_it_knows_where_a_job_stands_that_others_run(world):
     world.advance(1)
     assert said()[0] is JobState.SCHEDULED
     assert observer.get_job("job").run_count == 1
+
+
+def test_where_no_process_fires_that_is_what_a_due_run_waits_for_and_not_an_executor(world):
+    observer = world.observer
+    observer.add_job("note", "interval", seconds=60, id="job")
+    observer.run_now("job")
+    job = observer.get_job("job")
+    assert (observer.job_state(job), observer.job_states([job])) == (JobState.QUEUED, [JobState.QUEUED])
+    assert observer.why("job") == "It is due, but no process fires the jobs of its store."
 
 
 def test_a_run_that_waits_in_another_process_is_not_said_to_run(world):

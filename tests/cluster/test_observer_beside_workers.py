@@ -55,5 +55,5 @@ def test_it_knows_what_the_workers_do_and_has_them_do_what_it_wants(cluster, tmp
         observer.ask_process(process.owner, "drain")
         until(observer.processes, [])
         observer.run_now("busy")
-        nobody = 'It is due, but no process that is known here has its executor "default".'
+        nobody = "It is due, but no process fires the jobs of its store."
         assert observer.why("busy") == nobody

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 import grpc
 import pytest
 from google.protobuf.message_factory import GetMessageClass
@@ -60,6 +62,7 @@ def test_an_act_is_in_the_audit_with_its_reason_and_its_way(calls, call):
     assert (entry["actor"], entry["via"], entry["operation"], entry["reason"]) == (
         "ann", "grpc", "pause_jobs", "the disk is moved",
     )  # fmt: skip
+    assert ip_address(entry["address"]).is_loopback
 
 
 def test_a_repeated_request_is_answered_as_the_first(calls, scheduler):

@@ -22,6 +22,8 @@ have nats-server || missing="$missing nats-server"
 have chromium || missing="$missing chromium"  # the browser that looks at the pages
 # What mongod is linked with, and a small Python image does not carry.
 ! have ldconfig || ldconfig -p | grep -q 'libcurl\.so\.4' || missing="$missing libcurl4"
+# What Qt is linked with.
+! have ldconfig || ldconfig -p | grep -q 'libglib-2\.0\.so\.0' || missing="$missing libglib2.0-0"
 
 if [ -z "$missing" ]; then
     exit 0

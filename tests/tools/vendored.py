@@ -18,10 +18,12 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-VENDOR = Path(__file__).resolve().parent.parent.parent / "goscheduler" / "web" / "static" / "vendor"
+ROOT = Path(__file__).resolve().parent.parent.parent
+#: What the pages load, and what the tests of the pages load.
+VENDORS = (ROOT / "goscheduler" / "web" / "static" / "vendor", ROOT / "tests" / "vendor")
 
 
-def differences(entry: dict[str, str], folder: Path) -> list[str]:
+def differences(vendor: Path, entry: dict[str, str], folder: Path) -> list[str]:
     """Return what of one package is not as the repository says."""
     name = f"{entry['name']}@{entry['version']}"
     packed = subprocess.run(["npm", "pack", name], cwd=folder, check=True, capture_output=True, text=True).stdout
@@ -31,13 +33,17 @@ def differences(entry: dict[str, str], folder: Path) -> list[str]:
         member = archive.extractfile(f"package/{entry['path']}")
         content = b"" if member is None else member.read()
     wrong = [f"{name} has the integrity {integrity}"] if integrity != entry["integrity"] else []
-    return wrong + ([f"{entry['file']} differs"] if content != (VENDOR / entry["file"]).read_bytes() else [])
+    return wrong + ([f"{entry['file']} differs"] if content != (vendor / entry["file"]).read_bytes() else [])
 
 
 def main() -> None:
-    told = tomllib.loads((VENDOR / "VENDOR.toml").read_text(encoding="utf-8"))
+    told = [
+        (vendor, entry)
+        for vendor in VENDORS
+        for entry in tomllib.loads((vendor / "VENDOR.toml").read_text(encoding="utf-8")).values()
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        wrong = [line for entry in told.values() for line in differences(entry, Path(folder))]
+        wrong = [line for vendor, entry in told for line in differences(vendor, entry, Path(folder))]
     print("\n".join(wrong) or f"{len(told)} packages are as they say")
     sys.exit(bool(wrong))
 

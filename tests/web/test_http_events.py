@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 from asgi_client import AsgiClient
+from operation_doubles import nothing
 
+from goscheduler import BackgroundScheduler
+from goscheduler.observer import Observer
 from goscheduler.ops.access import Principal, Role
 from goscheduler.ops.service import Operations
-from goscheduler.web import watch, web_app
+from goscheduler.web import site, watch, web_app
+from goscheduler.web.site import THREADS
 
 SOON = 60
 
@@ -138,11 +143,42 @@ def test_at_most_fifty_streams_are_open_and_those_that_were_left_count_no_longer
             async with streams(app, *["topics=jobs"] * watch.MOST_STREAMS):
                 refused = await Stream(app, "topics=jobs").open()
                 assert refused.start["status"] == 429
-        for _ in range(200):
+        threads = 0
+        for number in range(200):
             async with streams(app, "topics=jobs") as (stream,):
                 assert stream.start["status"] == 200
+            threads = threads if number else threading.active_count()
+        left = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+        await asyncio.wait_for(asyncio.gather(*left), SOON)  # the look, which ends by itself
+        assert len(left) <= 1
+        assert threading.active_count() <= threads + THREADS
 
     asyncio.run(main())
+
+
+def test_what_is_read_again_after_an_event_is_not_what_was_kept(tmp_path, looks, monkeypatch):
+    monkeypatch.setattr(site, "KEPT_SECONDS", 1e9)
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    worker = BackgroundScheduler(jobstores={"default": url})
+    worker.start(paused=True)
+    worker.add_job(nothing, "interval", hours=1, id="plain")
+
+    async def main(app):
+        async def states():
+            answer = await asyncio.to_thread(AsgiClient(app).get, "/v1/jobs")
+            return [job["state"] for job in answer.json()["items"]]
+
+        async with streams(app, "topics=jobs") as (stream,):
+            await stream.text()
+            await seen(looks, 1)
+            assert await states() == ["scheduled"]
+            await asyncio.to_thread(worker.pause_job, "plain")
+            await stream.event()
+            assert await states() == ["paused"]
+
+    with Observer(url) as observer:
+        asyncio.run(main(web_app(observer)))
+    worker.shutdown()
 
 
 def test_a_stream_that_was_broken_is_told_of_everything_again(app, looks):

@@ -174,7 +174,9 @@ def test_a_proxy_that_is_trusted_says_who_asks(source, call):
     behind = AsgiClient(app, peer=PROXY, host="jobs.example", sec_fetch_site="same-origin")
     assert behind.get("/v1/jobs", x_forwarded_user="vic").status == 200
     assert behind.post("/v1/jobs/plain:pause", {}, x_forwarded_user="vic").status == 403
-    assert behind.post("/v1/jobs/plain:pause", {}, x_forwarded_user="ada").status == 200
+    paused = behind.post("/v1/jobs/plain:pause", {}, x_forwarded_user="ada", x_forwarded_for="6.6.6.6, 198.51.100.7")
+    assert paused.status == 200
+    assert call("audit")["items"][0]["address"] == "198.51.100.7"
     assert behind.get("/v1/jobs").status == behind.get("/v1/jobs", x_forwarded_user=" ").status == 401
     twice = [(b"x-forwarded-user", b"ada"), (b"x-forwarded-user", b"vic")]
     assert behind.request("GET", "/v1/jobs", raw_headers=twice).status == 401

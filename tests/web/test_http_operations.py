@@ -52,6 +52,7 @@ def test_an_act_stands_in_the_audit_with_its_way_and_its_reason(client, call):
     assert (answer.status, answer.json()["changed"]) == (200, ["plain"])
     (entry,) = call("audit")["items"]
     assert (entry["via"], entry["operation"], entry["reason"]) == ("http", "pause_jobs", "the disk is moved")
+    assert entry["address"] == "127.0.0.1"
 
 
 # Lists

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goscheduler.web.pages.charts import Column, bar_chart, line_chart, nice_maximum, run_chart
+from goscheduler.web.pages.formats import Times
+from goscheduler.web.pages.run_timeline import LEFT, WIDTH, timeline_of
 
+START = datetime(2026, 5, 4, tzinfo=timezone.utc)
 VALUES = st.floats(0, 1e9, allow_nan=False)
 
 
@@ -82,3 +87,32 @@ def test_larger_times_stand_higher_and_names_do_not_stand_on_each_other():
 @pytest.mark.parametrize("series", [[], [("p50", "busy", [])], [("p50", "busy", [None, None])], [("a", "b", [0.0])]])
 def test_nothing_to_draw_is_a_chart_without_lines(series):
     assert all(line.paths == [] or line.name == "a" for line in line_chart(series, []).lines)
+
+
+def attempt(number, due, started, finished, outcome):
+    at = [None if each is None else (START + timedelta(seconds=each)).isoformat() for each in (due, started, finished)]
+    return {"attempt": number, "scheduled_at": at[0], "started_at": at[1], "finished_at": at[2], "outcome": outcome}
+
+
+def test_a_timeline_shows_when_each_attempt_waited_began_and_ended():
+    attempts = [attempt(2, 0, 60, 100, "succeeded"), attempt(1, 0, 20, 30, "failed")]
+    drawn = timeline_of(attempts, None, Times(START + timedelta(hours=1), timezone.utc))
+    told = [(part.tone, part.x, part.width, part.title) for part in drawn.stretches]
+    share = (WIDTH - LEFT) / 100
+    assert told == [
+        ("", LEFT, round(20 * share, 1), "waited 20 s"),
+        ("bad", round(LEFT + 20 * share, 1), round(10 * share, 1), "attempt 1: failed after 10 s"),
+        ("", round(LEFT + 30 * share, 1), round(30 * share, 1), "waited 30 s"),
+        ("good", round(LEFT + 60 * share, 1), round(40 * share, 1), "attempt 2: succeeded after 40 s"),
+    ]
+
+
+def test_a_timeline_has_room_for_what_goes_on_and_for_what_took_no_time():
+    times = Times(START + timedelta(seconds=90), timezone.utc)
+    live = {**attempt(2, 0, 60, None, ""), "state": "running"}
+    drawn = timeline_of([attempt(1, 0, None, 0, "lost")], live, times)
+    assert [part.title for part in drawn.stretches] == [
+        "attempt 1: lost", "waited 1 m", "attempt 2: running after 30 s",
+    ]  # fmt: skip
+    assert all(part.x >= LEFT and part.x + part.width <= WIDTH + 0.1 for part in drawn.stretches)
+    assert timeline_of([], {**live, "started_at": None}, times) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -144,7 +145,7 @@ def test_a_schedule_is_compared_before_it_is_changed(full, client):
     answer = browser.get("/act/edit", params={"id": "plain", "trigger": "30 2 * * *", "zone": "Europe/Berlin"})
     assert "at 02:30 every day (Europe/Berlin)" in answer.text
     assert "0 of the next 10 times" in answer.text
-    form = answer.text[answer.text.index('<form method="post"') :].partition("</form>")[0]
+    form = answer.text[answer.text.index('<form method="post" class="card"') :].partition("</form>")[0]
     fields = {unescape(name): unescape(value) for name, value in FIELD.findall(form)}
     stale = {**fields, "expect": "another"}
     assert browser.post("/act/edit", data=stale).status_code == 412
@@ -211,3 +212,64 @@ def test_a_job_that_is_gone_shows_what_the_history_knows(full, client):
 
 def test_a_body_that_is_too_long_is_refused(full, client):
     assert client(full).post("/act/jobs", content=b"x" * 1_000_001).status_code == 413
+
+
+def test_the_next_run_of_a_job_is_left_out_or_put_off(full, client):
+    browser, before = client(full, OPERATOR), full.get_job("plain").next_run_time
+    assert "Skip or put off…" in browser.get("/jobs/plain").text
+    fields = asked(browser.get("/act/next?id=plain&back=/jobs/plain"))
+    answer = browser.post("/act/next", data={**fields, "act": "skip", "reason": "the shop is closed"})
+    assert (answer.url.path, "The next run is left out." in answer.text) == ("/jobs/plain", True)
+    skipped = full.get_job("plain").next_run_time
+    assert skipped - before == timedelta(minutes=10)
+    assert last_act(full)["reason"] == "the shop is closed"
+    answer = browser.post("/act/next", data={**fields, "act": "postpone", "until": "2h"})
+    assert "The next run is put off." in answer.text
+    assert full.get_job("plain").next_run_time == full.clock.now() + timedelta(hours=2)
+    assert "until" in browser.post("/act/next", data={**fields, "act": "postpone", "until": "soon"}).text
+    assert browser.post("/act/next", data={**fields, "act": "remove"}).status_code == 422
+    assert "Skip or put off…" not in client(full, VIEWER).get("/jobs/plain").text
+    assert "Skip or put off…" not in browser.get("/jobs/nightly").text
+
+
+def test_one_click_changes_the_colours_and_keeps_the_time_zone(full, client):
+    browser = client(full)
+    browser.post("/settings", data={"zone": "Asia/Tokyo", "theme": "system"})
+    for theme in ("light", "dark", "system"):
+        page = browser.get("/jobs?q=plain").text
+        (path,) = re.findall('action="(/settings[^"]*)"', page)
+        (chosen,) = re.findall('name="theme" value="([^"]*)"', page)
+        answer = browser.post(unescape(path), data={"theme": chosen})
+        assert str(answer.url).endswith("/jobs?q=plain")
+        assert f'data-theme="{theme}"' in answer.text
+        assert "Asia/Tokyo" in answer.text
+
+
+def test_one_dead_letter_is_tried_first_and_the_others_only_if_it_succeeds(client):
+    outcomes = []
+
+    def work():
+        if not outcomes or outcomes.pop():
+            raise ValueError("the shop does not answer")
+
+    with ManualScheduler() as scheduler:
+        for number in range(3):
+            scheduler.add_job(work, "date", id=f"call-{number}", dead_letter=True)
+        scheduler.run_due()
+        browser = client(scheduler, OPERATOR)
+        fields = asked(browser.get("/act/letters?act=redrive&error_type=ValueError"))
+        answer = browser.post("/act/letters", data={**fields, "rate": "first"})
+        assert (answer.url.path, "It is tried now." in answer.text) == ("/dead/first", True)
+        outcomes.append(True)
+        scheduler.run_due()
+        page = browser.get(str(answer.url)).text
+        assert ("It failed again." in page, "Try the others" in page) == (True, False)
+        assert len(scheduler.dead_letters()) == 3
+        answer = browser.post("/act/letters", data={**fields, "rate": "first"})
+        outcomes.append(False)
+        scheduler.run_due()
+        page = browser.get(str(answer.url)).text
+        assert ("It succeeded." in page, "2 other letters" in page, "Try the others" in page) == (True, True, True)
+        assert len(scheduler.dead_letters()) == 2
+        assert browser.post("/act/letters", data={"act": "redrive", "error_type": "KeyError", "rate": "first"}
+                            ).status_code == 404  # fmt: skip

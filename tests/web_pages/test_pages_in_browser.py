@@ -15,8 +15,14 @@ CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 PAGES = ("/", "/jobs", "/jobs/failing", "/runs", "/runs?tab=live", "/dead", "/dead/letters", "/processes", "/settings",
          "/login", "/limits", "/messages", "/calendar?span=7d", "/playground?text=30+2+*+*+1", "/alerts", "/documents",
-         "/act/jobs?act=pause&id=plain", "/act/edit?id=plain&trigger=5+4+*+*+*", "/jobs/nope")  # fmt: skip
+         "/audit", "/act/jobs?act=pause&id=plain", "/act/edit?id=plain&trigger=5+4+*+*+*", "/act/next?id=plain",
+         "/jobs/nope")  # fmt: skip
 A_MINUTE = 60_000
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+AXE = (Path(__file__).parent.parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+TAGS = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+LOOK = """options => axe.run(document, options).then(told => told.violations.flatMap(
+  rule => rule.nodes.map(node => [rule.id, node.target.join(" ") + " " + node.failureSummary])))"""
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
@@ -124,14 +130,35 @@ def test_the_keyboard_is_enough(full, serve, tab):
     page.wait_for_url("**/jobs/plain")
 
 
-def test_no_page_is_wider_than_a_phone_and_none_complains(full, serve, tab):
-    address = serve(full, ADMIN)
-    for scheme in ("light", "dark"):
-        page = tab(viewport={"width": 360, "height": 740}, color_scheme=scheme)
-        for path in PAGES:
-            page.goto(f"{address}{path}")
-            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-            assert wide <= 0, f"{path} is {wide} px too wide"
+def test_no_page_has_a_barrier_or_is_wider_than_a_phone_and_none_complains(full, serve, tab):
+    """Each page is visited once, and looked at in both colours and both widths."""
+    address, found = serve(full, ADMIN), []
+    page = tab(viewport=WIDE, reduced_motion="reduce")
+    dead = full.dead_letters()[0].run.id
+    for path in (*PAGES, f"/runs/{full.runs('retried')[0].run_id}", f"/dead/first?run={dead}&error_type=ValueError"):
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size(WIDE)
+        page.goto(f"{address}{path}")
+        page.evaluate(AXE)
+        found += [f"{path}, light: {each}" for each in barriers(page)]
+        page.emulate_media(color_scheme="dark")
+        found += [f"{path}, dark: {each}" for each in barriers(page, colours=True)]
+        page.set_viewport_size(PHONE)
+        found += [f"{path}, dark, on a phone: {each}" for each in barriers(page)]
+        page.emulate_media(color_scheme="light")
+        found += [f"{path}, light, on a phone: {each}" for each in barriers(page, colours=True)]
+        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        found += [f"{path} is {wide} px too wide"] if wide > 0 else []
+    assert found == []
+
+
+def barriers(page, colours=False):
+    """Return what axe finds: all of WCAG 2.2 A and AA, or what only other colours can change."""
+    told = page.evaluate(LOOK, {
+        "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]} if colours else TAGS,
+        "rules": {} if colours else {"target-size": {"enabled": True}}, "resultTypes": ["violations"],
+    })  # fmt: skip
+    return [f"{rule}: {where}" for rule, where in told]
 
 
 def test_no_id_becomes_code(full, serve, tab):

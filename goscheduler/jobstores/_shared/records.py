@@ -11,7 +11,7 @@ What cannot be read is kept: a job with an unreadable text is still found, as a 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -261,17 +261,30 @@ def history_record(text: str) -> Record:
     """
     try:
         values = json.loads(text)
-        for index in _MOMENTS:
-            values[index] = None if values[index] is None else from_micros(values[index], UTC)
-        record = Record(*values[1:])
-        return record._replace(
-            tags=tuple(record.tags), source=Source(record.source), outcome=OutcomeKind(record.outcome)
-        )
+        for index, read in _READ:
+            values[index] = read(values[index])
+        return Record(*values[1:])
     except Exception as error:
         raise CodecError(f"A record of the history cannot be read: {described(error)}") from error
 
 
-_MOMENTS = [1 + Record._fields.index(name) for name in ("scheduled_at", "started_at", "finished_at")]
+def _moment(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else from_micros(microseconds, UTC)
+
+
+# Ten thousand dead letters are read at once where they are grouped: looking a member up on its Enum costs as much as a
+# function call.
+_READ: list[tuple[int, Callable[[Any], object]]] = [
+    (1 + Record._fields.index(name), read)
+    for name, read in (
+        ("tags", tuple),
+        ("source", {source.value: source for source in Source}.__getitem__),
+        ("scheduled_at", _moment),
+        ("started_at", _moment),
+        ("finished_at", _moment),
+        ("outcome", {outcome.value: outcome for outcome in OutcomeKind}.__getitem__),
+    )
+]
 
 
 def zone_text(moment: datetime) -> str:

@@ -1192,7 +1192,7 @@ class Audit(_message.Message):
     def __init__(self, items: _Optional[_Iterable[_Union[AuditEntry, _Mapping]]] = ..., next: _Optional[str] = ..., gaps: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...
 
 class AuditEntry(_message.Message):
-    __slots__ = ("id", "at", "actor", "role", "via", "operation", "arguments", "reason", "status", "outcome", "jobstore")
+    __slots__ = ("id", "at", "actor", "role", "via", "operation", "arguments", "reason", "status", "outcome", "jobstore", "address")
     ID_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     ACTOR_FIELD_NUMBER: _ClassVar[int]
@@ -1204,6 +1204,7 @@ class AuditEntry(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
     id: str
     at: _timestamp_pb2.Timestamp
     actor: str
@@ -1215,7 +1216,8 @@ class AuditEntry(_message.Message):
     status: str
     outcome: _struct_pb2.Value
     jobstore: str
-    def __init__(self, id: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., role: _Optional[str] = ..., via: _Optional[str] = ..., operation: _Optional[str] = ..., arguments: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., reason: _Optional[str] = ..., status: _Optional[str] = ..., outcome: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., jobstore: _Optional[str] = ...) -> None: ...
+    address: str
+    def __init__(self, id: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., actor: _Optional[str] = ..., role: _Optional[str] = ..., via: _Optional[str] = ..., operation: _Optional[str] = ..., arguments: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., reason: _Optional[str] = ..., status: _Optional[str] = ..., outcome: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., jobstore: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
 
 class GetForecastRequest(_message.Message):
     __slots__ = ("hours", "bucket", "jobstore", "tag", "executor", "task", "timezone", "whole_hours")

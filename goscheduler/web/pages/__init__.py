@@ -14,9 +14,9 @@ from importlib import import_module
 from starlette.routing import BaseRoute
 
 MODULES = (
-    "assets", "overview", "jobs", "job", "job_acts", "job_edit", "runs", "letters", "processes", "settings", "login",
-    "limits", "messages", "message_acts", "schedules", "documents", "locks", "calendar", "playground", "audit",
-    "alerts",
+    "assets", "overview", "jobs", "job", "job_acts", "job_edit", "job_next", "runs", "letters", "processes",
+    "settings", "login", "limits", "messages", "message_acts", "schedules", "documents", "locks", "calendar",
+    "playground", "audit", "alerts",
 )  # fmt: skip
 
 __all__ = ["page_routes"]

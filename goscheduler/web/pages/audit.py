@@ -25,7 +25,7 @@ PAGE_SIZE, FILE_PAGE = 50, 200
 MOST_IN_FILE = 10_000
 FILTERS = ("actor", "operation", "status", "since", "until")
 COLUMNS = (
-    "at", "actor", "role", "via", "operation", "status", "reason", "arguments", "outcome", "jobstore", "id",
+    "at", "actor", "role", "via", "operation", "status", "reason", "arguments", "outcome", "jobstore", "id", "address",
 )  # fmt: skip
 #: Where a spreadsheet would take what follows for a formula. Some begin a cell behind a semicolon or a tab as well.
 _FORMULA = re.compile(r"""^[\t\r]|(?:^|(?<=[;\t]))[\s"\u200b\ufeff]*(?=[=+\-@＝＋－＠])""")  # noqa: RUF001 - read as = + - @

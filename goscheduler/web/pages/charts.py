@@ -69,6 +69,8 @@ class Chart:
     labels: Sequence[Mark] = ()
     bars: Sequence[Bar] = field(default=())
     lines: Sequence[Line] = field(default=())
+    table: Sequence[Sequence[str]] = ()
+    """The same in words, for whoever does not see it; the first row names the columns."""
 
     @property
     def depth(self) -> float:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from goscheduler.web.pages.charts import Chart, Column, bar_chart, line_chart
-from goscheduler.web.pages.formats import Times, duration, many
+from goscheduler.web.pages.formats import Times, duration, many, number
 
 #: Minutes of a window → what it is called, and how many columns it is drawn in.
 WINDOWS = {60: ("1 h", 60), 480: ("8 h", 48), 4320: ("72 h", 72)}
@@ -19,6 +19,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 QUANTILES = (("p99", "bad"), ("p95", "warn"), ("p50", "busy"))
 LABELS = 5
+RUNS_TABLE = ("From", "Succeeded", "Put off or lost", "Failed")
 
 
 @dataclass
@@ -50,14 +51,23 @@ def _stretch(rows: Sequence[Mapping[str, Any]]) -> Stretch:
 
 def runs_chart(parts: Sequence[Stretch], times: Times) -> Chart:
     """Return how many runs ended in a minute, and how."""
-    return bar_chart([_column(part, times) for part in parts], _labels(parts, times))
+    chart = bar_chart([_column(part, times) for part in parts], _labels(parts, times))
+    rows = [
+        (times.day(part.start), *(number(sum(part.counts[name] for name in names)) for _, names in PARTS))
+        for part in reversed(parts)
+    ]
+    return replace(chart, table=[RUNS_TABLE, *rows])
 
 
 def lateness_chart(parts: Sequence[Stretch], times: Times) -> Chart:
     """Return how late runs began."""
     series = [(name, tone, [part.lateness.get(name) for part in parts]) for name, tone in QUANTILES]
     labels = _labels(parts, times)
-    return line_chart(series, labels[:1] + labels[-1:])
+    rows = [
+        (times.day(part.start), *(duration(part.lateness.get(name)) for name, _ in QUANTILES))
+        for part in reversed(parts)
+    ]
+    return replace(line_chart(series, labels[:1] + labels[-1:]), table=[("From", *dict(QUANTILES)), *rows])
 
 
 def _column(part: Stretch, times: Times) -> Column:

@@ -74,6 +74,8 @@ class HeatMap:
     busiest: Load | None
     quiet: Load | None
     """The hour in which the least fires."""
+    table: Sequence[Sequence[str]]
+    """The cells to come in which something fires, in words; the first row names the columns."""
 
 
 def loads_of(
@@ -127,7 +129,12 @@ def _map(
         [Label(_round(LEFT + (column + 0.5) * step), 11, text) for column, text in enumerate(columns)],
         sum(load.firings for load in loads), max(loads, key=lambda load: load.firings, default=None),
         _quiet(loads, in_hour),
+        [("From", "Firings"), *(_words(load) for load in loads if load.firings)],
     )  # fmt: skip
+
+
+def _words(load: Load) -> tuple[str, str]:
+    return f"{load.start:%a %d %b %H:%M}", f"{load.firings:,}"
 
 
 def _cell(load: Load, place: tuple[int, int], width: float, number: int, step: float, scale: Scale) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from starlette.datastructures import QueryParams
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from goscheduler.errors import InvalidArgument
+from goscheduler.ops.errors import NotFound
 from goscheduler.web.pages.notices import notices_of
 from goscheduler.web.pages.rendering import render
 from goscheduler.web.pages.routing import get, go, post
@@ -21,6 +23,8 @@ FILTERS = ("task", "error_type", "signature", "job_id", "tag", "since")
 WORD_FROM = 100
 RATES = (("", "all at once"), ("1", "1 a second"), ("10", "10 a second"), ("50", "50 a second"),
          ("0.1", "1 in 10 seconds"))  # fmt: skip
+#: In place of a rate: try one letter, and have the others wait until it is known how that went.
+ONE_FIRST = "first"
 
 
 class LetterAct(NamedTuple):
@@ -63,7 +67,8 @@ def act_page(request: Request) -> Response:
     meant = _meant(query)
     counted = ask(request, name, {**meant, "dry_run": True})
     return render(
-        request, "sheet_letters.html", name=name, act=act, counted=counted, fields=_fields(meant), rates=RATES,
+        request, "sheet_letters.html", name=name, act=act, counted=counted, fields=_fields(meant),
+        rates=RATES if "ids" in meant else (*RATES, (ONE_FIRST, "one first, the others if it succeeds")),
         group={} if "ids" in meant else meant,
         word=name if counted["count"] > WORD_FROM else "", back=safe_path(query.get("back"), "/dead"),
     )  # fmt: skip
@@ -75,11 +80,42 @@ def act_now(request: Request, form: QueryParams) -> Response:
     if form.get("word_wanted") and form.get("word", "").strip().lower() != name:
         raise InvalidArgument(f"word must be {name!r}, to say that so many letters are meant", field="word")
     more: dict[str, Any] = {"reason": form.get("reason") or None}
+    if name == "redrive" and form.get("rate") == ONE_FIRST:
+        return _try_one(request, dict(_wanted(form)), more)
     if name == "redrive" and form.get("rate"):
         more["rate"] = _rate(form["rate"])
     view = ask(request, name, {**_meant(form), **more})
     number = view["count"] if "count" in view else len(view["changed"])
     return go(request, safe_path(form.get("back"), "/dead"), did=act.did, n=number)
+
+
+def _try_one(request: Request, wanted: dict[str, str], more: dict[str, Any]) -> Response:
+    """Try the newest of the letters that fit, and show how that goes."""
+    newest = ask(request, "find_letters", {**wanted, "limit": 1})["items"]
+    if not newest:
+        raise NotFound("no dead letter fits any more")
+    run_id = newest[0]["run_id"]
+    ask(request, "redrive", {"ids": [run_id], **more})
+    return go(request, "/dead/first", run=run_id, job=newest[0]["job_id"], did="redriven", n=1, **wanted)
+
+
+def first_page(request: Request) -> Response:
+    """Show how the one letter went that was tried first, and offer to try the others if it went well."""
+    query = request.query_params
+    wanted = _wanted(query)
+    run = ask(request, "run", {"id": query.get("run", ""), "job_id": query.get("job") or None})
+    others = ask(request, "redrive", {**wanted, "dry_run": True}) if wanted else {"count": 0, "complete": True}
+    return render(
+        request, "dead_first.html", run=run, wanted=wanted, others=others, state=_state_of(run),
+        notices=notices_of(request, "/dead"),
+    )  # fmt: skip
+
+
+def _state_of(run: Mapping[str, Any]) -> str:
+    """Return where a run stands that was tried again: how it ended, unless it goes on."""
+    if run["live"]:
+        return str(run["live"]["state"])
+    return "dead" if run["dead"] else str(run["attempts"][0]["outcome"])
 
 
 def _rate(text: str) -> float:
@@ -112,6 +148,7 @@ def _fields(meant: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 ROUTES = [
-    get("/dead", groups_page), get("/dead/letters", letters_page), get("/act/letters", act_page),
+    get("/dead", groups_page), get("/dead/letters", letters_page), get("/dead/first", first_page),
+    get("/act/letters", act_page),
     post("/act/letters", act_now),
 ]  # fmt: skip

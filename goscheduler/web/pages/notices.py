@@ -15,6 +15,8 @@ _DONE = {
     "ran": ("job", "{} will run now, beside the schedule."),
     "removed": ("job", "{} removed."),
     "edited": ("job", "{} changed."),
+    "skipped": ("run", "The next run is left out."),
+    "postponed": ("run", "The next run is put off."),
     "cancelled": ("run", "{} cancelled."),
     "redriven": ("dead letter", "{} will be tried again."),
     "discarded": ("dead letter", "{} discarded."),

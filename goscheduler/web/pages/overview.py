@@ -15,6 +15,8 @@ from goscheduler.web.pages.shell import times_of
 from goscheduler.web.site import ask, principal_of, site_of
 
 NEXT_JOBS = 6
+#: So many jobs are asked whether anybody can run them, of those that are due within this time.
+DUE_JOBS, DUE = 50, "1s"
 
 
 def overview_page(request: Request) -> Response:
@@ -43,16 +45,16 @@ def _matters(request: Request, view: dict[str, Any]) -> list[attention.Matter]:
     observed = any(store.shared for store in site_of(request).source.stores.values())
     matters = attention.nobody_fires(view["processes"], view["oldest_due"] is not None, observed)
     if view["failing"]["number"]:
-        matters += attention.failing(_jobs(request, last_outcome="failed"), times)
+        matters += attention.failing(_jobs(request, attention.MOST_OF_A_KIND, last_outcome="failed"), times)
     if view["oldest_due"]:
-        matters += attention.nobody_can_run(_jobs(request, due_before=times.now.isoformat()), times)
+        matters += attention.nobody_can_run(_jobs(request, DUE_JOBS, due_before=DUE), times)
     if view["suspended"]["number"]:
-        matters += attention.suspended(_jobs(request, state="suspended"))
+        matters += attention.suspended(_jobs(request, attention.MOST_OF_A_KIND, state="suspended"))
     return matters + attention.full_limits(ask(request, "limits"))
 
 
-def _jobs(request: Request, **filters: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = ask(request, "find_jobs", {**filters, "limit": 50})["items"]
+def _jobs(request: Request, limit: int, **filters: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ask(request, "find_jobs", {**filters, "limit": limit})["items"]
     return found
 
 

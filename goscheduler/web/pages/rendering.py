@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,6 +12,9 @@ from starlette.responses import HTMLResponse
 
 from goscheduler.web.pages import formats, phrases
 from goscheduler.web.pages.shell import Shell, shell_of
+
+#: So many badges, and rows of outcomes, are kept.
+MOST_MARKS = 1024
 
 
 def render(request: Request, template: str, status: int = 200, /, **values: Any) -> HTMLResponse:
@@ -45,4 +49,18 @@ def environment() -> Environment:
         one_line=phrases.value, fire_times=phrases.fire_times, wall=phrases.wall, told=phrases.told,
         common=phrases.common,
     )  # fmt: skip
+    made.globals.update(marks=_marks(made))
     return made
+
+
+def _marks(made: Environment) -> dict[str, Callable[..., Any]]:
+    """Return the macros of ``marks.html``. A list has the same badges in each of its rows: these are made once."""
+    macros = made.get_template("marks.html").module
+    icon, pill, badge, ticks = (getattr(macros, name) for name in ("icon", "pill", "badge", "ticks"))
+    ticks_of = lru_cache(MOST_MARKS)(ticks)
+
+    def ticks_in_a_row(outcomes: Sequence[str]) -> Any:
+        return ticks_of(tuple(outcomes))
+
+    kept = {"icon": lru_cache(MOST_MARKS)(icon), "badge": lru_cache(MOST_MARKS)(badge)}
+    return {**kept, "pill": pill, "ticks": ticks_in_a_row}

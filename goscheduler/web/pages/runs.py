@@ -15,6 +15,8 @@ from goscheduler.web.pages.job import places_of
 from goscheduler.web.pages.notices import notices_of
 from goscheduler.web.pages.rendering import render
 from goscheduler.web.pages.routing import get, go, post
+from goscheduler.web.pages.run_timeline import timeline_of
+from goscheduler.web.pages.shell import times_of
 from goscheduler.web.pages.tracebacks import own_frames
 from goscheduler.web.site import ask, safe_path
 
@@ -72,8 +74,10 @@ def run_page(request: Request) -> Response:
     view = ask(request, "run", {"id": run_id, "job_id": request.query_params.get("job") or None})
     newest = view["live"] or view["attempts"][0]
     return render(
-        request, "run.html", view=view, newest=newest, frames={a["cursor"]: own_frames(a["traceback"])
-        for a in view["attempts"]}, places=places_of(ask(request, "processes")), notices=notices_of(request, "/runs"),
+        request, "run.html", view=view, newest=newest,
+        timeline=timeline_of(view["attempts"], view["live"], times_of(request)),
+        frames={each["cursor"]: own_frames(each["traceback"]) for each in view["attempts"]},
+        places=places_of(ask(request, "processes")), notices=notices_of(request, "/runs"),
     )  # fmt: skip
 
 

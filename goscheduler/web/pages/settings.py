@@ -17,6 +17,10 @@ from goscheduler.web.site import ask, link, safe_path
 A_YEAR = 365 * 86_400
 
 
+#: Field of the form → the cookie that keeps it. A form has one of them, or both.
+COOKIES = {"zone": ZONE_COOKIE, "theme": THEME_COOKIE}
+
+
 def settings_page(request: Request) -> Response:
     """Show the choices."""
     return render(
@@ -27,13 +31,15 @@ def settings_page(request: Request) -> Response:
 
 def keep(request: Request, form: QueryParams) -> Response:
     """Keep the choices in cookies of this browser."""
-    zone, theme = form.get("zone", "").strip(), form.get("theme", "system")
+    kept = {cookie: form[name].strip() for name, cookie in COOKIES.items() if name in form}
+    zone, theme = kept.get(ZONE_COOKIE), kept.get(THEME_COOKIE, "system")
     if zone:
         _check_zone(zone)
     if theme not in THEMES:
         raise InvalidArgument(f"theme must be one of {', '.join(THEMES)}, got {theme[:50]!r}", field="theme")
-    response = go(request, safe_path(form.get("back"), "/settings"), did="kept", n=1)
-    for name, value in ((ZONE_COOKIE, zone), (THEME_COOKIE, theme)):
+    told = {} if set(kept) == {THEME_COOKIE} else {"did": "kept", "n": 1}  # other colours are seen
+    response = go(request, safe_path(form.get("back"), "/settings"), **told)
+    for name, value in kept.items():
         response.set_cookie(
             name, value, max_age=A_YEAR, path=link(request, "/"), httponly=True, samesite="lax",
             secure=request.url.scheme == "https",

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from starlette.requests import Request
 
 from goscheduler.errors import survivable
 from goscheduler.ops.access import Principal, Role
 from goscheduler.ops.errors import FORBIDDEN, INVALID, NOT_FOUND, kind_of
+from goscheduler.schedulers._kept import KeptAnswers
 from goscheduler.times import astimezone
 from goscheduler.web.pages.assets import assets
 from goscheduler.web.pages.formats import Times, count
@@ -25,6 +26,8 @@ NOTICE_NAMES = frozenset({"did", "n", "undo", "failed"})
 THEMES = ("system", "light", "dark")
 #: Counts beside the navigation are read again after so many seconds.
 COUNTS_KEPT = 5.0
+#: Those of so many scopes are kept.
+MOST_SCOPES = 256
 
 
 class Entry(NamedTuple):
@@ -94,6 +97,11 @@ class Shell:
         given = {name: value for name, value in query.items() if value not in (None, "", [])}
         return link(self.request, path) + (f"?{_encoded(given)}" if given else "")
 
+    @property
+    def next_theme(self) -> str:
+        """The colours that one click chooses."""
+        return THEMES[(THEMES.index(self.theme) + 1) % len(THEMES)]
+
     def asset(self, file: str) -> str:
         """Return the address of an asset."""
         return self.link(f"/static/{assets()[file].name}")
@@ -157,7 +165,7 @@ def shell_of(request: Request, *, ask_stores: bool = True) -> Shell:
     return Shell(
         request, principal, times, str(times.zone), theme if theme in THEMES else "system",
         {} if principal is None else _kinds(site, principal),
-        {} if principal is None else _counts_kept(site).of(principal, ask_stores), _navigation(request, principal),
+        {} if principal is None else _counts(site, principal, ask_stores), _navigation(request, principal),
     )  # fmt: skip
 
 
@@ -215,41 +223,31 @@ def _encoded(query: Mapping[str, Any]) -> str:
     return urlencode(query, doseq=True, errors="surrogatepass")
 
 
-class CountsKept:
-    """The counts beside the navigation, read again every few seconds for each scope."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = ref(site)
-        self._kept: dict[tuple[object, ...], tuple[float, Mapping[str, Count]]] = {}
-
-    def of(self, principal: Principal, ask_stores: bool) -> Mapping[str, Count]:
-        """Return the counts that somebody may see; those of before, or none, if no store is to be asked."""
-        site = self._site()
-        assert site is not None  # whoever asks has it
+def _counts(site: Site, principal: Principal, ask_stores: bool) -> Mapping[str, Count]:
+    """Return the counts that somebody may see; those of before, or none, if no store is to be asked."""
+    kept = _KEPT.get(site)
+    if kept is None:
         clock = site.source.scheduler.clock
-        scope = principal.stores, principal.tags, principal.role
-        kept = self._kept.get(scope)
-        if not ask_stores:
-            return {} if kept is None else kept[1]
-        if kept is None or clock.monotonic() - kept[0] > COUNTS_KEPT:
-            kept = self._kept[scope] = clock.monotonic(), self._read(site, principal)
-        return kept[1]
+        kept = _KEPT.setdefault(site, KeptAnswers(clock, COUNTS_KEPT, MOST_SCOPES))
+    scope = principal.stores, principal.tags, principal.role
+    return kept.get(scope, lambda: _read(site, principal)) if ask_stores else kept.last(scope) or {}
 
-    def _read(self, site: Site, principal: Principal) -> Mapping[str, Count]:
-        counts: dict[str, Count] = {}
-        for key, (operation, arguments, counted) in _COUNTED.items():
-            try:
-                found = counted(site.operations.call(operation, principal, arguments, via="web"))
-            except BaseException as error:
-                if not survivable(error):
-                    raise
-                if kind_of(error) in NOT_HERE:
-                    continue
-                counts[key] = Count("?", "warn")
-                break  # the others would wait for the same store
-            if found is not None:
-                counts[key] = found
-        return counts
+
+def _read(site: Site, principal: Principal) -> Mapping[str, Count]:
+    counts: dict[str, Count] = {}
+    for key, (operation, arguments, counted) in _COUNTED.items():
+        try:
+            found = counted(site.operations.call(operation, principal, arguments, via="web"))
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            if kind_of(error) in NOT_HERE:
+                continue
+            counts[key] = Count("?", "warn")
+            break  # the others would wait for the same store
+        if found is not None:
+            counts[key] = found
+    return counts
 
 
 def _dead(view: Mapping[str, Any]) -> Count | None:
@@ -286,8 +284,4 @@ _COUNTED: Mapping[str, tuple[str, Mapping[str, Any], Any]] = {
 }
 
 
-_KEPT: WeakKeyDictionary[Site, CountsKept] = WeakKeyDictionary()
-
-
-def _counts_kept(site: Site) -> CountsKept:
-    return _KEPT.setdefault(site, CountsKept(site))
+_KEPT: WeakKeyDictionary[Site, KeptAnswers[Mapping[str, Count]]] = WeakKeyDictionary()

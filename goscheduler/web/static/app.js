@@ -45,7 +45,10 @@
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const id of ["#live", "#navigation"]) {
         const now = $(id), then = $(id, page);
-        if (now && then && !inUse()) Idiomorph.morph(now, then.innerHTML, { morphStyle: "innerHTML", ignoreActiveValue: true });
+        if (now && then && !inUse()) Idiomorph.morph(now, then.innerHTML, {
+          morphStyle: "innerHTML", ignoreActiveValue: true,
+          callbacks: { beforeAttributeUpdated: (name) => name !== "open" },  // what was unfolded stays so
+        });
       }
       htmx.process(live());
       point();
