@@ -23,6 +23,7 @@ from goscheduler import (
 from goscheduler.job import Job
 from goscheduler.options import OPTION_NAMES
 from goscheduler.schedulers.base import BaseScheduler
+from goscheduler.triggers.after import AfterTrigger
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CALLS = Path(__file__).parent / "user_calls.py"
