@@ -76,8 +76,6 @@ class Following:
         """Alias → the notes of a store, as they were read last."""
         self._left: dict[str, list[str]] = {}
         """Alias → the followers that are still to be looked after in this turn."""
-        self._unchanged: dict[tuple[str, str], object] = {}
-        """Alias and follower → the statistics of its upstream jobs when there was nothing new."""
         self._edition = 0
         self._lock = threading.Lock()
 
@@ -171,8 +169,6 @@ class Following:
             if not followers:
                 return
             ids = {each.job_id for each in followers}
-            for key in [key for key in self._unchanged if key[0] == alias and key[1] not in ids]:
-                del self._unchanged[key]
             left = self._ours(alias, store, ids)
             self._clean(store, followers)
         end = self._engine.clock.monotonic() + LOOK_SECONDS
@@ -224,9 +220,6 @@ class Following:
             return
         trigger, now = job.trigger, self._engine.clock.now()
         upstream = {one: store.lookup_job(one) for one in trigger.upstream}
-        signature = _signature(store, trigger, upstream)
-        if signature is not None and self._unchanged.get((alias, job_id)) == signature and job.suspended is None:
-            return
         ends = _ends(store, trigger, upstream, to_micros(now) - SLACK)
         if not trigger.placed or not trigger.missing(ends):
             covered = any(_is_unstarted(job_id, each) for each in store.pending_runs(job_id))
@@ -236,7 +229,6 @@ class Following:
             if edited.changed:
                 self._engine.jobs._wake()
             return
-        self._unchanged[alias, job_id] = signature
         self._suspend_or_release(alias, store, job)
 
     def _suspend_or_release(self, alias: str, store: BaseJobStore, job: Job) -> None:
@@ -325,14 +317,6 @@ def _ends(
         one: ends_of(store, one, job, trigger, trigger.floor(one) if one in trigger.cursors else recent)
         for one, job in upstream.items()
     }
-
-
-def _signature(store: BaseJobStore, trigger: AfterTrigger, upstream: Mapping[str, Job | None]) -> object | None:
-    """Return what changes with each success of the upstream jobs and with the cursors; None if it cannot be told."""
-    if trigger.on != "success" or None in upstream.values():
-        return None
-    stats = [store.stats_of(job) for job in upstream.values() if job is not None]
-    return [(each.created_at, each.run_count, each.last_success) for each in stats], trigger.cursors
 
 
 def _is_open(option: object) -> bool:
