@@ -192,14 +192,16 @@ class BaseScheduler(TimeMethods):
 
         :raises ConflictingIdError: if an id is taken
         """
-        additions: list[AddRequest] = []
-        for definition in definitions:
-            if not isinstance(definition, Mapping) or "func" not in definition:
-                raise TypeError(f"a job must be a mapping with the arguments of add_job, got {shown(definition)}")
-            trigger_args = {name: definition[name] for name in definition if name not in _ADD_JOB_OPTIONS}
-            additions.append(self._addition(definition, trigger_args))
+        additions = list(map(self._addition_of, definitions))
         self.engine.jobs.add_many(additions)
         return [addition.job for addition in additions]
+
+    def _addition_of(self, definition: Mapping[str, Any]) -> AddRequest:
+        """Return what a mapping with the arguments of ``add_job`` asks for, checked."""
+        if not isinstance(definition, Mapping) or "func" not in definition:
+            raise TypeError(f"a job must be a mapping with the arguments of add_job, got {shown(definition)}")
+        trigger_args = {name: definition[name] for name in definition if name not in _ADD_JOB_OPTIONS}
+        return self._addition(definition, trigger_args)
 
     def add_request(self, fields: Mapping[str, Any], *, jobstore: str = "default", by: str | None = None) -> Job:
         """Add the job or the message that a request asks for, in the form of one in the inbox of a store; return its
@@ -387,11 +389,7 @@ class BaseScheduler(TimeMethods):
         """
         if not self.running:
             raise RuntimeError("The scheduler must have been started for jobs to be exported")
-        definitions = [job.__getstate__() for job in self.get_jobs(jobstore)]
-        for definition in definitions:
-            life = definition.pop("life")
-            if definition["trigger"].upstream:  # only that tells whether it waits or is paused
-                definition["paused_by"] = life["paused_by"]
+        definitions = map(_export.definition_of, self.get_jobs(jobstore))
         _export.write_jobs(definitions, outfile, __version__)
 
     def import_jobs(self, infile: Any, jobstore: str = "default") -> None:
