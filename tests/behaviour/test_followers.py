@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from behaviour_doubles import HoldingExecutor, calls, note
 
@@ -224,3 +226,12 @@ def test_schedulers_without_followers_ask_their_stores_nothing_when_a_run_ends(f
         monkeypatch.setattr(store, name, lambda *_, name=name: asked.append(name))
     followers.engine.following.settled("default", [])
     assert asked == []
+
+
+def test_a_follower_that_a_blackout_has_skipped_waits_again(followers):
+    followers.add_job(note, after="up", args=["down"], id="down")
+    now = followers.clock.now()
+    followers.add_blackout(now, now + timedelta(hours=1), action="skip", job_id="down")
+    run_up(followers)
+    assert [record.outcome for record in followers.runs("down")] == [OutcomeKind.SKIPPED]
+    assert followers.get_job("down").state is JobState.WAITING
