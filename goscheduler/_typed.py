@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from goscheduler.job import Job
     from goscheduler.triggers.base import BaseTrigger
     from goscheduler.typing import (
+        AfterArgs,
+        AfterJob,
         Args,
         CalendarArgs,
         CalendarIntervalArgs,
@@ -84,6 +86,12 @@ class AddJob(Protocol[_R_co]):
 
     @overload
     def __call__(
+        self, func: Func, trigger: Literal["after"] | None = ..., args: Args = ..., kwargs: Kwargs = ...,
+        id: str | None = ..., name: str | None = ..., **options: Unpack[AfterJob],
+    ) -> _R_co: ...  # fmt: skip
+
+    @overload
+    def __call__(
         self, func: Func, trigger: None = ..., args: Args = ..., kwargs: Kwargs = ..., id: str | None = ...,
         name: str | None = ..., **options: Unpack[DateJob],
     ) -> _R_co: ...  # fmt: skip
@@ -142,6 +150,12 @@ class ScheduledJob(Protocol):
 
     @overload
     def __call__(
+        self, trigger: Literal["after"] | None = ..., args: Args = ..., kwargs: Kwargs = ..., id: str | None = ...,
+        name: str | None = ..., **options: Unpack[AfterJob],
+    ) -> Callable[[_F], _F]: ...  # fmt: skip
+
+    @overload
+    def __call__(
         self, trigger: BaseTrigger | str, args: Args = ..., kwargs: Kwargs = ..., id: str | None = ...,
         name: str | None = ..., **options: Unpack[PlainJob],
     ) -> Callable[[_F], _F]: ...  # fmt: skip
@@ -191,6 +205,12 @@ class RescheduleJob(Protocol[_R_co]):
 
     @overload
     def __call__(
+        self, job_id: str, jobstore: str | None = ..., *, trigger: Literal["after"] | None = ...,
+        **trigger_args: Unpack[AfterArgs],
+    ) -> _R_co: ...  # fmt: skip
+
+    @overload
+    def __call__(
         self, job_id: str, jobstore: str | None = ..., trigger: BaseTrigger | str | None = ...,
         **trigger_args: Unpack[CalendarArgs],
     ) -> _R_co: ...  # fmt: skip
@@ -221,6 +241,9 @@ class Reschedule(Protocol):
 
     @overload
     def __call__(self, trigger: Literal["and", "or"], **trigger_args: Unpack[CombiningArgs]) -> Job: ...
+
+    @overload
+    def __call__(self, trigger: Literal["after"] | None, **trigger_args: Unpack[AfterArgs]) -> Job: ...
 
     @overload
     def __call__(self, trigger: BaseTrigger | str | None, **trigger_args: Unpack[CalendarArgs]) -> Job: ...

@@ -28,6 +28,7 @@ from goscheduler.options import (
 from goscheduler.references import check_callable_args, get_callable_name, obj_to_ref
 from goscheduler.runs.limits import Limit
 from goscheduler.runs.model import NO_STATS, JobState, JobStats
+from goscheduler.runs.queries import follows
 from goscheduler.runs.retry import Retry
 from goscheduler.tasks import Target, TaskRegistry, UnknownTask, resolve, restore
 from goscheduler.times import convert_to_datetime, to_micros
@@ -102,7 +103,7 @@ class Job:
     kwargs: dict[str, Any]
     trigger: BaseTrigger
     next_run_time: datetime | None
-    """The next fire time; None while the job is paused. A pending job may not have one yet."""
+    """The next fire time; None while the job is paused, or waits for others. A pending job may not have one yet."""
     options: JobOptions
     stats: JobStats
     """Statistics of the job, as of when it was read from its store."""
@@ -126,7 +127,7 @@ class Job:
         self.suspended = None
         self.stats = NO_STATS
         self.options = OPEN
-        self.id = _new_id() if id is None else check_job_id(id)
+        self.id = new_id() if id is None else check_job_id(id)
         self._set_call(*self._checked_call(func, args, kwargs))
         self.name = (self.task or get_callable_name(self.func)) if name is None else check_name(name)
         self.trigger = _check_trigger(trigger).for_job(self.id)
@@ -392,14 +393,15 @@ class Job:
         if self.suspended is not None:
             return f"suspended: {self.suspended}"
         if self.next_run_time is None:
-            return "paused" if self.stats.finished_at is None else "finished"
+            waits = f"waits for {', '.join(self.trigger.upstream)}" if follows(self) else "paused"
+            return waits if self.stats.finished_at is None else "finished"
         return f"next run at: {self.next_run_time.strftime('%Y-%m-%d %H:%M:%S %Z')}"
 
 
 _T = TypeVar("_T")
 
 
-def _new_id() -> str:
+def new_id() -> str:
     """Return an id that no other job has, behind those of the jobs made before.
 
     Jobs that are added together stand together in every database then, whose indexes are in the order of ids.

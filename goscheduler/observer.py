@@ -23,7 +23,7 @@ CHANGING = (
     "remove_all_jobs", "pause_jobs", "resume_jobs", "remove_jobs", "run_jobs", "stop_bulk", "run_now", "cancel_run",
     "redrive", "redrive_all", "discard_dead_letter", "ask_process", "sync", "import_jobs", "skip_next", "postpone",
     "add_calendar", "remove_calendar", "backfill", "cancel_backfill",
-    "add_blackout", "import_ics", "remove_blackout",
+    "add_blackout", "import_ics", "remove_blackout", "chain",
 )  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -40,6 +40,7 @@ BUILT_IN: Mapping[str, Mapping[str, BuiltIn]] = MappingProxyType(
             "and": BuiltIn("goscheduler.triggers.combining:AndTrigger"),
             "or": BuiltIn("goscheduler.triggers.combining:OrTrigger"),
             "rrule": BuiltIn("goscheduler.triggers.rrule:RRuleTrigger"),
+            "after": BuiltIn("goscheduler.triggers.after:AfterTrigger"),
         },
         "executor": {
             "threadpool": BuiltIn("goscheduler.executors.pool:ThreadPoolExecutor"),

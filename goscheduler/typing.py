@@ -170,6 +170,14 @@ class CombiningArgs(CalendarArgs, total=False):
     timezone: Zone
 
 
+class AfterArgs(TypedDict, total=False):
+    """The arguments of the trigger "after"."""
+
+    after: Required[str | Iterable[str]]
+    on: Literal["success", "failure", "end"]
+    delay: timedelta | float | str | None
+
+
 class PlainJob(RestArgs, CalendarArgs, total=False):
     """The arguments of ``add_job`` after ``name``, for a trigger that is an object, or a sentence of :func:`every`."""
 
@@ -196,3 +204,7 @@ class RRuleJob(RestArgs, RRuleArgs, total=False):
 
 class CombiningJob(RestArgs, CombiningArgs, total=False):
     """The arguments of ``add_job`` after ``name``, for "and" and "or"."""
+
+
+class AfterJob(RestArgs, AfterArgs, total=False):
+    """The arguments of ``add_job`` after ``name``, for a job that follows others."""

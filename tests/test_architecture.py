@@ -111,7 +111,10 @@ NAMESPACES = {
 
 #: Third-party package → the modules below ``goscheduler`` that may import it, with all that is in them.
 THIRD_PARTY = {
-    "pytest": ("testing.contract", "testing.contract_reads", "testing.contract_inbox", "testing.plugin"),
+    "pytest": (
+        "testing.contract", "testing.contract_reads", "testing.contract_inbox", "testing.contract_following",
+        "testing.plugin",
+    ),
     "hypothesis": ("testing.model", "testing.model_limits"),
     "croniter": ("triggers.cron",),
     "tzlocal": ("times",),

@@ -127,6 +127,14 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
         r"told to end: True\n"
         r"copy cancelled: the disk is full\n",
     ),
+    "after.py": (
+        [],
+        r"alert after extract\n"
+        r"It waits for 'orders', which has not succeeded yet; and for 'customers', which has not succeeded yet\.\n"
+        r"extract\norders after extract\ncustomers after extract\nreport after customers, orders\n"
+        r"It waits for 'orders', which last succeeded at 2026-01-02 02:00:00 UTC; and for 'customers', which last "
+        r"succeeded at 2026-01-02 02:10:00 UTC\.\n",
+    ),
     "limits.py": (
         [],
         r"00:00:00 storm warning\n00:00:00 weather of Berlin\n00:00:00 weather of Paris\n"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from goscheduler.alerts.facts import Facts, JobFacts, RunningFacts
 from goscheduler.alerts.rules import quantile
 from goscheduler.errors import GoSchedulerError
-from goscheduler.runs.model import OutcomeKind
-from goscheduler.runs.queries import letter_groups
+from goscheduler.runs.model import JobState, OutcomeKind
+from goscheduler.runs.queries import letter_groups, stored_state
 from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _job_facts(job: Job) -> JobFacts:
     obstacle = ""
     if job.suspended is not None:
         obstacle = f"suspended: {job.suspended}"
-    elif job.next_run_time is None and job.stats.finished_at is None:
+    elif stored_state(job) is JobState.PAUSED:
         obstacle = f"paused by {job.stats.paused_by}" if job.stats.paused_by else "paused"
     return JobFacts(job.id, job.trigger, job.last_success, job.created_at, obstacle)
 

@@ -25,6 +25,7 @@ BUILT_IN: Mapping[str, str] = {
     "or": "goscheduler.triggers.combining:OrTrigger",
     "rrule": "goscheduler.triggers.rrule:RRuleTrigger",
     "calendar": "goscheduler.triggers.calendar:CalendarTrigger",
+    "after": "goscheduler.triggers.after:AfterTrigger",
     "weekdays": "goscheduler.calendars.weekdays:Weekdays",
     "hours": "goscheduler.calendars.hours:Hours",
     "dates": "goscheduler.calendars.dates:Dates",

@@ -6,12 +6,12 @@ neither pays nothing for it. Their single operations are atomic; there is no loc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goscheduler.errors import InvalidArgument, shown
 from goscheduler.runs.model import Progress
@@ -63,6 +63,15 @@ def current_run() -> CurrentRun:
 pass_runs_from(current_run)
 
 
+class UpstreamRun(NamedTuple):
+    """A run that has ended, and that another one follows."""
+
+    run_id: str
+    """Empty if the history has its record no more."""
+    scheduled_at: datetime
+    finished_at: datetime
+
+
 class CurrentRun:
     """The facts of the run that is going on."""
 
@@ -102,6 +111,15 @@ class CurrentRun:
     @property
     def run_id(self) -> str:
         return self._run.id
+
+    @property
+    def upstream(self) -> Mapping[str, UpstreamRun]:
+        """Of a job that follows others: id → the newest of its runs that this one follows, as far as there was one."""
+        return {
+            job_id: UpstreamRun(end.run_id, end.scheduled_at, end.finished_at)
+            for job_id, cursor in getattr(self._run.job.trigger, "cursors", {}).items()
+            if (end := cursor.last) is not None
+        }
 
     @property
     def attempt(self) -> int:

@@ -240,12 +240,14 @@ class _Firing:
                 queue.push(entry)
                 self._more = True
                 return
-            start, wait, records, following, suspended, cancel_live, keep, _ = plan(job, runs.concurrency(job.id), now)
+            start, wait, records, following, suspended, cancel_live, keep, _, waits = plan(
+                job, runs.concurrency(job.id), now
+            )
             if suspended is not None:
                 self._suspend(job, suspended)
                 continue
             if following is None:
-                self._finish(job, keep)
+                self._finish(job, keep, waits)
             elif following is job.next_run_time:
                 unchanged.append(job)
             else:
@@ -263,10 +265,11 @@ class _Firing:
         if head is not None:
             self._heads.append(head)
 
-    def _finish(self, job: Job, keep: bool) -> None:
+    def _finish(self, job: Job, keep: bool, waits: bool) -> None:
         if keep:
             with self._runs.lock:
-                job.next_run_time, job.stats = None, job.stats._replace(finished_at=self._request.now)
+                job.next_run_time = None
+                job.stats = job.stats._replace(finished_at=None if waits else self._request.now)
             self._store._schedule(job)
             note_whether_finished(self._store, job)
         else:

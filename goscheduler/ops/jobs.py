@@ -27,7 +27,7 @@ from goscheduler.ops.model import (
 from goscheduler.ops.operation import Call, Id, Store, operation
 from goscheduler.ops.schema import FLAG, MOMENT, TEXT, Choice, JsonValue, Moment, Text, Texts, Whole
 from goscheduler.ops.views import NO_RUNS, definition_of, etag_of, fire_times, job_row, job_view, run_row
-from goscheduler.runs.queries import SORTS
+from goscheduler.runs.queries import SORTS, follows
 from goscheduler.schedulers._diagnosis import closed_at
 from goscheduler.schedulers._requested_trigger import trigger_of
 
@@ -261,7 +261,7 @@ def edit_job(
         if expect is not None and tag != expect:
             raise Changed(f"job {id} is not as it was seen any more", tag or "")
         edited = copy_with(current, **checked)
-        if "trigger" in checked and getattr(current, "next_run_time", None) is not None:
+        if "trigger" in checked and (getattr(current, "next_run_time", None) is not None or follows(current)):
             edited.next_run_time = call.scheduler.engine.jobs.first_fire_time(edited)
         seen[:] = [(definition_of(current), edited)]
         return edited

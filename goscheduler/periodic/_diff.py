@@ -207,7 +207,7 @@ def require_owned(job: Job, registry: str) -> None:
         raise ScheduleConflict(job.id, f"the schedule registry {others[0]!r}" if others else "hand")
 
 
-def rewritten(existing: Job, desired: DesiredJob, first_time: datetime) -> Job:
+def rewritten(existing: Job, desired: DesiredJob, first_time: datetime | None) -> Job:
     """Return what becomes of a job that is not as wanted: all that it has lived through stays.
 
     Its next run stays too unless the trigger is another one, or the job was disabled; then it is ``first_time``.

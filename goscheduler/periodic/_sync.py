@@ -202,7 +202,7 @@ class _Sync:
         first = self._first_time(desired.job)
         self._scheduler.engine.jobs.edit(desired.job.id, self._alias, lambda job: rewritten(job, desired, first))
 
-    def _first_time(self, job: Job) -> datetime:
+    def _first_time(self, job: Job) -> datetime | None:
         return self._scheduler.engine.jobs.first_fire_time(job)
 
     def _addition(self, desired: DesiredJob) -> AddRequest:

@@ -107,7 +107,8 @@ def plan_in_blackout(
     """Return what to do about a job that is due in a blackout."""
     due = job.next_run_time
     assert due is not None, "only a job with a next run time can be due"
-    keep = not job.options.auto_remove
+    waits = bool(job.trigger.upstream)  # for other jobs, once it has no next time
+    keep = waits or not job.options.auto_remove
     if blackout.action == HOLD and job.options.coalesce:
         record = _record(job, due, now, OutcomeKind.SNOOZED, new_id(), 1, f"held by a {blackout.explain()}")
         return FiringPlan(records=[record], next_run_time=blackout.end.astimezone(due.tzinfo), keep=keep)
@@ -115,14 +116,15 @@ def plan_in_blackout(
     times, bypassed, following = gathered(job, due, until)
     if blackout.action == SKIP:
         record = _record(job, due, now, OutcomeKind.SKIPPED, new_id(), bypassed + len(times), blackout.explain())
-        return FiringPlan(records=[record], next_run_time=following, keep=keep)
+        return FiringPlan(records=[record], next_run_time=following, keep=keep, waits=waits)
     room = max(0, CATCH_UP - concurrency.waiting)
     wait, rest = times[:room], times[room:]
     records = []
     if bypassed or rest:
         reason = f"{CATCH_UP} of its runs wait already for the end of a {blackout.explain()}"
         records = [_record(job, due, now, OutcomeKind.SKIPPED, new_id(), bypassed + len(rest), reason)]
-    return FiringPlan((), [Run(new_id(), job, time, blackout.end) for time in wait], records, following, keep=keep)
+    runs = [Run(new_id(), job, time, blackout.end) for time in wait]
+    return FiringPlan((), runs, records, following, keep=keep, waits=waits)
 
 
 def _record(

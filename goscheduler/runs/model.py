@@ -90,6 +90,8 @@ class JobState(str, Enum):
     """Waits for its scheduler to start."""
     SCHEDULED = "scheduled"
     """Waits for its next run time, or for a retry."""
+    WAITING = "waiting"
+    """Waits for other jobs to end."""
     QUEUED = "queued"
     """Is due and waits for its turn."""
     NO_EXECUTOR = "no executor"

@@ -18,6 +18,7 @@ a blackout is in force      held back or recorded as skipped, see :mod:`goschedu
 one of its limits is full   a pending run that waits for the limit; skipped if one of the job waits already, unless the
                             job queues
 the trigger has ended       no next time: the store removes the job, or keeps it as finished
+it follows other jobs       no next time: the store keeps the job, which waits for them
 the job cannot be run       suspended with the reason; nothing else changes
 its module is not loaded    nothing changes: it stays due while the module is imported
 ==========================  =========================================================================================
@@ -85,9 +86,11 @@ class FiringPlan(NamedTuple):
     cancel_live: bool = False
     """Whether the live runs of the job are to be told to end."""
     keep: bool = False
-    """Whether a job without a next time is kept, as finished, instead of being removed."""
+    """Whether a job without a next time is kept instead of being removed: as finished, unless it ``waits``."""
     wait_for: Refusal | None = None
     """What :func:`admit` would answer for the runs that wait, if a limit is in their way."""
+    waits: bool = False
+    """Whether a job without a next time waits for the end of others, and so has not finished."""
 
 
 class Refusal(NamedTuple):
@@ -148,7 +151,9 @@ def plan_firing(
     unhindered = live < options.max_instances and not waiting and not options.limits and not job.trigger.closed(due)
     if alone and unhindered and options.misfire_grace_time is None:
         run = unchecked_tuple(Run, (new_id(), job, due, due, owner, fence, 1, _SCHEDULE, 0, 0))
-        return unchecked_tuple(FiringPlan, ((run,), (), (), following, None, False, not options.auto_remove, None))
+        waits = following is None and job.trigger.upstream != ()
+        keep = waits or not options.auto_remove
+        return unchecked_tuple(FiringPlan, ((run,), (), (), following, None, False, keep, None, waits))
     times: Sequence[datetime] = (due,)
     bypassed = 0
     if not alone:
@@ -165,9 +170,11 @@ def plan_firing(
     ]
     start = [Run(new_id(), job, time, time, owner, fence, coalesced=coalesced) for time in places.start]
     wait = [Run(new_id(), job, time, time, coalesced=coalesced) for time in places.wait]
+    waits = following is None and job.trigger.upstream != ()
     return FiringPlan(
-        start, wait, records, following, None, places.cancel_live, not options.auto_remove, places.wait_for
-    )
+        start, wait, records, following, None, places.cancel_live, waits or not options.auto_remove, places.wait_for,
+        waits,
+    )  # fmt: skip
 
 
 class _Places(NamedTuple):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: The states that a store can tell jobs by. What is queued depends on the processes, which a store does not ask.
 STORED_STATES = frozenset({
     JobState.SCHEDULED, JobState.RUNNING, JobState.PAUSED, JobState.SUSPENDED, JobState.COMPLETED, JobState.FAILED,
+    JobState.WAITING,
 })  # fmt: skip
 SORTS = ("next_run", "id")
 #: A search through text gives up after so many seconds, and says how far it came.
@@ -145,8 +146,13 @@ def stored_state(job: Job) -> JobState:
     if next_time(job) is not None or not hasattr(job, "next_run_time"):
         return JobState.SCHEDULED
     if job.stats.finished_at is None:
-        return JobState.PAUSED
+        return JobState.WAITING if follows(job) else JobState.PAUSED
     return JobState.COMPLETED if job.stats.last_outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
+
+
+def follows(job: Job) -> bool:
+    """Tell whether the ends of other jobs make a job fire: without a next run time it waits, and is not paused."""
+    return bool(getattr(job.trigger, "upstream", ())) and job.stats.paused_by is None
 
 
 def contains(part: str, *texts: str | None) -> bool:

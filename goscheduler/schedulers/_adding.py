@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from goscheduler.job import copy_with, mark_pending, take_over
 from goscheduler.options import DEFAULTS, JobOptions, filled_in
 from goscheduler.schedulers._carrying import note_adding
 from goscheduler.schedulers._pending_jobs import AddRequest, PendingJobStore, add_waiting
+from goscheduler.schedulers._upstream import refuse_itself
 from goscheduler.tasks import UnknownTask
 from goscheduler.times import utc_timestamp
 
@@ -95,6 +96,7 @@ class JobAdder:
         if self._let_wait(addition):
             return
         store = self.store(addition.jobstore)  # an unknown alias is an error before anything is written
+        self._engine.following.check(addition.jobstore, addition.job)
         self.complete(addition)
         if addition.connection is not None:
             self._refuse_transient(addition.job, store)
@@ -110,8 +112,10 @@ class JobAdder:
         try:
             waiting = [addition for addition in additions if self._let_one_of_many_wait(addition, undo)]
             to_write = [addition for addition in additions if addition not in waiting] if waiting else additions
+            beside = beside_each_other(to_write)
             for addition in to_write:
                 self.store(addition.jobstore)  # an unknown alias is an error before anything is written
+                self._engine.following.check(addition.jobstore, addition.job, beside[addition.jobstore])
                 self.complete(addition)
             self._write_many(to_write, undo)
         except BaseException:
@@ -153,6 +157,7 @@ class JobAdder:
         if addition.connection is not None:
             raise RuntimeError("connection can be given once the scheduler has been started, not before")
         self._refuse_without_fire_time(addition.job)
+        refuse_itself(addition.job)
         with self._switch:
             if self.started:
                 return False
@@ -172,11 +177,13 @@ class JobAdder:
         except KeyError:
             raise KeyError(f"No such job store: {alias}") from None
 
-    def first_fire_time(self, job: Job) -> datetime:
-        """Return when a job fires for the first time, counted from now.
+    def first_fire_time(self, job: Job) -> datetime | None:
+        """Return when a job fires for the first time, counted from now; None if it waits for others.
 
         :raises NeverFires: if its trigger has no fire time
         """
+        if job.trigger.upstream:
+            return None
         first = job.trigger.get_next_fire_time(None, self._engine.clock.now())
         if first is None:
             raise NeverFires(
@@ -192,7 +199,8 @@ class JobAdder:
 
     def complete(self, addition: AddRequest) -> None:
         """Fill in what the definition leaves open: options by their defaults, the first fire time by the trigger."""
-        job = addition.job
+        job, paused = addition.job, getattr(addition.job, "next_run_time", addition) is None
+        self._engine.following.prepare(addition.jobstore, job, paused and not addition.imported)
         job.options = filled_in(job.options, self.defaults)
         if job.stats.created_at is None:
             job.stats = job.stats._replace(created_at=self._engine.clock.now())
@@ -259,6 +267,8 @@ class JobAdder:
         if self._engine.logger.isEnabledFor(logging.INFO):
             fields = fields_of_job(job)
             self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias, extra=fields)
+        if job.trigger.upstream:
+            self._engine.following.added(alias, job)
         self._wake_for(job)
 
     def _anchor(self, job: Job) -> None:
@@ -309,3 +319,11 @@ class JobAdder:
     def _tell(self, code: EventCode, job_id: str, alias: str | None) -> None:
         if self._engine.bus.wants(code):
             self._engine.emit([JobEvent(code, job_id, alias)])
+
+
+def beside_each_other(additions: Iterable[AddRequest]) -> dict[str, dict[str, Job]]:
+    """Return alias of a store → the jobs that are added to it together, by id."""
+    jobs: dict[str, dict[str, Job]] = {}
+    for addition in additions:
+        jobs.setdefault(addition.jobstore, {})[addition.job.id] = addition.job
+    return jobs

@@ -22,7 +22,7 @@ from uuid import uuid4
 from goscheduler.errors import JobLookupError, NeverFires, described, survivable
 from goscheduler.runs.bulk import BULK, DONE, PAUSE, REMOVE, RUN, STOPPED, Bulk, BulkResult, read_bulk
 from goscheduler.runs.job_filters import job_query
-from goscheduler.runs.queries import Note
+from goscheduler.runs.queries import Note, follows
 from goscheduler.runs.transitions import asked_for
 from goscheduler.times import to_micros
 
@@ -249,7 +249,7 @@ def _unless_paused(edit: Callable[[Job], Job]) -> Callable[[Job], Job]:
     """Leave jobs as they are that are paused, or have fired for the last time."""
 
     def pause(job: Job) -> Job:
-        return job if getattr(job, "next_run_time", job) is None else edit(job)
+        return job if getattr(job, "next_run_time", job) is None and not follows(job) else edit(job)
 
     return pause
 
@@ -259,7 +259,7 @@ def _unless_active(edit: Callable[[Job], Job], ended: list[str]) -> Callable[[Jo
     no fire time left are added to ``ended``."""
 
     def resume(job: Job) -> Job:
-        active = getattr(job, "next_run_time", job) is not None and job.suspended is None
+        active = job.suspended is None and (getattr(job, "next_run_time", job) is not None or follows(job))
         if active or job.stats.finished_at is not None:
             return job
         try:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from goscheduler.errors import survivable
 from goscheduler.runs.model import JobState, OutcomeKind, Run, Source
 from goscheduler.runs.processes import read_report
-from goscheduler.runs.queries import RunCounts
+from goscheduler.runs.queries import RunCounts, follows
 from goscheduler.runs.records import HistoryQuery, stats_from
 from goscheduler.runs.transitions import JOB_REMOVED
+from goscheduler.schedulers._following import awaited_of
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -75,6 +76,8 @@ class Diagnosis(NamedTuple):
     """Why it is held back or left out now, if it is."""
     others: Sequence[Owner] = ()
     """The processes that share the store, this one included if it may fire; none are known if it is not shared."""
+    awaited: Sequence[str] = ()
+    """Of a job that waits for others: what is missing, in words."""
     records: Sequence[Record] | None = None
     """What the history has of a job that is not in its store any more, newest first; None of one that is."""
 
@@ -122,6 +125,7 @@ def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) ->
         started, _count_unknown(engine, started, owners), queued, store.pending_runs(job.id),
         engine.room().get(job.executor), alias in engine.outages,
         engine.blackouts.told_of(job, alias, store, now), owners,
+        awaited_of(store, job, now),
         store.history(HistoryQuery(job.id, limit=RECORDS)) if gone else None,
     )
 
@@ -207,7 +211,7 @@ def _state_by_runs(facts: StateFacts) -> JobState | None:
 def _state_at_rest(job: Job) -> JobState:
     """Return the state of a job that nothing waits for."""
     if job.stats.finished_at is None:
-        return JobState.PAUSED
+        return JobState.WAITING if follows(job) else JobState.PAUSED
     return JobState.COMPLETED if job.stats.last_outcome is OutcomeKind.SUCCEEDED else JobState.FAILED
 
 
@@ -224,6 +228,8 @@ def _was_to_fire_again(job: Job, last: Record) -> bool:
         return True  # so its last run was never started
     if job.next_run_time is not None and last.scheduled_at < job.next_run_time:
         return True  # a run that somebody asked for before the first fire time
+    if job.trigger.upstream:
+        return True  # nothing but its removal ends it
     return job.trigger.get_next_fire_time(last.scheduled_at, last.scheduled_at) is not None
 
 
@@ -238,6 +244,8 @@ def why_not_running(found: Diagnosis) -> str:
         return f"It is suspended: {found.job.suspended}."
     if state is JobState.PAUSED:
         return _why_paused(found.job)
+    if state is JobState.WAITING:
+        return f"It waits for {'; and for '.join(found.awaited)}." if found.awaited else "It is about to be fired."
     if state in (JobState.COMPLETED, JobState.FAILED):
         return f"It has fired for the last time, at {_shown(found.job.stats.finished_at)}, and {state.value}."
     return _why_not_started(found)

@@ -30,6 +30,7 @@ from goscheduler.schedulers._announce import announce_start
 from goscheduler.schedulers._blackouts import Blackouts
 from goscheduler.schedulers._calendars import Calendars
 from goscheduler.schedulers._cancellation import RunningRuns
+from goscheduler.schedulers._following import Following
 from goscheduler.schedulers._health import Inspector
 from goscheduler.schedulers._lease import Leases
 from goscheduler.schedulers._loop_state import LoopState
@@ -79,6 +80,8 @@ class Engine:
         self.inbox: Inbox
         self.calendars = Calendars(self)
         """The calendars that jobs refer to by name."""
+        self.following = Following(self)
+        """The jobs that follow others."""
         self.blackouts = Blackouts(self)
         """When jobs are held back or left out."""
         self.settler: Settler

@@ -16,6 +16,7 @@ from goscheduler._files import write_private
 from goscheduler.apscheduler_import.reader import LegacyReader
 from goscheduler.codec import CodecError, decode, encode
 from goscheduler.errors import InvalidArgument, shown
+from goscheduler.job import Job
 from goscheduler.triggers.base import BaseTrigger
 
 PathOrFile: TypeAlias = str | PathLike[str] | TextIO
@@ -40,6 +41,13 @@ def write_jobs(states: Iterable[Mapping[str, Any]], outfile: PathOrFile, schedul
         write_private(outfile, text)
     else:
         outfile.write(text)
+
+
+def definition_of(job: Job) -> dict[str, Any]:
+    """Return what a file has of a job: not what it has lived through, but whether a follower is paused or waits."""
+    definition = job.__getstate__()
+    life = definition.pop("life")
+    return {**definition, "paused_by": life["paused_by"]} if job.trigger.upstream else definition
 
 
 def _encode_state(state: Mapping[str, Any]) -> dict[str, Any]:

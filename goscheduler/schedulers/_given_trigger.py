@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from typing import Any
 
-from goscheduler.errors import UnknownOption
+from goscheduler.errors import InvalidArgument, UnknownOption
 from goscheduler.plugins import create_trigger
 from goscheduler.triggers.base import BaseTrigger
 
@@ -18,6 +18,10 @@ def given_trigger(
 
     ``also_known`` are options that the caller itself takes, for the hint about a misspelt one.
     """
+    if "after" in options and trigger not in (None, "after"):
+        raise InvalidArgument("after takes the place of a trigger; give one of them", field="after", value=trigger)
+    if trigger is None and "after" in options:
+        trigger = "after"
     if trigger is None or (isinstance(trigger, str) and not _in_words(trigger)):
         created: BaseTrigger = create_trigger("date" if trigger is None else trigger, options, zone, also_known)
         return created

@@ -17,6 +17,7 @@ from goscheduler.runs.stats import STATS_KINDS
 from goscheduler.runs.transitions import crashed
 from goscheduler.schedulers._announce import announce_settlements, log_ends
 from goscheduler.schedulers._bulk import take_up_abandoned
+from goscheduler.schedulers._following import LOOK_AGAIN
 from goscheduler.schedulers._inbox import drain_inboxes
 from goscheduler.schedulers._lease import RENEW_AFTER
 from goscheduler.schedulers._statistics import STATS_KEPT, write_statistics
@@ -67,6 +68,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     take_up_abandoned(engine)
     write_statistics(engine)
     engine.calendars.look()
+    more_followers = engine.following.look()
     engine.blackouts.look()
     more_requests = drain_inboxes(engine)
     if engine.prune_due_at <= now:
@@ -82,6 +84,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     shared = any(store.shared for store in engine.stores.values())
     interval = engine.leases.length * RENEW_AFTER if shared else PRUNE_INTERVAL
     interval = min(interval, engine.prune_due_at - now, engine.orphans_due_at - now)
+    interval = min(interval, LOOK_AGAIN) if more_followers else interval
     interval = 0.0 if more_requests else interval
     engine.chores_due_at = now + interval
     return interval
@@ -107,6 +110,7 @@ def recover(engine: Engine) -> None:
         log_ends(engine, settlements)
         engine.statistics.count_ends(alias, settlements)
         announce_settlements(engine, alias, settlements)
+        engine.following.settled(alias, settlements)
         if settlements:
             engine.wake()
 

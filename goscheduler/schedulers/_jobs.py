@@ -12,8 +12,11 @@ from goscheduler.errors import ConflictingIdError, JobLookupError, NeverFires, d
 from goscheduler.events import EventCode, SchedulerEvent
 from goscheduler.job import copy_with
 from goscheduler.options import check_name_of
+from goscheduler.runs.queries import follows
 from goscheduler.schedulers._adding import JobAdder
 from goscheduler.schedulers._removal import Removal
+from goscheduler.schedulers._upstream import refuse_itself
+from goscheduler.triggers.after import AfterTrigger
 from goscheduler.triggers.base import BaseTrigger
 
 if TYPE_CHECKING:
@@ -60,9 +63,12 @@ class Jobs(JobAdder):
     def modify(self, job_id: str, jobstore: str | None, **changes: Any) -> Job:
         """Change a job; all changes or none. A new trigger gives a new next run time, unless the job is paused."""
 
+        if "trigger" in changes:
+            changes["trigger"] = self._ready(changes["trigger"], job_id, jobstore)
+
         def edit(job: Job) -> Job:
             edited = copy_with(job, **changes)
-            running = getattr(job, "next_run_time", None) is not None
+            running = getattr(job, "next_run_time", None) is not None or (follows(job) and not _is_over(job))
             if changes.get("next_run_time") is not None:
                 edited.trigger = edited.trigger.starting_at(cast(datetime, edited.next_run_time))
                 edited.stats = job.stats.resumed()
@@ -80,7 +86,7 @@ class Jobs(JobAdder):
 
     def reschedule(self, job_id: str, jobstore: str | None, trigger: BaseTrigger) -> Job:
         """Give a job another trigger and compute its next run time from now."""
-        started = self.started
+        started, trigger = self.started, self._ready(trigger, job_id, jobstore)
 
         def edit(job: Job) -> Job:
             edited = copy_with(job, trigger=trigger)
@@ -122,6 +128,8 @@ class Jobs(JobAdder):
 
     def _resumed(self, started: bool, job: Job) -> Job:
         edited = copy_with(job)
+        if isinstance(job.trigger, AfterTrigger):
+            edited.trigger = job.trigger.from_now(self._engine.clock.now())
         try:
             self._start_over(edited, started)
         except NeverFires:
@@ -250,6 +258,20 @@ class Jobs(JobAdder):
             del job.next_run_time
         self._refuse_without_fire_time(job)
 
+    def _ready(self, trigger: BaseTrigger, job_id: str, jobstore: str | None) -> BaseTrigger:
+        """Return a trigger that a job is about to get; if others make that fire, checked and with its cursors."""
+        if not isinstance(trigger, AfterTrigger):
+            return trigger
+        found = self.find(job_id, jobstore)
+        if found is None:
+            raise JobLookupError(job_id)
+        changed = copy_with(found, trigger=trigger)
+        if found._jobstore_alias is None:
+            refuse_itself(changed)
+            return trigger
+        self._engine.following.check(found._jobstore_alias, changed)
+        return self._engine.following.placed(found._jobstore_alias, job_id, trigger)
+
     def places(self, jobstore: str | None) -> Iterator[tuple[str | None, BaseJobStore]]:
         """Yield where jobs may be: the stores while running, else the waiting rooms."""
         started = self.started  # once: the scheduler may end while a store is asked
@@ -271,6 +293,10 @@ class Jobs(JobAdder):
             if job.suspended is None and not store.shared:
                 job.suspended = store.suspensions().get(job.id)
         return job
+
+
+def _is_over(job: Job) -> bool:
+    return job.stats.finished_at is not None
 
 
 def _require_id(job_id: object) -> None:

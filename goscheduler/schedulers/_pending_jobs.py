@@ -6,7 +6,7 @@ same before and after the start. :func:`add_waiting` puts them where they belong
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -96,8 +96,10 @@ class PendingJobStore(BaseJobStore):
 def add_waiting(jobs: JobAdder, patience: Patience) -> None:
     """Put the jobs that were added before the start into their stores: all of them or, if that fails, none."""
     additions = [addition for room in jobs.waiting.values() for addition in room.additions.values()]
+    beside = {alias: {one: each.job for one, each in room.additions.items()} for alias, room in jobs.waiting.items()}
     for addition in additions:
-        patience.reach(addition.jobstore, jobs.store(addition.jobstore), partial(_check, jobs, addition))
+        alias = addition.jobstore
+        patience.reach(alias, jobs.store(alias), partial(_check, jobs, addition, beside[alias]))
     as_they_were = [(addition.job, copy_with(addition.job)) for addition in additions]
     undo: list[Callable[[], object]] = []
     try:
@@ -114,10 +116,11 @@ def add_waiting(jobs: JobAdder, patience: Patience) -> None:
         jobs.announce(addition.job, addition.jobstore)
 
 
-def _check(jobs: JobAdder, addition: AddRequest) -> None:
+def _check(jobs: JobAdder, addition: AddRequest, beside: Mapping[str, Job]) -> None:
     """Raise what would keep a job out of its store, as far as that can be told without writing."""
     store = jobs.store(addition.jobstore)
     jobs._refuse_transient(addition.job, store)
+    jobs._engine.following.check(addition.jobstore, addition.job, beside)
     if addition.if_exists == "error" and store.lookup_job(addition.job.id) is not None:
         raise ConflictingIdError(addition.job.id)
 

@@ -20,7 +20,7 @@ LONGEST_TRIGGER = 200
 #: So many triggers may be combined, and so deep.
 MOST_PARTS, DEEPEST = 20, 3
 
-TYPES = frozenset({*BUILT_IN["trigger"], "crontab"})
+TYPES = frozenset({*BUILT_IN["trigger"], "crontab"}) - {"after"}
 
 _DATE = re.compile(r"\s*\d{4}-\d")
 EXPECTED = 'a crontab line, "every 5m", "every mon-fri at 09:00", a date and time, or an object with a type'

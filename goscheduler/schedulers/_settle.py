@@ -225,6 +225,7 @@ class Settler:
             self._in_doubt.difference_update(map(id, settlements))
         engine.statistics.count_ends(alias, settlements)
         announce_settlements(engine, alias, settlements)
+        engine.following.settled(alias, settlements)
         return True
 
     def _certain(self, settlements: list[Settlement]) -> list[Settlement]:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from goscheduler.calendars.base import Calendar
 from goscheduler.config import parse_settings
-from goscheduler.job import Job
+from goscheduler.job import Job, new_id
 from goscheduler.runs.backfill import Backfill, BackfillProgress
 from goscheduler.runs.blackouts import Blackout
 from goscheduler.schedulers._backfill import Backfills, job_of, moment_of
 from goscheduler.schedulers._blackouts import checked
+from goscheduler.schedulers._chains import chained
 from goscheduler.schedulers._ics import ImportedEvent, plan_import
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
 from goscheduler.times import astimezone
+from goscheduler.triggers.base import BaseTrigger
 from goscheduler.triggers.calendar import zone_of
 
 if TYPE_CHECKING:
@@ -72,6 +74,24 @@ class TimeMethods(ListMethods):
         zone = self.timezone if timezone is None else timezone
         trigger = every(what, on=on, at=at, start_date=start_date, end_date=end_date, timezone=zone, jitter=jitter)
         return self.scheduled_job(trigger, **options)
+
+    def chain(
+        self,
+        /,
+        steps: Iterable[Callable[..., Any] | str | Mapping[str, Any]],
+        trigger: BaseTrigger | str | None = None,
+        *,
+        id: str | None = None,
+        delay: timedelta | float | str | None = None,
+        **options: Any,
+    ) -> list[Job]:
+        """Add a job for each step, all of them or none: the first fires by the trigger, each other one ``delay`` after
+        the one before has succeeded. The ids are ``id``, ``id.2``, ``id.3`` and so on.
+
+        A step is a function, or a mapping with arguments of :meth:`add_job` of its own. ``options`` are those of the
+        trigger and of :meth:`add_job`; options that say how a job runs are for all steps.
+        """
+        return self.add_jobs(chained(steps, trigger, new_id() if id is None else id, delay, options))
 
     def add_calendar(self, name: str, calendar: object) -> None:
         """Make a calendar known by a name, in place of any other. Triggers refer to it with ``Named(name)``, or with

@@ -204,6 +204,7 @@ class OffLoop:
     why = _Awaited(BaseScheduler.why)
     health = _Awaited(BaseScheduler.health)
     readiness = _Awaited(BaseScheduler.readiness)
+    chain = _Awaited(BaseScheduler.chain)
     add_calendar = _Awaited(BaseScheduler.add_calendar)
     remove_calendar = _Awaited(BaseScheduler.remove_calendar)
     calendars = _Awaited(BaseScheduler.calendars)

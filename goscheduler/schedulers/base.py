@@ -236,7 +236,7 @@ class BaseScheduler(TimeMethods):
     @typed_scheduled_job
     def scheduled_job(
         self,
-        trigger: BaseTrigger | str,
+        trigger: BaseTrigger | str | None = None,
         args: Iterable[Any] | None = None,
         kwargs: Mapping[str, Any] | None = None,
         id: str | None = None,
@@ -389,9 +389,7 @@ class BaseScheduler(TimeMethods):
         """
         if not self.running:
             raise RuntimeError("The scheduler must have been started for jobs to be exported")
-        definitions = [job.__getstate__() for job in self.get_jobs(jobstore)]
-        for definition in definitions:
-            del definition["life"]
+        definitions = map(_export.definition_of, self.get_jobs(jobstore))
         _export.write_jobs(definitions, outfile, __version__)
 
     def import_jobs(self, infile: Any, jobstore: str = "default") -> None:
@@ -403,8 +401,8 @@ class BaseScheduler(TimeMethods):
         """
         jobs = [self._job_from(state) for state in _export.read_jobs(infile)]
         self.engine.jobs.refuse_taken_ids([job.id for job in jobs], jobstore)
-        for job in jobs:
-            self.engine.jobs.add(AddRequest(job, jobstore, "error", time_given=True, imported=True))
+        additions = [AddRequest(job, jobstore, "error", time_given=True, imported=True) for job in jobs]
+        self.engine.jobs.add_many(additions)
 
     def _inquiry(self, job: Job, gone: bool = False) -> Diagnosis:
         return collect_facts(self.engine, job, self.state == STATE_RUNNING, gone)
@@ -413,7 +411,10 @@ class BaseScheduler(TimeMethods):
         options = {name: value for name, value in state.items() if name in CHECKS}
         definition = {name: state[name] for name in ("func", "args", "kwargs", "name", "trigger", "next_run_time")}
         definition["func"] = stored_target(definition["func"])
-        return Job(self, state["id"], **definition, **options)
+        job = Job(self, state["id"], **definition, **options)
+        if job.trigger.upstream:
+            job.stats = job.stats._replace(paused_by=state.get("paused_by"))
+        return job
 
     def _create_trigger(self, trigger: BaseTrigger | str | None, options: Mapping[str, Any]) -> BaseTrigger:
         return given_trigger(trigger, options, self.timezone, _ADD_JOB_OPTIONS)

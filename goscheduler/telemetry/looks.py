@@ -34,7 +34,8 @@ LOOK_SECONDS = 15.0
 COUNT_CAP = 10_000
 STUCK_AFTER = timedelta(minutes=5)
 COUNTED_STATES = (
-    JobState.SCHEDULED, JobState.RUNNING, JobState.PAUSED, JobState.SUSPENDED, JobState.COMPLETED, JobState.FAILED,
+    JobState.SCHEDULED, JobState.WAITING, JobState.RUNNING, JobState.PAUSED, JobState.SUSPENDED, JobState.COMPLETED,
+    JobState.FAILED,
 )  # fmt: skip
 
 _logger = guarded_logger("goscheduler.telemetry")

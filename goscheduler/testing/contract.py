@@ -30,6 +30,7 @@ from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.retry import Retry, fixed
 from goscheduler.runs.transitions import asked_for, settle
 from goscheduler.testing.clock import ManualClock
+from goscheduler.testing.contract_following import FollowingContract
 from goscheduler.testing.contract_history import HistoryContract
 from goscheduler.testing.contract_owners import OwnerContract
 from goscheduler.testing.contract_reads import QueryContract
@@ -46,7 +47,7 @@ def nothing(*args: Any, **kwargs: Any) -> None:
     """A job's function; stores find it again by its reference."""
 
 
-class StoreContract(HistoryContract, OwnerContract, QueryContract):
+class StoreContract(HistoryContract, OwnerContract, QueryContract, FollowingContract):
     """Derive a test class from this and write ``make_store``."""
 
     def make_store(self) -> BaseJobStore:

@@ -52,6 +52,11 @@ class BaseTrigger(ABC):
         """The names of the calendars that it refers to by name."""
         return ()
 
+    @property
+    def upstream(self) -> tuple[str, ...]:
+        """The ids of the jobs whose ends it waits for, instead of a time."""
+        return ()
+
     @abstractmethod
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
         """Return the fire time that follows ``previous_fire_time``, or None when there is none left.

@@ -228,6 +228,11 @@ def _children(triggers: Iterable[BaseTrigger]) -> list[BaseTrigger]:
     for child in children:
         if not isinstance(child, BaseTrigger):
             raise TypeError(f"Expected a list of triggers, got {type(child).__name__} in it")
+        if child.upstream:
+            raise InvalidArgument(
+                f"{child} has no fire times, so it cannot be combined with others or put on a calendar",
+                field="triggers", value=triggers,
+            )  # fmt: skip
     if not children:
         raise InvalidArgument("triggers must contain at least one trigger", field="triggers", value=triggers)
     return children

@@ -152,6 +152,29 @@ def added_paused(make):
     return make().add_job(note, "interval", hours=1, id="job", next_run_time=None)
 
 
+def waiting_for_another(make):
+    scheduler = make()
+    scheduler.add_job(note, "interval", hours=1, id="upstream")
+    return scheduler.add_job(note, after="upstream", id="job")
+
+
+def paused_while_waiting_for_another(make):
+    return waiting_for_another(make).pause()
+
+
+def waiting_for_another_again(make):
+    job = waiting_for_another(make)
+    job._scheduler.advance("1h")
+    assert job._scheduler.runs("job")
+    return job
+
+
+def removed_while_waiting_for_another(make):
+    job = waiting_for_another_again(make)
+    job.remove()
+    return job
+
+
 def suspended(make):
     scheduler = make()
     scheduler.add_job(note, "interval", hours=1, id="job", executor="gpu")
@@ -253,6 +276,10 @@ def removed_while_its_last_run_was_queued(make):
         (never_run_because_missed, JobState.FAILED),
         (paused, JobState.PAUSED),
         (added_paused, JobState.PAUSED),
+        (waiting_for_another, JobState.WAITING),
+        (paused_while_waiting_for_another, JobState.PAUSED),
+        (waiting_for_another_again, JobState.WAITING),
+        (removed_while_waiting_for_another, JobState.REMOVED),
         (suspended, JobState.SUSPENDED),
         (waiting_for_an_executor, JobState.NO_EXECUTOR),
         (gone_and_completed, JobState.COMPLETED),

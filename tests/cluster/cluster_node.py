@@ -21,6 +21,7 @@ from goscheduler.events import (
     EVENT_SCHEDULER_DEGRADED,
     EVENT_SCHEDULER_RECOVERED,
 )
+from goscheduler.runs.queries import Edited
 
 
 class WrongClock(SystemClock):
@@ -105,6 +106,23 @@ def when_settled(scheduler, store):
     store.settle = settled
 
 
+def when_following(scheduler, store):
+    """When a follower is about to be fired, because another job has ended."""
+    store.edit_jobs = lambda job_ids, edit: end()
+
+
+def when_followed(scheduler, store):
+    """After a follower was given its time, before anybody is told."""
+    edit_jobs = store.edit_jobs
+
+    def edited(job_ids, edit):
+        if edit_jobs(job_ids, edit).changed:
+            end()
+        return Edited(unchanged=job_ids)
+
+    store.edit_jobs = edited
+
+
 #: Steps at which a node can end. The job "die" ends it while it runs.
 STEPS = {
     "planning": when_planning,
@@ -113,6 +131,8 @@ STEPS = {
     "running": lambda scheduler, store: None,
     "reported": when_reported,
     "settled": when_settled,
+    "following": when_following,
+    "followed": when_followed,
 }
 
 

@@ -22,6 +22,7 @@ from goscheduler import (
 from goscheduler.job import Job
 from goscheduler.options import OPTION_NAMES
 from goscheduler.schedulers.base import BaseScheduler
+from goscheduler.triggers.after import AfterTrigger
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CALLS = Path(__file__).parent / "user_calls.py"
@@ -65,6 +66,7 @@ def test_the_types_of_jobs_have_every_argument_of_add_job_and_modify_job() -> No
         (CalendarIntervalTrigger, typing.CalendarIntervalArgs),
         (RRuleTrigger, typing.RRuleArgs),
         (AndTrigger, typing.CombiningArgs),
+        (AfterTrigger, typing.AfterArgs),
     ],
 )
 def test_the_types_of_triggers_have_every_argument_of_the_trigger(trigger: type, arguments: type) -> None:

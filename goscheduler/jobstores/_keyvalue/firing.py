@@ -170,14 +170,14 @@ class Firing:
         for start in range(0, len(items), limit):
             following = _scheduled(items[start + limit]) if start + limit < len(items) else plan.next_run_time
             keep = plan.keep or start + limit < len(items)
-            change, row = self._slice(row, items[start : start + limit], following, keep, fence, groups)
+            change, row = self._slice(row, items[start : start + limit], following, keep, fence, groups, plan.waits)
             change.alone = len(items) > limit
             changes.append(change)
-        return changes or [self._slice(row, [], plan.next_run_time, plan.keep, fence, groups)[0]]
+        return changes or [self._slice(row, [], plan.next_run_time, plan.keep, fence, groups, plan.waits)[0]]
 
     def _slice(
         self, row: JobRow, items: Sequence[Run | Attempt], following: datetime | None, keep: bool, fence: int,
-        groups: Groups,
+        groups: Groups, waits: bool,
     ) -> tuple[Change, JobRow]:  # fmt: skip
         runs = [item for item in items if isinstance(item, Run)]
         records = [item for item in items if isinstance(item, Attempt)]
@@ -189,7 +189,7 @@ class Firing:
             moved = row.moved(
                 next_run=None if following is None else to_micros(following), fence=fence,
                 zone="Z" if following is None else zone_text(following),
-                finished=to_micros(self._request.now) if following is None else None,
+                finished=to_micros(self._request.now) if following is None and not waits else None,
             )  # fmt: skip
             change.move(row, moved)
         for run in runs:

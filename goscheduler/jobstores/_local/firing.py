@@ -112,7 +112,7 @@ class LocalFiring:
             return
         job._modify(next_run_time=plan.next_run_time)
         job.stats = self._store.stats_of(job)
-        if plan.next_run_time is None:
+        if plan.next_run_time is None and not plan.waits:
             job.stats = job.stats._replace(finished_at=self._request.now)
         self._store.update_job(job)
         note_whether_finished(self._store, job)

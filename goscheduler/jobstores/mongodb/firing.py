@@ -164,6 +164,8 @@ class Firing:
         if following is not None:
             at = to_micros(following)
             return {**document, "next": at, "zone": zone_text(following), "due": {**document["lane"], "at": at}}
+        if plan.waits:
+            return without(document, "due", "next")
         if plan.keep:
             return {**without(document, "due", "next"), "finished": to_micros(self._now)}
         return without_job(document)

@@ -16,6 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from goscheduler.runs.model import JobState, OutcomeKind
+from goscheduler.runs.queries import follows
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
@@ -23,14 +24,19 @@ if TYPE_CHECKING:
 #: The names of indexes.
 MARKS, QUEUE, READY = "goscheduler_found", "goscheduler_queue", "goscheduler_ready"
 #: What the traits begin with that a job keeps until it is edited. The others follow from its document.
-LASTING = ("tag:", "calls:", "pause:")
+LASTING = ("tag:", "calls:", "pause:", "follows:")
+#: The trait of jobs that wait for others, while they have no next time.
+FOLLOWS = "follows:"
 _SUCCEEDED = OutcomeKind.SUCCEEDED.value
 SCHEDULED = JobState.SCHEDULED.value
 #: How the text of a job begins whose function and name are plain.
 PLAIN_HEAD = re.compile(r'^\{"schema":\d+,"func":"([ !#-\[\]-~]*)","name":"([ !#-\[\]-~]*)"')
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 #: The states of jobs that wait for no time, in the order in which queries name them.
-IDLE_STATES = [each.value for each in (JobState.COMPLETED, JobState.FAILED, JobState.PAUSED, JobState.SUSPENDED)]
+IDLE_STATES = [
+    each.value
+    for each in (JobState.COMPLETED, JobState.FAILED, JobState.PAUSED, JobState.SUSPENDED, JobState.WAITING)
+]
 STATES = [*IDLE_STATES, SCHEDULED]
 
 
@@ -40,6 +46,8 @@ def traits_of(job: Job) -> list[str]:
     traits += [called_trait(name) for name in dict.fromkeys((job.task, job.func_ref)) if name]
     if job.stats.pause_id is not None:
         traits.append(pause_trait(job.stats.pause_id))
+    if follows(job):
+        traits.append(FOLLOWS)
     return traits
 
 
@@ -59,7 +67,8 @@ def state_of(document: dict[str, Any]) -> str:
     if "due" in document:
         return SCHEDULED
     if "finished" not in document:
-        return JobState.PAUSED.value
+        waits = FOLLOWS in document.get("marks", ())
+        return JobState.WAITING.value if waits else JobState.PAUSED.value
     succeeded = document.get("life", {}).get("outcome") == _SUCCEEDED
     return JobState.COMPLETED.value if succeeded else JobState.FAILED.value
 

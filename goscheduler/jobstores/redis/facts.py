@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from goscheduler.runs.model import JobStats, OutcomeKind
+from goscheduler.runs.queries import follows
 from goscheduler.times import UTC, from_micros, to_micros
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _KIND, _TAG, _PAUSE, _OUTCOME = "kind:", "tag:", "pause:", "outcome:"
+#: The label of the jobs that wait for others, while they have no next time.
+FOLLOWS = "follows:"
 
 
 class Origin(NamedTuple):
@@ -41,7 +44,7 @@ def facts_of(job: Job) -> str:
 def parted_facts_of(job: Job) -> tuple[str, str]:
     """Return the first line of the facts of a job, and the others."""
     stats, reference = job.stats, job.func_ref or ""
-    line = _labels(job.executor, reference, job.tags, stats.pause_id)
+    line = _labels(job.executor, reference, job.tags, stats.pause_id, follows(job))
     return line, f"{_origin(stats)}\n{_searched(job.name, reference)}{_searched_id(job.id)}"
 
 
@@ -65,10 +68,12 @@ def _searched_id(job_id: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _labels(executor: str, reference: str, tags: tuple[str, ...], pause_id: str | None) -> str:
+def _labels(executor: str, reference: str, tags: tuple[str, ...], pause_id: str | None, follower: bool) -> str:
     labels = [kind_label(executor, reference), *(tag_label(tag) for tag in dict.fromkeys(tags))]
     if pause_id is not None:
         labels.append(pause_label(pause_id))
+    if follower:
+        labels.append(FOLLOWS)
     return _dumps(labels)
 
 

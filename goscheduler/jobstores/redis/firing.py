@@ -116,4 +116,6 @@ def _fate(plan: FiringPlan) -> str:
         return "suspended"
     if plan.next_run_time is not None:
         return "moved"
+    if plan.waits:
+        return "waits"
     return "finished" if plan.keep else "gone"

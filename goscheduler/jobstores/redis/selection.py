@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from goscheduler.jobstores.redis.facts import kind_of, outcome_label, pause_label, searched, tag_label
+from goscheduler.jobstores.redis.facts import FOLLOWS, kind_of, outcome_label, pause_label, searched, tag_label
 from goscheduler.jobstores.redis.merging import JobList
 from goscheduler.runs.model import JobState, OutcomeKind
 from goscheduler.runs.queries import JobQuery
@@ -18,7 +18,8 @@ from goscheduler.times import to_micros
 
 #: State → why jobs of it wait for no time.
 _WHY_IDLE = {
-    JobState.PAUSED: "paused", JobState.SUSPENDED: "suspended", JobState.COMPLETED: "ended", JobState.FAILED: "ended",
+    JobState.PAUSED: "paused", JobState.WAITING: "paused", JobState.SUSPENDED: "suspended",
+    JobState.COMPLETED: "ended", JobState.FAILED: "ended",
 }  # fmt: skip
 #: Aspect of a query → the label of the jobs for which it has a value.
 _LABELS: Mapping[str, Callable[[Any], str]] = {
@@ -106,6 +107,8 @@ class Selection:
                 covered |= source.covers
         if query.state in (JobState.COMPLETED, JobState.FAILED):
             filters.append(["any" if query.state is JobState.COMPLETED else "none", [_SUCCEEDED]])
+        if query.state in (JobState.PAUSED, JobState.WAITING):
+            filters.append(["any" if query.state is JobState.WAITING else "none", [FOLLOWS]])
         if "state" not in covered and self.why_idle is not None:
             filters.append(["any", [each.key for each in self.idle]])
             covered |= {"executor"}

@@ -92,7 +92,7 @@ class Decisions:
         self.advanced.append({
             "id": job.id, "due": time, "next_run": time, "fence": fence,
             "zone": "Z" if following is None else zone_text(following),
-            "finished": to_micros(self.now) if following is None else None,
+            "finished": to_micros(self.now) if following is None and not plan.waits else None,
         })  # fmt: skip
         job.next_run_time = following
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.jobstores.sqlalchemy.due_work import QueueKey
-from goscheduler.jobstores.sqlalchemy.search_terms import PAUSE, TAG, TASK, is_findable, term
+from goscheduler.jobstores.sqlalchemy.search_terms import FOLLOWS, PAUSE, TAG, TASK, is_findable, term
 from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, MYSQL, Tables
 from goscheduler.runs.model import JobState, OutcomeKind
 from goscheduler.runs.queries import NEVER, JobPosition, JobQuery
@@ -27,7 +27,8 @@ MAX_EXECUTORS = 16
 MANY_JOBS, PORTION = 200_000, 50_000
 PRIORITIES = range(10)
 
-_AT_REST = (JobState.PAUSED, JobState.SUSPENDED, JobState.COMPLETED, JobState.FAILED)
+_AT_REST = (JobState.PAUSED, JobState.WAITING, JobState.SUSPENDED, JobState.COMPLETED, JobState.FAILED)
+_BY_TERM = (JobState.PAUSED, JobState.WAITING)
 
 
 class Keys(NamedTuple):
@@ -110,7 +111,8 @@ class JobSearch:
 
     def _looks_at_words(self) -> bool:
         query = self._query
-        return any(value is not None for value in (query.text, query.tag, query.task, query.pause_id))
+        by_words = any(value is not None for value in (query.text, query.tag, query.task, query.pause_id))
+        return by_words or query.state in _BY_TERM
 
     def _ranges(self, after: JobPosition | None) -> Iterator[Sequence[_Range]]:
         """Yield what is to be read one after the other, each in parts that are read side by side."""
@@ -256,8 +258,10 @@ class JobSearch:
         if state is JobState.SUSPENDED:
             return [jobs.due.is_(None), jobs.is_suspended.is_not(None)]
         at_rest = [jobs.due.is_(None), jobs.is_suspended.is_(None)]
-        if state is JobState.PAUSED:
-            return [*at_rest, jobs.finished.is_(None)]
+        if state in _BY_TERM:
+            waits = jobs.terms.contains(term(FOLLOWS, ""), autoescape=True)
+            fits = waits if state is JobState.WAITING else ~waits
+            return [*at_rest, jobs.finished.is_(None), or_(fits, jobs.terms == ANY_TERM)]
         succeeded = jobs.last_outcome == OutcomeKind.SUCCEEDED.value
         ended_well = succeeded if state is JobState.COMPLETED else or_(jobs.last_outcome.is_(None), ~succeeded)
         return [*at_rest, jobs.finished.is_not(None), ended_well]

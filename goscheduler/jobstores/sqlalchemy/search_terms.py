@@ -15,11 +15,14 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, TERMS, WORDS, WORDS_BYTES
+from goscheduler.runs.queries import follows
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
 
 TASK, TAG, PAUSE = "task", "tag", "pause"
+#: The kind of the term that jobs have which wait for others, while they have no next time.
+FOLLOWS = "follows"
 
 
 @lru_cache(maxsize=4096)
@@ -31,13 +34,16 @@ def term(kind: str, value: str) -> str:
 
 def terms_of(job: Job) -> str:
     """Return the terms of a job."""
-    return _terms(job.func_ref, job.task, job.tags, job.stats.pause_id)
+    return _terms(job.func_ref, job.task, job.tags, job.stats.pause_id, follows(job))
 
 
 @lru_cache(maxsize=1024)
-def _terms(func_ref: str | None, task: str | None, tags: Sequence[str], pause_id: str | None) -> str:
+def _terms(
+    func_ref: str | None, task: str | None, tags: Sequence[str], pause_id: str | None, follower: bool
+) -> str:
     found = [term(TASK, name) for name in dict.fromkeys((func_ref, task)) if name is not None]
     found += [term(PAUSE, pause_id)] if pause_id is not None else []
+    found += [term(FOLLOWS, "")] if follower else []
     text = "".join([*found, *(term(TAG, tag) for tag in dict.fromkeys(tags))])
     return text if len(text) <= TERMS else ANY_TERM
 

@@ -42,6 +42,7 @@
 --   kind:<kind>       zset   ids of the jobs of an executor and function
 --   tag:<tag>         zset   ids of the jobs that have a tag; so have the next two
 --   pause:<id>        zset   ids of the jobs that a bulk operation has paused
+--   follows:          zset   ids of the jobs that the ends of other jobs make fire
 --   outcome:<outcome> zset   ids of the jobs whose last attempt ended so
 --   idle:<why>:<lane> zset   ids of the jobs that wait for no time, because they are paused, suspended or ended
 --   kinds             set    the labels that begin with kind:

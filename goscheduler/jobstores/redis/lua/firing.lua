@@ -13,7 +13,7 @@
 -- Without that, the first writer would still win; the others would plan in vain.
 --
 -- An item of write_due is [job id; stamp, fence, due time and number of live runs that the decision is based on; fence of the
--- runs; how many runs start, and how many wait; fate of the job: moved, gone, finished or suspended] and, unless the job is
+-- runs; how many runs start, and how many wait; fate of the job: moved, gone, finished, waits or suspended] and, unless the job is
 -- gone and nothing else happens, [next time, zone, reason, records, whether live runs get a cancel request, key on which the
 -- pending runs are blocked or null, time until which they are put off]. The runs of all items are one text, with NUL between
 -- its parts; each run has three: id, text without the definition of its job, due time.
@@ -78,7 +78,7 @@ local function move_on(job_id, state, item)
     if fate == 'finished' then
       state[FINISHED] = text(now)
       call('ZADD', P .. 'finished', state[FINISHED], job_id)
-    else
+    elseif fate == 'moved' then
       gather('ZADD', 'due:' .. state[LANE], state[DUE], job_id)
     end
   end

@@ -52,7 +52,11 @@ elseif waiting then status = 'pending'
 elseif not state then status = record[14]
 elseif state[7] ~= '' then status = 'suspended'
 elseif state[3] ~= '' then status = 'scheduled'
-elseif state[10] == '' then status = 'paused'
+elseif state[10] == '' then
+  status = 'paused'
+  for _, label in ipairs(labels or {}) do
+    if label == 'follows:' then status = 'waiting' end
+  end
 else status = stats[5] == 'succeeded' and 'completed' or 'failed' end
 
 show('status', status)

@@ -1,0 +1,359 @@
+"""Jobs that follow others: who they are, and their firing when those have ended.
+
+A follower is written down as a note of its store too, so that a process knows which ends are of interest without
+looking through the jobs. Who settles the end of such a run compares the follower's cursor with the ends that the
+history has, and fires it in one step of the store. Housekeeping compares again:
+
+======================================  ===============================================================================
+a process dies, or                      what follows
+======================================  ===============================================================================
+before the end is written               nothing has ended; the run is recovered
+after the end, before the firing        the next housekeeping of any process finds the end in the history, and fires
+after the firing                        the cursor says that the end was followed
+does not know of the follower yet       it reads the notes with its next housekeeping; the one that added it looks too
+two processes fire at once              the second finds the cursor moved, and changes nothing
+======================================  ===============================================================================
+
+Of all processes one looks after a follower at a time, each in its turn.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from goscheduler.errors import described, survivable
+from goscheduler.events import EventCode, JobSuspensionEvent
+from goscheduler.job import copy_with
+from goscheduler.options import parse_options
+from goscheduler.runs.model import Source
+from goscheduler.runs.queries import Note, follows
+from goscheduler.schedulers._lease import RENEW_AFTER
+from goscheduler.schedulers._upstream import check_upstream, circle_of, ends_of, refuse_itself
+from goscheduler.times import to_micros, utc_timestamp
+from goscheduler.triggers.after import SLACK, AfterTrigger, End, after_words
+from goscheduler.util import undefined
+
+if TYPE_CHECKING:
+    from goscheduler.job import Job
+    from goscheduler.jobstores.base import BaseJobStore
+    from goscheduler.runs.model import Settlement
+    from goscheduler.schedulers._engine import Engine
+
+KIND = "follower"
+_PAGE = 200
+#: A note is written again if it is older than this, and taken away, if there is nothing to it, after a day: a job that
+#: is part of somebody's transaction comes into being late. Both in microseconds.
+REUSED_FOR, KEPT_FOR = 43_200_000_000, 86_400_000_000
+#: For so many seconds at once housekeeping looks after the followers of a store; the others come a second later.
+LOOK_SECONDS = 0.25
+LOOK_AGAIN = 1.0
+#: How the reason begins for which a follower is suspended here.
+WAITS_FOR = "waits for "
+
+
+class Follower(NamedTuple):
+    """What a note says of a job that follows others."""
+
+    key: str
+    job_id: str
+    upstream: tuple[str, ...]
+    noted_at: int
+
+
+class Following:
+    """The followers in the stores of one scheduler."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._followers: dict[str, dict[str, frozenset[str]]] = {}
+        """Alias → upstream job → its followers; nothing for a store that has none."""
+        self._noted: dict[str, list[Follower]] = {}
+        """Alias → the notes of a store, as they were read last."""
+        self._left: dict[str, list[str]] = {}
+        """Alias → the followers that are still to be looked after in this turn."""
+        self._edition = 0
+        self._lock = threading.Lock()
+
+    # Adding
+
+    def check(self, alias: str, job: Job, beside: Mapping[str, Job] | None = None) -> None:
+        """Raise InvalidArgument if a job cannot wait for those it names; ``beside`` are added together with it."""
+        if not job.trigger.upstream:
+            return
+        stores = self._engine.stores
+        if alias in stores:
+            check_upstream(job, stores[alias], beside or {}, stores)
+        else:
+            refuse_itself(job)
+
+    def prepare(self, alias: str, job: Job, paused: bool) -> None:
+        """Fill in what a follower needs before it is written: its cursors, its note, and that it queues by default."""
+        if not isinstance(job.trigger, AfterTrigger):
+            return
+        job.trigger = self.placed(alias, job.id, job.trigger)
+        if _is_open(job.options.overlap):
+            job.options = parse_options({"overlap": "queue"}, job.options)
+        if paused and job.stats.paused_by is None:
+            job.stats = job.stats._replace(paused_by="add_job")
+
+    def placed(self, alias: str, job_id: str, trigger: AfterTrigger) -> AfterTrigger:
+        """Return the trigger with cursors behind all ends until now, unless it has some, and note that there is one."""
+        store, now = self._engine.stores[alias], to_micros(self._engine.clock.now())
+        if not trigger.placed:
+            upstream = {one: store.lookup_job(one) for one in trigger.upstream}
+            trigger = trigger.begun(_ends(store, trigger, upstream, now - SLACK), now)
+        if alias not in self._noted:
+            self._noted[alias] = _read(store)
+        young = (each for each in self._noted[alias] if now - each.noted_at < REUSED_FOR)
+        if not any(each.job_id == job_id and each.upstream == trigger.upstream for each in young):
+            text = json.dumps({"job": job_id, "after": trigger.upstream})
+            store.put_note(Note(KIND, f"{now:016x}.{crc32(text.encode()):08x}", text))
+        self._know(alias, job_id, trigger.upstream)
+        return trigger
+
+    def added(self, alias: str, job: Job) -> None:
+        """Keep the jobs that a new follower waits for and that would be removed after they have fired once more."""
+        store = self._engine.stores[alias]
+        for upstream in job.trigger.upstream:
+            found = store.lookup_job(upstream)
+            if found is not None and found.auto_remove and _fires_once_more(found):
+                store.edit_job(upstream, _kept)
+
+    def _know(self, alias: str, job_id: str, upstream: Iterable[str]) -> None:
+        with self._lock:
+            self._edition += 1
+            known = dict(self._followers.get(alias, {}))
+            for one in upstream:
+                known[one] = known.get(one, frozenset()) | {job_id}
+            self._followers = {**self._followers, alias: known}
+
+    # Following
+
+    def settled(self, alias: str, settlements: Sequence[Settlement]) -> None:
+        """Fire what waits for the runs that have ended; what cannot be done now is done by housekeeping."""
+        followers = self._followers.get(alias)
+        if not followers:
+            return
+        ended = {each.attempt.run.job.id for each in settlements if each.follow_up is None}
+        waiting = sorted({job_id for one in ended & followers.keys() for job_id in followers[one]})
+        store = self._engine.stores.get(alias)
+        if waiting and store is not None:
+            self._follow_safely(alias, store, waiting)
+
+    def look(self) -> bool:
+        """Find out who follows whom in every store that answers, and fire what was not fired when it should.
+
+        True if the time for it was over before all followers were looked at.
+        """
+        for alias, store in self._engine.stores.items():
+            if alias in self._engine.outages:
+                continue
+            try:
+                self._look(alias, store)
+            except BaseException as error:
+                if not survivable(error):
+                    raise
+                text = 'Job store "%s" could not tell which jobs follow others: %s'
+                self._engine.logger.warning(text, alias, described(error))
+        return any(self._left.values())
+
+    def _look(self, alias: str, store: BaseJobStore) -> None:
+        left = self._left.pop(alias, [])
+        if not left:
+            followers = self._refreshed(alias, store)
+            if not followers:
+                return
+            ids = {each.job_id for each in followers}
+            left = self._ours(alias, store, ids)
+            self._clean(store, followers)
+        end = self._engine.clock.monotonic() + LOOK_SECONDS
+        while left and self._engine.clock.monotonic() < end:
+            self._follow_safely(alias, store, [left.pop()])
+        self._left[alias] = left
+
+    def _refreshed(self, alias: str, store: BaseJobStore) -> list[Follower]:
+        edition = self._edition
+        followers = self._noted[alias] = _read(store)
+        known: dict[str, frozenset[str]] = {}
+        for each in followers:
+            for one in each.upstream:
+                known[one] = known.get(one, frozenset()) | {each.job_id}
+        with self._lock:
+            if edition == self._edition and (known or alias in self._followers):
+                self._followers = {**self._followers, alias: known}
+        return followers
+
+    def _ours(self, alias: str, store: BaseJobStore, followers: Iterable[str]) -> list[str]:
+        """Return the followers that it is our turn to look after."""
+        ids = sorted(followers)
+        if not store.shared:
+            return ids
+        now, ours = self._engine.clock.now(), self._engine.leases.owner_of(alias)
+        owners = sorted(owner.id for owner in store.owners(now))
+        if ours not in owners:
+            return ids
+        turn = int(utc_timestamp(now) / max(0.1, self._engine.leases.length * RENEW_AFTER))
+        place, number = owners.index(ours), len(owners)
+        return [job_id for job_id in ids if (crc32(job_id.encode()) + turn) % number == place]
+
+    def _follow_safely(self, alias: str, store: BaseJobStore, followers: Iterable[str]) -> None:
+        for job_id in followers:
+            try:
+                self._follow(alias, store, job_id)
+            except BaseException as error:
+                if not survivable(error):
+                    raise
+                self._engine.logger.warning(
+                    'Job "%s" follows others, but job store "%s" could not tell whether they have ended (%s); it is '
+                    "looked at again soon", job_id, alias, described(error), extra={"job_id": job_id},
+                )  # fmt: skip
+
+    def _follow(self, alias: str, store: BaseJobStore, job_id: str) -> None:
+        """Fire a follower if all that it waits for has ended; suspend it if that cannot happen."""
+        job = store.lookup_job(job_id)
+        if job is None or not follows(job) or not isinstance(job.trigger, AfterTrigger):
+            return
+        trigger, now = job.trigger, self._engine.clock.now()
+        upstream = {one: store.lookup_job(one) for one in trigger.upstream}
+        ends = _ends(store, trigger, upstream, to_micros(now) - SLACK)
+        if not trigger.placed or not trigger.missing(ends):
+            covered = any(_is_unstarted(job_id, each) for each in store.pending_runs(job_id))
+            edited = store.edit_jobs([job_id], lambda found: followed(found, ends, now, covered))
+            for changed in edited.changed:
+                self._engine.logger.debug('Job "%s" follows: %s', job_id, changed.trigger, extra={"job_id": job_id})
+            if edited.changed:
+                self._engine.jobs._wake()
+            return
+        self._suspend_or_release(alias, store, job)
+
+    def _suspend_or_release(self, alias: str, store: BaseJobStore, job: Job) -> None:
+        reason, suspended = obstacle_of(store, job), job.suspended
+        if reason is None and suspended is not None and suspended.startswith(WAITS_FOR):
+            if store.release(job.id):
+                self._engine.emit([JobSuspensionEvent(EventCode.JOB_RELEASED, job.id, alias, suspended)])
+            return
+        may_be_kept = store.shared or store.keeps_objects  # others keep no reason with a job; ``why`` finds out
+        if may_be_kept and reason is not None and suspended is None and job.next_run_time is None:
+            store.edit_job(job.id, lambda found: _suspended(found, reason))
+            text = 'Job "%s" is suspended: it %s; it goes on when that has changed'
+            self._engine.logger.warning(text, job.id, reason, extra={"job_id": job.id})
+            self._engine.emit([JobSuspensionEvent(EventCode.JOB_SUSPENDED, job.id, alias, reason)])
+
+    def _clean(self, store: BaseJobStore, followers: Sequence[Follower]) -> None:
+        """Take old notes away whose job does not follow these jobs any more, or has a newer note."""
+        now, seen = to_micros(self._engine.clock.now()), set()
+        for each in sorted(followers, key=lambda each: each.noted_at, reverse=True):
+            if now - each.noted_at > KEPT_FOR:
+                job = store.lookup_job(each.job_id)
+                if job is None or job.trigger.upstream != each.upstream or each.job_id in seen:
+                    store.remove_note(KIND, each.key)
+            seen.add(each.job_id)
+
+
+def followed(job: Job, ends: Mapping[str, Sequence[End]], now: datetime, covered: bool) -> Job:
+    """Return a follower as it is once these ends are followed; itself if there is nothing new in them.
+
+    Its run is ``covered`` if one of it waits that has not started, which will see what these ends have left.
+    """
+    trigger = job.trigger
+    if not isinstance(trigger, AfterTrigger) or not follows(job):
+        return job
+    if not trigger.placed:
+        return copy_with(job, trigger=trigger.begun(ends, to_micros(now)))
+    if trigger.missing(ends):
+        return job
+    edited = copy_with(job, trigger=trigger.behind(ends))
+    if edited.next_run_time is None and not covered:
+        edited.next_run_time = now + trigger.delay
+    if edited.suspended is not None and edited.suspended.startswith(WAITS_FOR):
+        edited.suspended = None
+    return edited
+
+
+def obstacle_of(store: BaseJobStore, job: Job) -> str | None:
+    """Return why a follower would wait for ever, or None."""
+    for upstream in job.trigger.upstream:
+        if store.lookup_job(upstream) is None:
+            return f"{WAITS_FOR}'{upstream}', which does not exist"
+    circle = circle_of(job, store.lookup_job)
+    return f"{WAITS_FOR}itself: {circle}" if circle else None
+
+
+def awaited_of(store: BaseJobStore, job: Job, now: datetime) -> list[str]:
+    """Return in words what a follower still waits for; nothing of a job that is none."""
+    trigger = job.trigger
+    if not isinstance(trigger, AfterTrigger) or not follows(job):
+        return []
+    upstream = {one: store.lookup_job(one) for one in trigger.upstream}
+    missing = trigger.missing(_ends(store, trigger, upstream, to_micros(now) - SLACK))
+    return [_awaited(trigger, one, upstream[one], store) for one in missing]
+
+
+def _awaited(trigger: AfterTrigger, upstream: str, job: Job | None, store: BaseJobStore) -> str:
+    if job is None:
+        return f"'{upstream}', which does not exist"
+    done, cursor = after_words(trigger.on), trigger.cursors.get(upstream)
+    times = [cursor.last.finished_at] if cursor is not None and cursor.last is not None else []
+    success = store.stats_of(job).last_success
+    times += [success] if success is not None and trigger.on != "failure" else []
+    if not times:
+        return f"'{upstream}', which has not {done} yet"
+    return f"'{upstream}', which last {done} at {max(times).strftime('%Y-%m-%d %H:%M:%S %Z').strip()}"
+
+
+def _ends(
+    store: BaseJobStore, trigger: AfterTrigger, upstream: Mapping[str, Job | None], recent: int
+) -> dict[str, list[End]]:
+    """Return the ends of each upstream job that a trigger may not have followed; where it has no cursor, recent ones.
+
+    The jobs were read before their records are, so that what is counted in a job has its record.
+    """
+    return {
+        one: ends_of(store, one, job, trigger, trigger.floor(one) if one in trigger.cursors else recent)
+        for one, job in upstream.items()
+    }
+
+
+def _is_open(option: object) -> bool:
+    return option is undefined
+
+
+def _is_unstarted(job_id: str, run: object) -> bool:
+    return getattr(run, "source", None) is Source.SCHEDULE and getattr(run, "attempt", 0) == 1
+
+
+def _fires_once_more(job: Job) -> bool:
+    time = getattr(job, "next_run_time", None)
+    return time is not None and not job.trigger.upstream and job.trigger.get_next_fire_time(time, time) is None
+
+
+def _kept(job: Job) -> Job:
+    return copy_with(job, auto_remove=False)
+
+
+def _suspended(job: Job, reason: str) -> Job:
+    if job.next_run_time is not None or job.suspended is not None or not follows(job):
+        return job
+    edited = copy_with(job)
+    edited.suspended = reason
+    return edited
+
+
+def _read(store: BaseJobStore) -> list[Follower]:
+    """Return what the notes of a store say."""
+    found: list[Follower] = []
+    before: str | None = None
+    while True:
+        notes = store.notes(KIND, before, _PAGE)
+        for note in notes:
+            told = json.loads(note.text)
+            moment = int(note.key.partition(".")[0], 16)
+            found.append(Follower(note.key, told["job"], tuple(told["after"]), moment))
+        if len(notes) < _PAGE:
+            return found
+        before = notes[-1].key

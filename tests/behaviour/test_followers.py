@@ -1,0 +1,237 @@
+"""Jobs that follow others; what holds in every store is in ``goscheduler.testing.contract_following``."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from behaviour_doubles import HoldingExecutor, calls, note
+
+from goscheduler.errors import InvalidArgument, UnknownOption
+from goscheduler.executors.context import current_run
+from goscheduler.job import copy_with
+from goscheduler.jobstores.memory import MemoryJobStore
+from goscheduler.runs.model import JobState, OutcomeKind
+from goscheduler.runs.retry import Snooze
+from goscheduler.testing import ManualScheduler
+from goscheduler.triggers.after import AfterTrigger
+
+
+def snooze():
+    raise Snooze(30)
+
+
+def fail():
+    raise ValueError
+
+
+def tell_upstream():
+    note({job_id: run.scheduled_at for job_id, run in current_run().upstream.items()})
+
+
+@pytest.fixture
+def followers(scheduler, jobcalls):
+    """A started scheduler with a job "up" that is run by hand."""
+    scheduler.add_job(note, "interval", days=9, args=["up"], id="up")
+    return scheduler
+
+
+def run_up(scheduler, times=1):
+    for _ in range(times):
+        scheduler.run_now("up")
+    scheduler.run_due()
+
+
+def test_jobs_added_before_the_start_in_any_order_follow_each_other(jobcalls):
+    scheduler = ManualScheduler()
+    last = scheduler.add_job(note, after="middle", args=["last"], id="last")
+    scheduler.add_job(note, after="up", args=["middle"], id="middle")
+    scheduler.add_job(note, "interval", days=9, args=["up"], id="up")
+    assert last.state is JobState.PENDING
+    with pytest.raises(InvalidArgument, match="cannot wait for itself"):
+        scheduler.add_job(note, after="x", id="x")
+    with scheduler:
+        run_up(scheduler)
+        assert calls == ["up", "middle", "last"]
+        assert last.state is JobState.WAITING
+        assert "waits for middle" in str(last)
+
+
+def test_a_start_with_a_follower_of_nothing_fails_and_says_what_was_meant():
+    scheduler = ManualScheduler()
+    scheduler.add_job(note, "interval", days=9, id="extract")
+    scheduler.add_job(note, after="extrat", id="load")
+    with pytest.raises(InvalidArgument, match="did you mean 'extract'"):
+        scheduler.start()
+
+
+def test_what_cannot_be_followed_is_refused_at_the_call_and_nothing_is_added(followers):
+    followers.add_jobstore(MemoryJobStore(), "other")
+    followers.add_job(note, "interval", days=9, id="elsewhere", jobstore="other")
+    followers.add_job(note, after="up", id="down")
+    before = len(followers.get_jobs())
+    for options, message in (
+        ({"after": "upp"}, "there is no job 'upp' in the job store; did you mean 'up'?"),
+        ({"after": "elsewhere"}, "'elsewhere' is in the job store 'other'"),
+        ({"after": "self", "id": "self"}, "the job 'self' cannot wait for itself"),
+        ({"after": "up", "trigger": "cron"}, "after takes the place of a trigger"),
+    ):
+        with pytest.raises(InvalidArgument, match=message.replace("?", r"\?")):
+            followers.add_job(note, **options)
+    with pytest.raises(InvalidArgument, match="'a' waits for itself, by way of 'c' and 'b'"):
+        followers.add_jobs({"func": note, "id": one, "after": other} for one, other in ("ac", "cb", "ba"))
+    with pytest.raises(InvalidArgument, match="'up' waits for itself, by way of 'down'"):
+        followers.reschedule_job("up", after="down")
+    with pytest.raises(InvalidArgument, match="'up' waits for itself, by way of 'down'"):
+        followers.modify_job("up", trigger=AfterTrigger("down"))
+    with pytest.raises(UnknownOption):
+        followers.add_job(note, after="up", hour=3)
+    assert len(followers.get_jobs()) == before
+
+
+def test_a_circle_that_two_processes_have_made_is_found_and_suspends(followers):
+    followers.add_job(note, after="up", id="down")
+    store = followers.engine.stores["default"]
+    store.edit_job("up", lambda job: copy_with(job, trigger=AfterTrigger("down"), next_run_time=None))
+    followers.advance("61s")
+    if store.keeps_objects:
+        assert followers.get_job("down").suspended == "waits for itself: 'down' waits for itself, by way of 'up'"
+
+
+def test_ends_while_the_follower_runs_are_followed_by_one_run_after_it(jobcalls):
+    holding = HoldingExecutor()
+    with ManualScheduler(executors={"holding": holding}) as scheduler:
+        scheduler.add_job(note, "interval", days=9, args=["up"], id="up")
+        scheduler.add_job(note, after="up", id="down", executor="holding")
+        run_up(scheduler, 2)
+        assert len(holding.held) == 1, "two ends before it starts"
+        run_up(scheduler)
+        run_up(scheduler, 2)
+        assert len(holding.held) == 1
+        assert len(scheduler.engine.stores["default"].pending_runs("down")) == 1, "three ends while it runs"
+        holding.finish()
+        scheduler.run_due()
+        assert len(holding.held) == 1
+        holding.finish()
+        scheduler.advance("2m")
+        assert [record.outcome for record in scheduler.runs("down")] == [OutcomeKind.SUCCEEDED] * 2
+        assert holding.held == []
+
+
+def test_runs_that_are_snoozed_skipped_missed_or_cancelled_have_not_ended(followers):
+    followers.add_job(snooze, "interval", days=9, id="snoozing")
+    followers.add_job(note, "interval", hours=1, id="late", misfire_grace_time=5)
+    followers.add_job(note, "interval", days=9, id="cancelled")
+    for on in ("success", "failure", "end"):
+        for one in ("snoozing", "late", "cancelled"):
+            followers.add_job(note, after=one, on=on, args=[(one, on)], id=f"{one}-{on}")
+    followers.run_now("snoozing")
+    followers.cancel_run(followers.run_now("cancelled"))
+    followers.run_due()
+    followers.clock.advance("90m")
+    followers.run_due()
+    assert [record.outcome for record in followers.runs("late")] == [OutcomeKind.MISSED]
+    assert calls == []
+
+
+def test_running_a_follower_by_hand_moves_no_cursor_and_it_knows_whom_it_follows(followers):
+    followers.add_job(tell_upstream, after="up", id="down")
+    followers.run_now("down")
+    followers.run_due()
+    assert calls == [{}]
+    run_up(followers)
+    (record,) = followers.runs("up")
+    assert calls[1:] == ["up", {"up": record.scheduled_at}]
+
+
+def test_a_follower_that_is_added_again_keeps_what_it_has_followed(followers):
+    followers.add_job(note, after="up", args=["down"], id="down")
+    run_up(followers)
+    followers.add_job(note, after="up", args=["again"], id="down", replace_existing=True)
+    followers.advance("61s")
+    assert calls == ["up", "down"]
+    run_up(followers)
+    assert calls == ["up", "down", "up", "again"]
+    followers.modify_job("down", trigger=AfterTrigger("up", on="failure"))
+    run_up(followers)
+    assert calls == ["up", "down", "up", "again", "up"]
+    assert followers.get_job("down").state is JobState.WAITING
+
+
+def test_followers_are_paused_and_resumed_with_others_and_a_paused_one_is_added(followers):
+    followers.add_job(note, after="up", args=["down"], id="down", tags=["x"])
+    followers.add_job(note, after="up", args=["asleep"], id="asleep", next_run_time=None)
+    assert followers.get_job("asleep").state is JobState.PAUSED
+    followers.pause_jobs(tag="x")
+    assert followers.get_job("down").state is JobState.PAUSED
+    run_up(followers)
+    followers.resume_jobs(tag="x")
+    followers.advance(1)
+    assert followers.get_job("down").state is JobState.WAITING
+    run_up(followers)
+    assert calls == ["up", "up", "down"]
+
+
+def test_followers_move_with_a_file_and_go_on_where_they_were(followers, tmp_path, jobcalls):
+    followers.add_job(note, after="up", args=["middle"], id="middle")
+    followers.add_job(note, after="middle", args=["last"], id="a-last")
+    followers.pause_job("a-last")
+    run_up(followers)
+    followers.export_jobs(tmp_path / "jobs.json")
+    calls.clear()
+    with ManualScheduler() as scheduler:
+        scheduler.import_jobs(tmp_path / "jobs.json")
+        assert scheduler.get_job("middle").state is JobState.WAITING
+        assert scheduler.get_job("a-last").state is JobState.PAUSED
+        run_up(scheduler)
+        assert calls == ["up", "middle"]
+
+
+def test_a_chain_gives_each_step_its_own_arguments_and_the_options_to_all(followers):
+    jobs = followers.chain(
+        [note, {"func": note, "args": ["two"]}, {"func": note, "args": ["three"], "retry": 5}],
+        "interval", hours=1, id="nightly", retry=2, delay="30s", args=["one"], replace_existing=True,
+    )  # fmt: skip
+    assert [(job.id, str(job.trigger), job.retry.max_attempts) for job in jobs] == [
+        ("nightly", "interval[1:00:00]", 2), ("nightly.2", "after[nightly, delay=0:00:30]", 2),
+        ("nightly.3", "after[nightly.2, delay=0:00:30]", 5),
+    ]  # fmt: skip
+    followers.advance("61m")
+    assert calls == ["one", "two", "three"]
+    for steps in ([], "note", None):
+        with pytest.raises(InvalidArgument, match="steps must"):
+            followers.chain(steps)
+
+
+def test_a_failure_without_a_retry_is_an_end_too(followers):
+    followers.add_job(fail, "interval", days=9, id="bad")
+    followers.add_job(note, after="bad", on="failure", args=["alert"], id="alert")
+    followers.run_now("bad")
+    followers.run_due()
+    assert calls == ["alert"]
+
+
+def test_a_store_that_keeps_no_history_is_followed_by_its_last_success(jobcalls):
+    with ManualScheduler(jobstores={"default": MemoryJobStore(history=0)}) as scheduler:
+        scheduler.add_job(note, "interval", hours=1, args=["up"], id="up")
+        scheduler.add_job(note, after="up", args=["down"], id="down")
+        scheduler.advance("3h")
+        assert calls == ["up", "down"] * 3
+
+
+def test_schedulers_without_followers_ask_their_stores_nothing_when_a_run_ends(followers, monkeypatch):
+    store = followers.engine.stores["default"]
+    asked = []
+    for name in ("notes", "lookup_job", "history", "edit_jobs"):
+        monkeypatch.setattr(store, name, lambda *_, name=name: asked.append(name))
+    followers.engine.following.settled("default", [])
+    assert asked == []
+
+
+def test_a_follower_that_a_blackout_has_skipped_waits_again(followers):
+    followers.add_job(note, after="up", args=["down"], id="down")
+    now = followers.clock.now()
+    followers.add_blackout(now, now + timedelta(hours=1), action="skip", job_id="down")
+    run_up(followers)
+    assert [record.outcome for record in followers.runs("down")] == [OutcomeKind.SKIPPED]
+    assert followers.get_job("down").state is JobState.WAITING
