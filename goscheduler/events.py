@@ -49,6 +49,8 @@ class EventCode(IntFlag):
     """The job store answers again."""
     JOB_STARTED = 1 << 25
     """An attempt begins: a worker has it."""
+    WORKER_LOST = 1 << 26
+    """The worker of an engine that ran an attempt is gone; the job's ``on_crash`` says what follows."""
 
 
 EVENT_SCHEDULER_STARTED = EVENT_SCHEDULER_START = EventCode.SCHEDULER_STARTED
@@ -77,9 +79,10 @@ EVENT_LEASE_LOST = EventCode.LEASE_LOST
 EVENT_SCHEDULER_DEGRADED = EventCode.SCHEDULER_DEGRADED
 EVENT_SCHEDULER_RECOVERED = EventCode.SCHEDULER_RECOVERED
 EVENT_JOB_STARTED = EventCode.JOB_STARTED
+EVENT_WORKER_LOST = EventCode.WORKER_LOST
 
 EVENT_ALL = EventCode((1 << 17) - 1)
-EVENT_ANY = EventCode((1 << 26) - 1)
+EVENT_ANY = EventCode((1 << 27) - 1)
 
 
 class SchedulerEvent:

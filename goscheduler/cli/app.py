@@ -13,11 +13,14 @@ from goscheduler._version import __version__
 #: Command → module and what is there: a function, or an application with commands of its own.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "worker": ("worker", "run_worker"),
+    "run-one": ("run_one", "run_one"),
     "jobs": ("jobs", "app"),
     "runs": ("runs", "app"),
     "dead": ("dead", "app"),
     "workers": ("workers", "app"),
     "bulk": ("bulk", "app"),
+    "blackouts": ("blackouts", "app"),
+    "backfills": ("backfills", "app"),
     "why": ("why", "explain_job"),
     "forecast": ("forecast", "show_forecast"),
     "doctor": ("doctor", "examine"),
@@ -31,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "telemetry": ("telemetry", "app"),
     "migrate": ("migrate", "app"),
     "next": ("next", "show_next"),
+    "import-ics": ("import_ics", "import_ics"),
     "import-apscheduler": ("import_apscheduler", "import_jobs"),
 }
 #: The variable by which a shell asks what a line may be completed to.

@@ -1,4 +1,4 @@
-"""Stands in for the exception of a job that ran in another process, when the exception itself cannot be passed on."""
+"""The errors of jobs that run in other processes: the process is gone, or its exception cannot be passed on."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ class WorkerDied(GoSchedulerError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class WorkerLost(WorkerDied):
+    """The worker of an engine that ran a job is gone; nobody knows how far the job got."""
 
 
 class RemoteError(GoSchedulerError):

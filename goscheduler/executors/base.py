@@ -86,7 +86,7 @@ class BaseExecutor:
     grace_seconds = 5.0
     """How long a run may go on after :meth:`cancel`; then the scheduler calls :meth:`give_up`."""
 
-    in_other_processes: ClassVar[bool] = False
+    in_other_processes: bool = False
     """Whether the functions of jobs are called in other processes, to which only what has a name can go."""
 
     _scheduler: ExecutorHost | None = None
@@ -161,6 +161,13 @@ class BaseExecutor:
             if not self._seen_by_job(run):
                 clear_cancel(run.id)  # over by now, and may have been forgotten already
         return bool(seen)
+
+    def let_go(self, run: Run, reason: str) -> bool:
+        """Do what :meth:`cancel` does, for a run that may be another scheduler's by now.
+
+        An executor whose work outlives this process leaves the work alone, for the scheduler that gets the run next.
+        """
+        return self.cancel(run, reason)
 
     def give_up(self, run: Run) -> None:
         """Wait no longer for a run that was asked to end and goes on, and give its room back. Must not block.

@@ -214,6 +214,11 @@ def tell_to_end(run_id: str, reason: str) -> None:
     _told.setdefault(run_id, reason)
 
 
+def tell_attempt_to_end(key: tuple[str, int], reason: str) -> None:
+    """Make one attempt see that it is to end; another one at the same run may go on in this process."""
+    _given_up.setdefault(key, reason)
+
+
 def cancel_reason(run_id: str) -> str | None:
     """Return why a run was told to end, or None if it was not."""
     return _told.get(run_id)
@@ -241,7 +246,12 @@ def mark_given_up(run: Run) -> None:
 
 def unmark_given_up(run: Run) -> None:
     """Note that a run which was given up has ended."""
-    _given_up.pop(attempt_key(run), None)
+    forget_attempt(attempt_key(run))
+
+
+def forget_attempt(key: tuple[str, int]) -> None:
+    """Forget what one attempt was told, since it is over."""
+    _given_up.pop(key, None)
 
 
 def progress_of(run_id: str) -> Progress | None:

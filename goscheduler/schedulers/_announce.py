@@ -17,6 +17,7 @@ from goscheduler.events import (
     JobSuspensionEvent,
     SchedulerEvent,
 )
+from goscheduler.executors._failures import WorkerLost
 from goscheduler.executors._log import fields_of, fields_of_job, log_end, names_of
 from goscheduler.runs.model import OutcomeKind, Settlement
 from goscheduler.times import to_micros
@@ -71,8 +72,8 @@ def _firing_events(engine: Engine, alias: str, fired: Fired) -> Iterator[Schedul
     if wants(EventCode.JOB_SUBMITTED):
         yield from _submissions(alias, fired.runs)
     for record in fired.records:
-        code = CODE_OF[record.outcome.kind]
-        if wants(code):
+        code = CODE_OF.get(record.outcome.kind)
+        if code is not None and wants(code):
             yield event_of(alias, record, code)
     if wants(EventCode.JOB_REMOVED):
         for job in fired.finished:
@@ -115,9 +116,13 @@ def log_ends(engine: Engine, settlements: Sequence[Settlement]) -> None:
 def announce_settlements(engine: Engine, alias: str, settlements: Sequence[Settlement]) -> None:
     """Tell how runs ended and what follows, after that was written."""
     wanted = {kind for kind, code in CODE_OF.items() if engine.bus.wants(code)}
+    hears_lost_workers = engine.bus.wants(EventCode.WORKER_LOST)
     events: list[SchedulerEvent] = []
     for attempt, follow_up, dead in settlements:
-        if attempt.outcome.kind in wanted:
+        if isinstance(attempt.outcome.error, WorkerLost) and attempt.outcome.kind is OutcomeKind.LOST:
+            if hears_lost_workers:
+                events.append(event_of(alias, attempt, EventCode.WORKER_LOST))
+        elif attempt.outcome.kind in wanted:
             events.append(event_of(alias, attempt, CODE_OF[attempt.outcome.kind]))
         if dead is not None:
             events.append(event_of(alias, attempt, EventCode.JOB_DEAD_LETTERED))

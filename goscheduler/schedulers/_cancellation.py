@@ -124,7 +124,11 @@ class RunningRuns:
         self._engine.logger.info(text, *names_of(run), reason, extra=fields_of(run))
         told = True
         try:
-            told = executor is not None and executor.cancel(run, reason)
+            if executor is not None:
+                let_go = kind is OutcomeKind.LOST
+                told = executor.let_go(run, reason) if let_go else executor.cancel(run, reason)
+            else:
+                told = False
         except BaseException as error:
             if not survivable(error):
                 raise

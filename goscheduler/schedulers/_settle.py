@@ -279,7 +279,9 @@ def _last_of(settlement: Settlement) -> Settlement:
 def _brings_work(settlement: Settlement) -> bool:
     """Tell whether there is something new to be claimed, now or later. A run that an executor gave back is not new."""
     run, follow_up = settlement.attempt.run, settlement.follow_up
-    return follow_up is not None and (follow_up.attempt > run.attempt or follow_up.due_at > run.due_at)
+    if follow_up is None:
+        return False
+    return follow_up.attempt > run.attempt or follow_up.crashes > run.crashes or follow_up.due_at > run.due_at
 
 
 def _senseless(outcome: object) -> Outcome:

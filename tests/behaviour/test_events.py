@@ -71,7 +71,7 @@ def test_event_all_is_the_seventeen_and_event_any_is_everything():
         assert not combined & code
         combined |= code
     assert combined == EVENT_ANY
-    assert len(EventCode) == 26
+    assert len(EventCode) == 27
 
 
 def test_events_have_the_constructors_of_apscheduler():

@@ -240,6 +240,39 @@ def test_running_jobs_are_told_to_end_after_three_quarters_of_a_lease(cluster, a
     assert executor.told == told
 
 
+class OutlivingExecutor(BegunExecutor):
+    """Its work goes on without this process."""
+
+    def __init__(self):
+        super().__init__()
+        self.let = []
+
+    def let_go(self, run, reason):
+        self.let.append(reason)
+        return True
+
+
+def test_work_that_outlives_its_scheduler_is_let_go_of_when_the_lease_is_lost_and_cancelled_otherwise(cluster):
+    executor = OutlivingExecutor()
+    scheduler = cluster.join(executor)
+    for job in ("lost", "cancelled"):
+        scheduler.add_job(print, "date", id=job)
+    scheduler.run_due()
+    (live,) = scheduler.live_runs("cancelled")
+    scheduler.cancel_run(live.id)
+    assert (executor.let, len(executor.told)) == ([], 1)
+
+    executor.finish()
+    executor.finish()
+    scheduler.add_job(print, "date", id="next")
+    scheduler.run_due()
+    cluster.store.faults["renew_owner"] = OUT
+    cluster.advance(23, step=0.5)
+
+    assert executor.let == ["its lease could not be renewed"]
+    assert len(executor.told) == 1
+
+
 def test_a_paused_scheduler_gives_up_in_time_too(cluster):
     executor = BegunExecutor()
     scheduler = cluster.join(executor)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import functools
 import itertools
 import multiprocessing
@@ -83,6 +85,54 @@ def fail_with_a_lock():
 
 def return_a_lock():
     return threading.Lock()
+
+
+def crash_once(path):
+    """Kill its process the first time."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return "the second time"
+    return os.kill(os.getpid(), signal.SIGKILL)
+
+
+def note_pid_and_wait(path):
+    """Append the own pid to a file, then stay until killed or told to end."""
+    with open(path, "a") as file:
+        file.write(f"{os.getpid()}\n")
+    while True:
+        current_run().check()
+        threading.Event().wait(0.05)
+
+
+def note_and_work(folder, number, seconds):
+    """Leave a file that names the attempt, and work for a while."""
+    run = current_run()
+    name = os.path.join(folder, f"job-{number}.{run.fence}.{os.getpid()}")
+    os.close(os.open(name, os.O_CREAT | os.O_EXCL))
+    threading.Event().wait(seconds)
+    return number
+
+
+def never_end(path):
+    """Write the own pid to a file, and hear nothing."""
+    with open(path, "w") as file:
+        file.write(str(os.getpid()))
+    threading.Event().wait()
+
+
+enclosing = contextvars.ContextVar("enclosing", default=None)
+
+
+@contextlib.contextmanager
+def enclosed(run):
+    token = enclosing.set(run.job_id)
+    yield
+    enclosing.reset(token)
+
+
+def what_encloses():
+    return enclosing.get()
 
 
 class Unreadable:

@@ -1,0 +1,132 @@
+"""Jobs as Kubernetes Jobs, on a server that runs the commands of pods as processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from dask_cluster import wait_until
+from fake_kubernetes import FakeKubernetes
+
+from goscheduler.errors import InvalidArgument
+from goscheduler.executors.pool import WorkerDied
+from goscheduler.runs.model import OutcomeKind
+
+pytest.importorskip("kubernetes")
+from kubernetes.client import ApiClient, Configuration
+
+from goscheduler.executors.kubernetes import KubernetesExecutor
+
+pytestmark = pytest.mark.serial
+
+TEMPLATE = {
+    "spec": {
+        "containers": [
+            {"name": "main", "image": "app", "command": [sys.executable, "-m", "goscheduler", "run-one"], "env": []}
+        ]
+    }
+}
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = FakeKubernetes(tmp_path, str(Path(__file__).parent))
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def make(cluster, host):
+    """A function that starts an executor on the cluster."""
+    clients, executors = [], []
+
+    def start():
+        clients.append(ApiClient(Configuration(host=cluster.url)))
+        executor = KubernetesExecutor(TEMPLATE, max_jobs=3, api_client=clients[-1])
+        executor.look_seconds = 0.1
+        executor.start(host, "pods")
+        executors.append(executor)
+        wait_until(lambda: executor.room() == 3, "it does not connect")
+        return executor
+
+    yield start
+    for executor in executors:
+        executor.shutdown(wait=False)
+    for client in clients:
+        client.close()
+
+
+def test_a_job_brings_its_result_its_error_or_what_fits_of_them_and_is_deleted(cluster, make, host, new_run, jobs):
+    executor = make()
+    runs = [new_run(jobs.add, 41), new_run(jobs.fail, "on purpose"), new_run(jobs.end_at_once, 3)]
+    for run in runs:
+        executor.submit(run)
+    wait_until(lambda: executor.room() == 0, "it has room")
+    total, error, dead = (host.outcome_of(run) for run in runs)
+
+    assert total.result == 42
+    assert isinstance(error.error, ValueError)
+    assert "in fail" in error.traceback
+    assert (dead.kind, type(dead.error), dead.error.exit_code) == (OutcomeKind.FAILED, WorkerDied, 3)
+    executor.submit(long := new_run(jobs.fail, "x" * 5000))
+    assert "characters left out" in str(host.outcome_of(long).error)
+    wait_until(lambda: not cluster.pods, "jobs stay")
+
+
+def test_a_deploy_in_the_middle_of_a_job_does_not_disturb_it(cluster, make, host, new_run, jobs, fifo):
+    before = make()
+    run = new_run(jobs.tell_and_wait_for_answer, told := fifo("told"), answer := fifo("answer"), fence=1)
+    before.submit(run)
+    with open(told) as file:
+        pid = int(file.read())
+
+    before.shutdown(wait=True, timeout=0)
+
+    assert host.outcome_of(run).kind is OutcomeKind.SNOOZED
+    os.kill(pid, 0)
+    after = make()
+    after.submit(again := run._replace(fence=2))
+    wait_until(lambda: after._flights and next(iter(after._flights.values())).work, "it is not found again")
+    with open(answer, "w") as file:
+        file.write("as if nothing had been")
+    assert host.outcome_of(again).result == "as if nothing had been"
+    assert cluster.created == 1
+
+
+def test_a_run_is_cancelled_let_go_or_lost_with_its_job(cluster, make, host, new_run, jobs, tmp_path):
+    executor = make()
+    runs = [new_run(jobs.note_pid_and_wait, str(tmp_path / f"pid-{number}")) for number in range(3)]
+    for run in runs:
+        executor.submit(run)
+    wait_until(lambda: len(list(tmp_path.glob("pid-*"))) == 3, "not all begin")
+
+    assert executor.cancel(runs[0], "enough of it")
+    assert executor.let_go(runs[1], "its lease was lost")
+
+    assert host.outcome_of(runs[0]).reason == "enough of it"
+    assert host.outcome_of(runs[1]).kind is OutcomeKind.SNOOZED
+    assert len(cluster.pods) == 2
+    cluster.disrupt()
+    lost = host.outcome_of(runs[2])
+    assert lost.kind is OutcomeKind.LOST
+    assert "DeletionByTaintManager" in lost.reason
+
+
+def test_what_a_quota_refuses_goes_back_for_half_a_minute(cluster, make, host, new_run, jobs):
+    executor = make()
+    cluster.refuses = 403
+    executor.submit(run := new_run(jobs.add, 41))
+
+    outcome = host.outcome_of(run)
+
+    assert (outcome.kind, outcome.error.seconds) == (OutcomeKind.SNOOZED, 30.0)
+    assert "403" in outcome.reason
+    executor.submit(large := new_run(jobs.add, "x" * 200_000))
+    assert "100000 is the limit" in str(host.outcome_of(large).error)
+
+
+def test_a_template_without_a_container_is_refused_at_once():
+    with pytest.raises(InvalidArgument, match="pod_template must be a pod template"):
+        KubernetesExecutor({"spec": {"containers": []}})
