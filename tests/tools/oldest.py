@@ -18,7 +18,7 @@ OVERRIDES = 'schemathesis; python_version < "3"\nflask>=2.3\n'
 TESTS = (
     "triggers/test_cron_crontab.py", "triggers/test_rrule.py", "calendars", "transports", "telemetry",
     "documents/test_document_stores.py", "locks/test_lock_places.py", "periodic/test_periodic_dispatch.py",
-    "jobstores/sqlalchemy/test_sql_special.py", "jobstores/redis/test_redis_deployments.py",
+    "jobstores/sqlalchemy/test_sql_special.py", "jobstores/redis/test_redis_reads.py",
     "jobstores/mongodb/test_mongodb_reads.py", "jobstores/keyvalue/test_kv_servers.py", "rpc/test_rpc_operations.py",
     "web/test_http_mounts.py", "cli/test_cli_many.py", "pytest_plugin", "contrib/test_contrib_sentry.py",
     "contrib/test_contrib_structlog.py", "contrib/test_flask_scheduler.py",

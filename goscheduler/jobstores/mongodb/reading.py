@@ -47,7 +47,7 @@ PORTION = 20_000
 MAX_EXECUTORS = 20
 #: How many documents are looked through in the time in which one is fetched by way of an index.
 SCAN_GAIN = 4
-_WHOLE = {"$natural": 1}
+_WHOLE = [("$natural", 1)]
 _BY_TIME = [("due.at", 1), ("_id", 1)]
 _BY_ID = [("_id", 1)]
 _IDS = "_id_"
