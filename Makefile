@@ -13,7 +13,7 @@
 # make wheel   build the package, install its wheel into an empty environment, and use it there as the README does
 # make oldest  some tests with the oldest versions that pyproject.toml allows, for about four minutes
 # make docs    the documentation as a site, in build/docs; a broken link or anchor is an error
-# make vendor  whether the scripts of others that the pages load are what their packages have; needs npm
+# make vendor  whether the scripts of others that the pages and their tests load are what their packages have; needs npm
 # make clean   remove what the others made
 #
 # Each of them makes the virtual environment it needs first. Python 3.10 or later and make are enough.
@@ -70,7 +70,7 @@ vendor: $(VENV)/.dev
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict goscheduler
+	$(BIN)/mypy --strict goscheduler tests/typing/user_calls.py
 
 check: lint
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_project.py

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import psutil
 from bench_durable import place
-from bench_reads import FIRINGS, _beside, noop
+from bench_reads import FIRINGS, _beside, _catch_up, noop
 from measure import Row, Sample, in_fresh_process, percentile, print_table, within
 
 from goscheduler.observer import Observer
@@ -140,6 +140,7 @@ def firing_beside(url: str, seconds: float) -> dict[str, Any]:
         {"func": noop, "trigger": "interval", "seconds": 1, "id": f"beside-{number}"} for number in range(300)
     ])  # fmt: skip
     time.sleep(3)
+    _catch_up(scheduler)
     alone = _rate(scheduler, lambda: time.sleep(10))
     found: dict[str, Any] = {}
     with web(url) as (host, port, process):

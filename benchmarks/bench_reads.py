@@ -243,6 +243,7 @@ def pause_all(url: str) -> dict[str, float]:
         {"func": noop, "trigger": "interval", "seconds": 1, "id": f"beside-{number}"} for number in range(300)
     ])  # fmt: skip
     rates = []
+    _catch_up(scheduler)
     with Observer(url) as observer:
         begin_count = _beside(scheduler)
         time.sleep(10)
@@ -255,6 +256,12 @@ def pause_all(url: str) -> dict[str, float]:
     scheduler.shutdown()
     assert (paused.done, paused.changed) == (True, resumed.changed), (paused, resumed)
     return {"seconds": elapsed, "jobs": paused.changed, "alone": rates[0], "meanwhile": rates[1]}
+
+
+def _catch_up(scheduler: Any) -> None:
+    """Wait until other jobs fire: what has come due since the store was filled goes first."""
+    while _beside(scheduler) < 600:
+        time.sleep(0.5)
 
 
 def _beside(scheduler: Any) -> int:

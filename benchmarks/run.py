@@ -19,6 +19,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "fire": {"rounds": 1, "jobs": 5_000},
     "add": {"rounds": 1, "jobs": 5_000},
     "cron": {"rounds": 1},
+    "calendars": {"rounds": 1, "steps": 5_000, "jobs": 500},
     "import": {"rounds": 5},
     "lateness": {"rounds": 1, "seconds": 3},
     "pickup": {"adds": 5, "seconds": 3.0},

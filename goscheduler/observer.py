@@ -22,7 +22,8 @@ CHANGING = (
     "add_job", "add_jobs", "add_request", "modify_job", "reschedule_job", "pause_job", "resume_job", "remove_job",
     "remove_all_jobs", "pause_jobs", "resume_jobs", "remove_jobs", "run_jobs", "stop_bulk", "run_now", "cancel_run",
     "redrive", "redrive_all", "discard_dead_letter", "ask_process", "sync", "import_jobs", "skip_next", "postpone",
-    "add_calendar", "remove_calendar",
+    "add_calendar", "remove_calendar", "backfill", "cancel_backfill",
+    "add_blackout", "import_ics", "remove_blackout",
 )  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -127,7 +127,9 @@ THIRD_PARTY = {
     "click": ("contrib.flask",),
     "sentry_sdk": ("contrib.sentry",),
     "structlog": ("contrib.structlog",),
-    "django": ("web",),
+    "django": ("web", "contrib.django"),
+    "django_tasks": ("contrib.django",),
+    "asgiref": ("contrib.django",),
     "opentelemetry": ("telemetry",),
     "sqlalchemy": (
         "jobstores.sqlalchemy", "_drivers.sql_watchdog", "documents.sqlalchemy", "documents._sql_columns", "locks.sql",

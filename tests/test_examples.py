@@ -104,6 +104,11 @@ EXPECTED: dict[str, tuple[list[str], str]] = {
         r"After the restart: remind\('water the plants',\) on cron\[hour='8'\], at 08:00\n",
     ),
     "flask_app.py": (["--check"], r"(/jobs lists clean-up|Flask is not installed: pip install flask)\n"),
+    "django_app.py": (
+        [],
+        r"rolled back: \[\]\ncommitted: \['bill-7'\]\nthe worker: billed order 7\n"
+        r"declared by the worker: \['expire-carts'\]\n",
+    ),
     "retries.py": (
         [],
         r"fetched at attempt 3\n"

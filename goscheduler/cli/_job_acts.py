@@ -1,5 +1,5 @@
 """``goscheduler jobs pause``, ``resume``, ``run`` and ``remove``: jobs that are named, or all that fit some filters;
-``skip`` and ``postpone``: the next run of one job."""
+``skip`` and ``postpone``: the next run of one job; ``backfill``: its fire times of the past."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from goscheduler._text import printable
+from goscheduler.cli._backfill import print_backfill
 from goscheduler.cli._bulk_act import act_on_all
 from goscheduler.cli._command_error import FAILED, CommandError
 from goscheduler.cli._options import JobFilters, JobId, Reason, Where, Yes, grouped
@@ -38,7 +39,7 @@ class Acting(NamedTuple):
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands to those of ``goscheduler jobs``."""
-    commands: tuple[Callable[..., None], ...] = (pause, resume, run, remove, skip, postpone)
+    commands: tuple[Callable[..., None], ...] = (pause, resume, run, remove, skip, postpone, backfill)
     for command in commands:
         app.command(command.__name__)(grouped(command))
 
@@ -110,6 +111,31 @@ def postpone(
     """Put off the next run of a job, once."""
     with opened(where) as session:
         _print_next(session.call("postpone_job", id=job_id, until=until, reason=reason), where)
+
+
+def backfill(
+    job_id: JobId,
+    start: Annotated[str, typer.Option("--from", metavar="TIME", help="The first fire time; 7d is seven days ago.")],
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="Fire times before this moment.")],
+    where: Where,
+    reprocess: Annotated[
+        str, typer.Option(help="missing: what was not run; failed: also what failed; all.")
+    ] = "missing",
+    at_once: Annotated[int, typer.Option(help="How many of the runs go on at once, at most.")] = 1,
+    newest_first: Annotated[bool, typer.Option("--newest-first", help="The last fire time first.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the fire times, and run nothing.")] = False,
+    reason: Reason = None,
+) -> None:
+    """Run a job for its fire times of the past. Given again, it goes on with what it has begun."""
+    with opened(where) as session:
+        view = session.call(
+            "backfill", id=job_id, start=start, end=end, reprocess=reprocess, at_once=at_once,
+            newest_first=newest_first, dry_run=dry_run, reason=reason,
+        )  # fmt: skip
+        if where.as_json:
+            print_json(view)
+        else:
+            print_backfill(view)
 
 
 def _print_next(view: dict[str, Any], where: Where) -> None:

@@ -19,6 +19,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "dead": ("dead", "app"),
     "workers": ("workers", "app"),
     "bulk": ("bulk", "app"),
+    "blackouts": ("blackouts", "app"),
+    "backfills": ("backfills", "app"),
     "why": ("why", "explain_job"),
     "forecast": ("forecast", "show_forecast"),
     "doctor": ("doctor", "examine"),
@@ -32,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "telemetry": ("telemetry", "app"),
     "migrate": ("migrate", "app"),
     "next": ("next", "show_next"),
+    "import-ics": ("import_ics", "import_ics"),
     "import-apscheduler": ("import_apscheduler", "import_jobs"),
 }
 #: The variable by which a shell asks what a line may be completed to.

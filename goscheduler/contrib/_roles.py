@@ -65,20 +65,22 @@ def decide(wanted: str, place: Place, shared: bool) -> Decision:
         return Decision("off", "its role is 'off'")
     if place.watches:
         return Decision("off", "this process watches files for a reloader; it starts in the one that serves")
-    if place.forks:
-        return _before_the_fork(place)
+    if place.forks and role == "run":  # who only adds may be forked: it opens nothing before it is used
+        return _before_the_fork(place, shared)
     if place.command is not None and place.command not in SERVING:
         return _in_command(place.command, shared)
     return Decision(role)
 
 
-def _before_the_fork(place: Place) -> Decision:
+def _before_the_fork(place: Place, shared: bool) -> Decision:
+    """Without hooks, have the workers add at least, so that no job of theirs waits for ever."""
     if place.hooked:
         return Decision("off", f"{place.forks} forks its workers from this process; it starts in each of them")
+    way = f"to run jobs there, put into gunicorn.conf.py: {HOOKS}"
     if place.forks == "uwsgi":
-        return Decision("off", "uwsgi forks its workers from this process; run it with --lazy-apps", problem=True)
-    reason = f"{place.forks} forks its workers from this process; to start it there, put into gunicorn.conf.py: {HOOKS}"
-    return Decision("off", reason, problem=True)
+        way = "run it with --lazy-apps"
+    reason = f"{place.forks} forks its workers from this process; {way}"
+    return Decision("add" if shared else "off", reason, problem=True)
 
 
 def _in_command(command: str, shared: bool) -> Decision:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import selectors
 import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -108,8 +109,21 @@ def serve(connection: Connection, initializer: Callable[..., object] | None, ini
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
-        parent.join()
+        wait_for_any([parent.sentinel])
         os._exit(1)
+
+
+def wait_for_any(objects: Sequence[Connection | int], timeout: float | None = None) -> bool:
+    """Wait until one of ``objects`` can be read, for at most ``timeout`` seconds; tell whether one can.
+
+    Where gevent has patched, threads are greenlets, and what ``multiprocessing`` calls would stop all of them.
+    """
+    if selectors.DefaultSelector.__module__ != "gevent.selectors":
+        return bool(wait(objects, timeout))
+    with selectors.DefaultSelector() as selector:
+        for each in objects:
+            selector.register(each, selectors.EVENT_READ)
+        return bool(selector.select(timeout))
 
 
 def _initialise(connection: Connection, initializer: Callable[..., object] | None, initargs: Sequence[object]) -> bool:

@@ -6,18 +6,30 @@ A child says so before it begins a run. If an idle child was killed, its next ru
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from datetime import datetime
 from functools import partial
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goscheduler.executors._child import BEGUN, GOODBYE, READY, Note, Parcel, Reply, pack_call, serve
+from goscheduler.executors._child import (
+    BEGUN,
+    GOODBYE,
+    READY,
+    Note,
+    Parcel,
+    Reply,
+    pack_call,
+    serve,
+    wait_for_any,
+)
 from goscheduler.executors._failures import RemoteError, WorkerDied
 from goscheduler.executors.around import begin_all, for_child
 from goscheduler.executors.call import cancelled, failed
@@ -202,6 +214,9 @@ class Child:
 
     def __init__(self, options: ChildOptions) -> None:
         ours, theirs = options.context.Pipe()
+        if sys.platform != "win32":  # under gevent they do not block, and the child would take that for our end
+            for end in (ours, theirs):
+                os.set_blocking(end.fileno(), True)
         self.tasks = 0
         self.died_idle = False
         """Whether the process died before it began what it was asked last."""
@@ -264,7 +279,7 @@ class Child:
             self._process.join()
 
     def _receive(self) -> bytes:
-        while not wait([self._connection, self._process.sentinel], LOOK_SECONDS):
+        while not wait_for_any([self._connection, self._process.sentinel], LOOK_SECONDS):
             if not self._process.is_alive():
                 break
         with suppress(EOFError, OSError):

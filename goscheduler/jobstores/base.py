@@ -209,7 +209,7 @@ class BaseJobStore(StoreReads, ABC):
         return self._runs.settle(settlements)
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
-        """Add a pending run that did not come from a firing.
+        """Add a pending run that did not come from a firing. If a run by this id waits or goes on, nothing changes.
 
         :raises JobLookupError: if its job ``must_exist``, and is gone when the run is written
         """

@@ -10,8 +10,8 @@ from goscheduler.ops.operation import Operation
 
 #: The modules whose operations are in the table, in this order.
 MODULES = (
-    "overview", "jobs", "adding", "bulk", "runs", "letters", "cluster", "limits", "auditing", "calendar", "fronts",
-    "doctor", "health", "alerts", "about",
+    "overview", "jobs", "adding", "backfill", "blackouts", "bulk", "runs", "letters", "cluster", "limits", "auditing",
+    "calendar", "fronts", "doctor", "health", "alerts", "about",
 )  # fmt: skip
 
 

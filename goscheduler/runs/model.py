@@ -39,6 +39,8 @@ class Source(str, Enum):
     RETRY = "retry"
     REDRIVE = "redrive"
     RECOVERED = "recovered"
+    BACKFILL = "backfill"
+    """Somebody asked for a fire time of the past."""
 
 
 class OutcomeKind(str, Enum):

@@ -14,6 +14,7 @@ several, not coalescing     a run for each, oldest first; what exceeds ``max_ins
 later than the grace time   recorded as missed, not run
 ``max_instances`` live      by ``overlap``: recorded as skipped; waits; waits while those are told to end; runs too
 its calendar is closed      recorded as skipped
+a blackout is in force      held back or recorded as skipped, see :mod:`goscheduler.runs.blackouts`
 one of its limits is full   a pending run that waits for the limit; skipped if one of the job waits already, unless the
                             job queues
 the trigger has ended       no next time: the store removes the job, or keeps it as finished
@@ -98,12 +99,20 @@ class Refusal(NamedTuple):
     """Or put it off until then."""
 
 
+#: Plans a job that is due in a blackout; None if it is in none.
+InBlackout = Callable[["Job", ConcurrencyState, datetime, Callable[[], str]], FiringPlan | None]
+
+
 class FiringPlanner:
     """Plans the firings of one round for one owner; what a store calls for each due job it has hold of."""
 
-    __slots__ = ("_new_id", "_obstacle", "_owner")
+    __slots__ = ("_in_blackout", "_new_id", "_obstacle", "_owner")
 
-    def __init__(self, owner: str, obstacle: Callable[[Job], str | None], new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, owner: str, obstacle: Callable[[Job], str | None], new_id: Callable[[], str],
+        in_blackout: InBlackout | None = None,
+    ) -> None:  # fmt: skip
+        self._in_blackout = in_blackout
         self._owner = owner
         self._obstacle = obstacle
         self._new_id = new_id
@@ -116,6 +125,9 @@ class FiringPlanner:
         if obstacle is not None:
             return FiringPlan(suspended=obstacle)
         try:
+            held = None if self._in_blackout is None else self._in_blackout(job, concurrency, now, self._new_id)
+            if held is not None:
+                return held
             return plan_firing(job, now, concurrency, self._owner, self._new_id)
         except BaseException as error:  # a user's trigger may raise anything
             if not survivable(error):
@@ -140,7 +152,7 @@ def plan_firing(
     times: Sequence[datetime] = (due,)
     bypassed = 0
     if not alone:
-        times, bypassed, following = _gathered(job, due, now)
+        times, bypassed, following = gathered(job, due, now)
     runnable, records = _in_time(job, times, now, new_id)
     runnable, closed = _while_open(job, runnable, now, new_id)
     records += closed
@@ -266,8 +278,8 @@ def next_fence(fence: int, now: datetime) -> int:
     return max(fence + 1, to_micros(now))
 
 
-def _gathered(job: Job, due: datetime, now: datetime) -> tuple[Sequence[datetime], int, datetime | None]:
-    """Return the newest of the fire times that have gathered, how many older ones there are, and the next."""
+def gathered(job: Job, due: datetime, now: datetime) -> tuple[Sequence[datetime], int, datetime | None]:
+    """Return the newest of the fire times that have gathered by ``now``, how many are older, and the next."""
     backlog = job.trigger.backlog(due, now, 1 if job.coalesce else CATCH_UP)
     following = _following(job, backlog.latest[-1], now)
     if following is not None and following <= now:  # too many to count: go on from now

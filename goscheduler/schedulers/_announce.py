@@ -72,8 +72,8 @@ def _firing_events(engine: Engine, alias: str, fired: Fired) -> Iterator[Schedul
     if wants(EventCode.JOB_SUBMITTED):
         yield from _submissions(alias, fired.runs)
     for record in fired.records:
-        code = CODE_OF[record.outcome.kind]
-        if wants(code):
+        code = CODE_OF.get(record.outcome.kind)
+        if code is not None and wants(code):
             yield event_of(alias, record, code)
     if wants(EventCode.JOB_REMOVED):
         for job in fired.finished:

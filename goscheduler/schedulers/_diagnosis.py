@@ -71,6 +71,8 @@ class Diagnosis(NamedTuple):
     room: int | None = None
     """How many runs its executor can take now; None if there is no such executor here."""
     outage: bool = False
+    blackout: str = ""
+    """Why it is held back or left out now, if it is."""
     others: Sequence[Owner] = ()
     """The processes that share the store, this one included if it may fire; none are known if it is not shared."""
     records: Sequence[Record] | None = None
@@ -118,7 +120,8 @@ def collect_facts(engine: Engine, job: Job, firing: bool, gone: bool = False) ->
     return Diagnosis(
         job, now, firing, engine.observing, engine.late_stores is not None, _others_fire(engine, alias, owners),
         started, _count_unknown(engine, started, owners), queued, store.pending_runs(job.id),
-        engine.room().get(job.executor), alias in engine.outages, owners,
+        engine.room().get(job.executor), alias in engine.outages,
+        engine.blackouts.told_of(job, alias, store, now), owners,
         store.history(HistoryQuery(job.id, limit=RECORDS)) if gone else None,
     )
 
@@ -278,7 +281,9 @@ def _why_not_started(found: Diagnosis) -> str:
 
 
 def _closed(found: Diagnosis) -> str:
-    """Say that the calendar of the trigger is closed now, if it has one that is."""
+    """Say that a blackout is in force now, or that the calendar of the trigger is closed."""
+    if found.blackout:
+        return f"; {found.blackout}"
     reason = closed_at(found.job, found.now)
     return f"; its calendar is closed now: {reason}" if reason else ""
 

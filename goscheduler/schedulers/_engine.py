@@ -27,6 +27,7 @@ from goscheduler.logs import GuardedLogger
 from goscheduler.runs.model import Outcome, Run, Settlement
 from goscheduler.runs.records import Retention
 from goscheduler.schedulers._announce import announce_start
+from goscheduler.schedulers._blackouts import Blackouts
 from goscheduler.schedulers._calendars import Calendars
 from goscheduler.schedulers._cancellation import RunningRuns
 from goscheduler.schedulers._health import Inspector
@@ -78,6 +79,8 @@ class Engine:
         self.inbox: Inbox
         self.calendars = Calendars(self)
         """The calendars that jobs refer to by name."""
+        self.blackouts = Blackouts(self)
+        """When jobs are held back or left out."""
         self.settler: Settler
         self.stopped = threading.Event()
         """Set while the scheduler is stopped, from the end of a shutdown to the next start."""
@@ -127,6 +130,7 @@ class Engine:
         self.statistics = Statistics(self)
         self.inspector = Inspector(self)
         self.leases.begin()
+        self.blackouts.forget()
         self.chores_due_at: float | None = None
         """When the loop looks after the stores again (monotonic), None if it never did; see ``_housekeeping``."""
         self.prune_due_at = 0.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from goscheduler.errors import shown, survivable
 from goscheduler.events import EventCode, JobEvent
+from goscheduler.runs.blackouts import BLACKOUT, KEPT
 from goscheduler.runs.bulk import BULK
 from goscheduler.runs.stats import STATS_KINDS
 from goscheduler.runs.transitions import crashed
@@ -43,7 +44,10 @@ STRAYS_AGAIN = 1.0
 #: At most so many are named in the log.
 NAMED = 10
 #: Kinds of notes whose keys begin with the moment that they are about → for how long they are kept.
-TIMED_NOTES = {BULK: timedelta(days=90), **{STATS_KINDS[seconds]: kept for seconds, kept in STATS_KEPT.items()}}
+TIMED_NOTES = {
+    BULK: timedelta(days=90), BLACKOUT: KEPT,
+     **{STATS_KINDS[seconds]: kept for seconds, kept in STATS_KEPT.items()},
+}  # fmt: skip
 #: While there is work, all this is put off for so many seconds.
 PUT_OFF = 2.0
 
@@ -63,6 +67,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     take_up_abandoned(engine)
     write_statistics(engine)
     engine.calendars.look()
+    engine.blackouts.look()
     more_requests = drain_inboxes(engine)
     if engine.prune_due_at <= now:
         more = prune(engine)

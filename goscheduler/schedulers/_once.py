@@ -37,7 +37,9 @@ def put_off(job: Job, until: datetime) -> Job:
     return _at(job, until.astimezone(due.tzinfo))
 
 
-def moment_ahead(until: datetime | timedelta | str, now: datetime, zone: tzinfo) -> datetime:
+def moment_ahead(
+    until: datetime | timedelta | str, now: datetime, zone: tzinfo, field: str = "until"
+) -> datetime:  # fmt: skip
     """Return the moment that is meant: one with or without a zone, or a length of time from now."""
     if isinstance(until, timedelta):
         return datetime_utc_add(now, until)
@@ -46,9 +48,9 @@ def moment_ahead(until: datetime | timedelta | str, now: datetime, zone: tzinfo)
             return datetime_utc_add(now, parse_duration(until))
         except (InvalidArgument, OverflowError):
             pass  # no length of time, so it is to be a date and time
-    moment = convert_to_datetime(until, zone, "until")
+    moment = convert_to_datetime(until, zone, field)
     if moment is None:
-        raise InvalidArgument("until must be a date and time, or a length of time, got None", field="until")
+        raise InvalidArgument(f"{field} must be a date and time, or a length of time, got None", field=field)
     return moment
 
 

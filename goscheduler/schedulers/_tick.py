@@ -120,7 +120,8 @@ def fire_request(engine: Engine, alias: str, store: BaseJobStore) -> FireRequest
     """Return what a store is asked for in this round."""
     now, owner, room = engine.clock.now(), engine.leases.owner_of(alias), engine.room()
     # With the executors of this round: one that is removed meanwhile would suspend jobs that other processes can run.
-    planner = FiringPlanner(owner, partial(engine.obstacle, executors=room), engine.new_run_id)
+    in_blackout = engine.blackouts.planner(alias, store)
+    planner = FiringPlanner(owner, partial(engine.obstacle, executors=room), engine.new_run_id, in_blackout)
     return FireRequest(now, owner, room, planner, admit, engine.tasks.names() if store.shared else ())
 
 

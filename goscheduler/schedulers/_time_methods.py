@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from goscheduler.calendars.base import Calendar
 from goscheduler.config import parse_settings
 from goscheduler.job import Job
+from goscheduler.runs.backfill import Backfill, BackfillProgress
+from goscheduler.runs.blackouts import Blackout
+from goscheduler.schedulers._backfill import Backfills, job_of, moment_of
+from goscheduler.schedulers._blackouts import checked
+from goscheduler.schedulers._ics import ImportedEvent, plan_import
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
+from goscheduler.times import astimezone
+from goscheduler.triggers.calendar import zone_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -27,6 +34,8 @@ class TimeMethods(ListMethods):
 
     if TYPE_CHECKING:
         scheduled_job: ScheduledJob
+
+        def add_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> list[Job]: ...
 
     @property
     def lease(self) -> float:
@@ -104,3 +113,109 @@ class TimeMethods(ListMethods):
         """
         moment = moment_ahead(until, self.clock.now(), self.timezone)
         return self.engine.jobs.edit(job_id, jobstore, partial(put_off, until=moment))
+
+    def backfill(
+        self,
+        job_id: str,
+        start: datetime | timedelta | str,
+        end: datetime | timedelta | str,
+        reprocess: str = "missing",
+        at_once: int = 1,
+        newest_first: bool = False,
+        dry_run: bool = False,
+        jobstore: str | None = None,
+    ) -> Backfill:
+        """Run a job for its fire times of the past, from ``start`` on and before ``end``. A length of time means that
+        long ago; the job sees the old time in ``current_run().scheduled_at``.
+
+        ``reprocess`` says which: those that were not run ("missing"), also those whose last attempt did not go well
+        ("failed"), or "all". Called again with the same arguments while it is under way, it goes on: each time is run
+        once. With ``dry_run`` nothing is asked for.
+
+        :raises JobLookupError: if there is no such job
+        :raises InvalidArgument: if there are more than 1,000 fire times, or an argument makes no sense
+        """
+        job = job_of(self.engine.jobs.find(job_id, jobstore), job_id)
+        now, zone = self.clock.now(), zone_of(job.trigger) or self.timezone
+        first, last = moment_of("start", start, now, zone), moment_of("end", end, now, zone)
+        return self._backfills.start(job, first, last, reprocess, at_once, newest_first, dry_run)
+
+    def cancel_backfill(self, backfill_id: str) -> int:
+        """Call off the runs of a backfill that wait, and return how many there were. Those that go on do so.
+
+        :raises RunLookupError: if there is no such backfill
+        """
+        return self._backfills.cancel(backfill_id)
+
+    def backfills(self, job_id: str | None = None, jobstore: str | None = None) -> list[BackfillProgress]:
+        """Return how far backfills have come, newest first."""
+        return self._backfills.all(jobstore, job_id)
+
+    def add_blackout(
+        self,
+        start: datetime | timedelta | str | None,
+        end: datetime | timedelta | str,
+        tag: str | None = None,
+        job_id: str | None = None,
+        action: str = "hold",
+        reason: str = "",
+        jobstore: str | None = None,
+    ) -> Blackout:
+        """Hold jobs back, or leave their fire times out, from ``start`` (None: now) to ``end``. A length of time means
+        that long from now.
+
+        With "hold" a job that is due meanwhile fires once at the end, with "skip" it is recorded as skipped. It is
+        about the jobs with ``tag``, about one job, or about all; every process that shares the stores goes by it.
+
+        :raises InvalidArgument: for arguments that make no sense
+        """
+        now = self.clock.now()
+        first = now if start is None else moment_ahead(start, now, self.timezone, "start")
+        last = moment_ahead(end, now, self.timezone, "end")
+        blackout = checked(first, last, now, tag, job_id, action, reason)
+        add = partial(self.engine.blackouts.add, blackout, jobstore)
+        if not self.engine.jobs.defer(jobstore or "default", add):
+            add()
+        return blackout
+
+    def remove_blackout(self, blackout_id: str) -> None:
+        """End a blackout, or call one off that is to come. Jobs that it holds back fire now.
+
+        :raises InvalidArgument: if there is none by this id
+        """
+        self.engine.blackouts.remove(blackout_id)
+
+    def blackouts(self, jobstore: str | None = None) -> list[Blackout]:
+        """Return the blackouts to come, in force, and of the last 30 days; those that end last first."""
+        return self.engine.blackouts.all(jobstore)
+
+    def import_ics(
+        self,
+        /,
+        source: str | bytes,
+        task: str,
+        *,
+        timezone: tzinfo | str | None = None,
+        dry_run: bool = False,
+        **options: Any,
+    ) -> list[ImportedEvent]:
+        """Add the events of a calendar file, given as its content, as jobs of a task; return what becomes of each.
+
+        All of them are added, or none. The id of a job is the UID of its event, its name the summary; what an event
+        lasts, in seconds, is in its metadata. Events that are over or cancelled are left out. ``options`` are those of
+        :meth:`add_job`, and go for all. Times without a zone are in ``timezone``, by default that of the scheduler.
+
+        :raises InvalidArgument: naming every line that cannot be understood
+        :raises ConflictingIdError: if there is a job by the id of an event
+        """
+        from goscheduler.triggers.ics import read_ics  # few programs need it
+
+        zone = self.timezone if timezone is None else astimezone(timezone)
+        told, jobs = plan_import(read_ics(source, zone), task, self.clock.now(), options)
+        if not dry_run:
+            self.add_jobs(jobs)
+        return told
+
+    @property
+    def _backfills(self) -> Backfills:
+        return Backfills(self.engine, self._runs, self._wake_unless_paused)

@@ -192,14 +192,16 @@ class BaseScheduler(TimeMethods):
 
         :raises ConflictingIdError: if an id is taken
         """
-        additions: list[AddRequest] = []
-        for definition in definitions:
-            if not isinstance(definition, Mapping) or "func" not in definition:
-                raise TypeError(f"a job must be a mapping with the arguments of add_job, got {shown(definition)}")
-            trigger_args = {name: definition[name] for name in definition if name not in _ADD_JOB_OPTIONS}
-            additions.append(self._addition(definition, trigger_args))
+        additions = list(map(self._addition_of, definitions))
         self.engine.jobs.add_many(additions)
         return [addition.job for addition in additions]
+
+    def _addition_of(self, definition: Mapping[str, Any]) -> AddRequest:
+        """Return what a mapping with the arguments of ``add_job`` asks for, checked."""
+        if not isinstance(definition, Mapping) or "func" not in definition:
+            raise TypeError(f"a job must be a mapping with the arguments of add_job, got {shown(definition)}")
+        trigger_args = {name: definition[name] for name in definition if name not in _ADD_JOB_OPTIONS}
+        return self._addition(definition, trigger_args)
 
     def add_request(self, fields: Mapping[str, Any], *, jobstore: str = "default", by: str | None = None) -> Job:
         """Add the job or the message that a request asks for, in the form of one in the inbox of a store; return its

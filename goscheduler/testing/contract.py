@@ -25,7 +25,7 @@ from goscheduler.job import Job, copy_with
 from goscheduler.jobstores.base import BaseJobStore, Claimed, Fired, FireRequest, SharedJobStore
 from goscheduler.options import DEFAULTS, filled_in
 from goscheduler.runs.model import Outcome, OutcomeKind, Run, Settlement, Source
-from goscheduler.runs.plan import FiringPlanner, admit
+from goscheduler.runs.plan import FiringPlanner, InBlackout, admit
 from goscheduler.runs.records import HistoryQuery
 from goscheduler.runs.retry import Retry, fixed
 from goscheduler.runs.transitions import asked_for, settle
@@ -521,7 +521,7 @@ class Requests:
 
     def _request(
         self, now: datetime, owner: str = "owner-1", room: dict[str, int] | None = None,
-        obstacles: dict[str, str] | None = None,
+        obstacles: dict[str, str] | None = None, in_blackout: InBlackout | None = None,
     ) -> FireRequest:  # fmt: skip
         room = {"default": 1000} if room is None else room
 
@@ -530,7 +530,7 @@ class Requests:
                 return obstacles[job.id]
             return None if job.executor in room else f'there is no executor named "{job.executor}"'
 
-        return FireRequest(now, owner, room, FiringPlanner(owner, obstacle, self._new_id), admit)
+        return FireRequest(now, owner, room, FiringPlanner(owner, obstacle, self._new_id, in_blackout), admit)
 
     def _new_id(self) -> str:
         return f"run-{next(self._numbers)}"

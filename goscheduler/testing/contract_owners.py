@@ -1,13 +1,19 @@
-"""The part of the contract of a job store that is about owners, their leases, and jobs that are over."""
+"""The part of the contract of a job store that is about owners, their leases, runs that are asked for, jobs that are
+over."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
+from goscheduler.runs.blackouts import Blackout, planner_in
 from goscheduler.runs.model import Outcome, OutcomeKind, Owner, Run, Settlement, Source
 from goscheduler.runs.records import HistoryQuery, Retention
 from goscheduler.runs.transitions import asked_for, called_off, crashed, settle
+from goscheduler.schedulers._once import put_off, without_next
+from goscheduler.triggers.cron import CronTrigger
 from goscheduler.triggers.date import DateTrigger
 
 if TYPE_CHECKING:
@@ -21,6 +27,61 @@ LEASE = timedelta(seconds=30)
 
 class OwnerContract:
     """``StoreContract`` is derived from this, and has the fixtures."""
+
+    # Runs that are added again
+
+    def test_a_run_that_is_there_is_added_once_and_stays_as_it_is(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        job = make_job("a", overlap="allow")
+        store.add_job(job)
+        run = asked_for(job, "run-1", NOW)
+        with ThreadPoolExecutor(4) as threads:
+            for added in [threads.submit(store.add_run, run, must_exist=True) for _ in range(4)]:
+                added.result()
+        store.add_run(run._replace(due_at=NOW + DAY), must_exist=True)
+        assert [(each.id, each.due_at) for each in store.pending_runs("a")] == [("run-1", NOW)]
+        (live,) = requests.claim(store).runs
+        store.add_run(run, must_exist=True)
+        assert not store.pending_runs("a")
+        assert not requests.claim(store).runs
+        assert not store.settle([succeeded(live)])
+        assert not store.live_runs("a")
+
+    # Once not as the schedule says
+
+    def test_a_run_that_is_left_out_or_put_off_leaves_the_schedule_as_it_is(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        daily = CronTrigger(hour=12, timezone=timezone.utc)
+        for job_id in ("skipped", "put off"):
+            store.add_job(make_job(job_id, due=NOW, trigger=daily))
+        store.edit_job("skipped", partial(without_next, now=NOW))
+        store.edit_job("put off", partial(put_off, until=NOW + timedelta(hours=5)))
+        assert not requests.fire(store).runs
+        for after, job_ids in ((5, ["put off"]), (24, ["put off", "skipped"]), (48, ["put off", "skipped"])):
+            runs = requests.fire(store, now=NOW + timedelta(hours=after)).runs
+            assert sorted((run.job.id, run.scheduled_at) for run in runs) == [
+                (job_id, NOW + timedelta(hours=after)) for job_id in job_ids
+            ]
+            assert not store.settle([succeeded(run) for run in runs])
+
+    def test_what_a_blackout_holds_back_comes_at_its_end(
+        self, store: BaseJobStore, make_job: JobMaker, requests: Requests
+    ) -> None:
+        blackout = Blackout("b", NOW, NOW + timedelta(minutes=5))
+        each_time = make_job("each", due=NOW, coalesce=False, max_instances=9)
+        store.add_jobs([make_job("once", due=NOW), each_time])
+        for minutes in (0, 1):
+            now, plans = NOW + timedelta(minutes=minutes), planner_in([blackout])
+            assert not requests.fire(store, now=now, in_blackout=plans).runs
+        assert not requests.claim(store, now=NOW + timedelta(minutes=4)).runs
+        claimed = requests.claim(store, now=blackout.end).runs
+        assert [run.scheduled_at for run in claimed] == [NOW, NOW + timedelta(minutes=1)]
+        once = store.lookup_job("once")
+        assert once is not None
+        assert once.next_run_time == blackout.end
+        assert [record.outcome for record in store.history(HistoryQuery("once"))] == [OutcomeKind.SNOOZED]
 
     # Jobs that are over
 

@@ -36,7 +36,7 @@ class CalendarTrigger(BaseCombiningTrigger):
     A calendar without a zone is read in that of the trigger.
     """
 
-    __slots__ = ("_zone", "calendar", "on_closed")
+    __slots__ = ("_alone", "_names", "_zone", "calendar", "on_closed")
 
     def __init__(
         self,
@@ -66,11 +66,24 @@ class CalendarTrigger(BaseCombiningTrigger):
             message = f"on_closed must be one of {expected}, got {shown(on_closed)}"
             raise InvalidArgument(message, field="on_closed", value=on_closed)
         self.calendar, self.on_closed = calendar_of(calendar), on_closed
-        self._zone = _zone_of(self.triggers[0])
+        self._zone = zone_of(self.triggers[0])
+        child = self.triggers[0]
+        self._names = tuple(dict.fromkeys((*self.calendar.names, *super().calendar_names)))
+        self._alone = (
+            on_closed == "skip" and not self.jitter and not isinstance(child, BaseCombiningTrigger)
+            and not getattr(child, "jitter", None)
+        )  # fmt: skip
 
     @property
     def calendar_names(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.calendar.names, *super().calendar_names)))
+        return self._names
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
+        if self._alone and previous_fire_time is not None:  # on the path of every firing
+            nominal = self.triggers[0]._nominal_fire_time(previous_fire_time, now)
+            if nominal is not None and self.calendar.is_open(self._here(nominal)):
+                return nominal
+        return super().get_next_fire_time(previous_fire_time, now)
 
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
         nominal = self.triggers[0]._nominal_fire_time(previous, now)
@@ -173,11 +186,11 @@ def on_calendar(trigger: BaseTrigger, options: Mapping[str, Any]) -> BaseTrigger
     return CalendarTrigger(trigger, options["calendar"], options.get("on_closed") or "skip")
 
 
-def _zone_of(trigger: BaseTrigger) -> tzinfo | None:
+def zone_of(trigger: BaseTrigger) -> tzinfo | None:
     """Return the zone whose dates a trigger goes by; None if it cannot be told."""
     if isinstance(trigger, DateTrigger):
         return trigger.run_date.tzinfo
     if isinstance(trigger, BaseCombiningTrigger):
-        return _zone_of(trigger.triggers[0])
+        return zone_of(trigger.triggers[0])
     zone = getattr(trigger, "timezone", None)
     return zone if isinstance(zone, tzinfo) else None

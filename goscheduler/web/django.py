@@ -7,9 +7,9 @@ from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse  # type: ignore[import-untyped]
-from django.urls import re_path  # type: ignore[import-untyped]
-from django.views.decorators.csrf import csrf_exempt  # type: ignore[import-untyped]
+from django.http import HttpRequest, HttpResponse
+from django.urls import re_path
+from django.views.decorators.csrf import csrf_exempt
 
 from goscheduler.ops.access import Principal
 from goscheduler.ops.source import Source

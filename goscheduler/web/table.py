@@ -64,6 +64,12 @@ ROWS = (
     *_on_ids("run_jobs", "jobs", "run"),
     Row("POST", "/v1/jobs/{id}:skip", "skip_next"),
     Row("POST", "/v1/jobs/{id}:postpone", "postpone_job"),
+    Row("POST", "/v1/jobs/{id}:backfill", "backfill"),
+    Row("GET", "/v1/backfills", "backfills"),
+    Row("POST", "/v1/backfills/{id}:cancel", "cancel_backfill"),
+    Row("GET", "/v1/blackouts", "blackouts"),
+    Row("POST", "/v1/blackouts", "add_blackout", status=201),
+    Row("DELETE", "/v1/blackouts/{id}", "remove_blackout"),
     Row("GET", "/v1/jobs/{id}/why", "why"),
     Row("GET", "/v1/jobs/{id}/next", "next_fires"),
     Row("GET", "/v1/jobs/{id}/runs", "job_timeline"),
@@ -113,6 +119,7 @@ ROWS = (
 SINGULAR = {
     "/v1/jobs/": "/v1/job", "/v1/runs/": "/v1/run", "/v1/dead/": "/v1/letter", "/v1/messages/": "/v1/message",
     "/v1/locks/": "/v1/lock", "/v1/processes/": "/v1/process", "/v1/bulk/": "/v1/act", "/v1/alerts/": "/v1/alert",
+    "/v1/backfills/": "/v1/backfill", "/v1/blackouts/": "/v1/blackout",
 }  # fmt: skip
 
 

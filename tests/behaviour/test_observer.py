@@ -205,7 +205,7 @@ ASKING = {
     "get_job", "get_jobs", "find_jobs", "count_jobs", "job_state", "job_states", "why", "print_jobs", "export_jobs",
     "runs", "dead_letters", "live_runs", "processes", "limit_usage", "stats", "schedule_state", "configure", "start",
     "shutdown", "pause", "resume", "wakeup", "ensure_default_executor", "may_start", "report",
-    "calendars", "health", "liveness", "readiness",
+    "backfills", "blackouts", "calendars", "health", "liveness", "readiness",
     "scheduled_job", "every",  # by way of add_job
 }  # fmt: skip
 

@@ -21,8 +21,10 @@ from goscheduler.errors import InvalidArgument
         ("run", Place(command="run", watches=True), True, "off", "watches files for a reloader", False),
         ("add", Place(command="run", watches=True), True, "off", "watches files for a reloader", False),
         ("run", Place(forks="gunicorn", hooked=True), True, "off", "it starts in each of them", False),
-        ("run", Place(forks="gunicorn"), True, "off", "put into gunicorn.conf.py: from goscheduler.contrib", True),
-        ("run", Place(forks="uwsgi", hooked=False), True, "off", "run it with --lazy-apps", True),
+        ("run", Place(forks="gunicorn"), True, "add", "put into gunicorn.conf.py: from goscheduler.contrib", True),
+        ("run", Place(forks="gunicorn"), False, "off", "put into gunicorn.conf.py: from goscheduler.contrib", True),
+        ("run", Place(forks="uwsgi", hooked=False), False, "off", "run it with --lazy-apps", True),
+        ("add", Place(forks="gunicorn", hooked=True), True, "add", "", False),
     ],
 )
 def test_the_role_follows_from_what_is_seen(wanted, place, shared, role, reason, problem):

@@ -88,7 +88,9 @@ def fail():
     raise LookupError("on purpose")
 
 
-def process_id():
+def wait_in_a_child(path):
+    while not Path(path).exists():
+        gevent.sleep(0.01)
     return os.getpid()
 
 
@@ -155,7 +157,10 @@ def a_paused_scheduler_waits_and_a_late_run_is_missed(scheduler, heard):
 
 def child_processes_work(scheduler, heard):
     scheduler.add_executor("processpool", "processes", max_workers=1)
-    scheduler.add_job(process_id, executor="processes", id="child")
+    path = Path(sys.argv[2]) / "go on"
+    scheduler.add_job(wait_in_a_child, args=[str(path)], executor="processes", id="child")
+    heard.wait(EVENT_JOB_STARTED, "child")
+    path.touch()  # the hub turns while the child runs
     assert heard.wait(EVENT_JOB_EXECUTED, "child").retval != os.getpid()
 
 

@@ -25,6 +25,12 @@ TABLE = {
     "run_jobs": ("operator", {"ids": ["plain"]}),
     "skip_next": ("operator", {"id": "plain"}),
     "postpone_job": ("operator", {"id": "plain", "until": "2090-01-01T00:00Z"}),
+    "backfill": ("operator", {"id": "plain", "start": "2025-12-01", "end": "2025-12-02"}),
+    "backfills": ("viewer", {}),
+    "cancel_backfill": ("operator", {"id": "BACKFILL"}),
+    "blackouts": ("viewer", {}),
+    "add_blackout": ("operator", {"end": "2h", "tag": "billing"}),
+    "remove_blackout": ("operator", {"id": "BLACKOUT"}),
     "remove_jobs": ("admin", {"ids": ["plain"]}),
     "edit_job": ("admin", {"id": "plain", "changes": {"name": "new"}}),
     "preview_bulk": ("operator", {"act": "pause", "tag": "billing"}),
@@ -83,6 +89,10 @@ def filled_in(arguments, scheduler, operations, principal):
             return operations.call("preview_bulk", admin, {"act": "pause", "tag": "reports"})["ticket"]
         if given == "BULK":
             return scheduler.pause_jobs(tag="reports").id
+        if given == "BLACKOUT":
+            return scheduler.add_blackout(None, "2h", tag="billing").id
+        if given == "BACKFILL":
+            return scheduler.backfill("nightly", "2025-12-01", "2025-12-03").id
         if given == "RUN":
             return scheduler.runs("failing")[0].run_id
         if given == "WAITING":

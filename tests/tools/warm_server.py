@@ -31,8 +31,10 @@ USED = (
     "multiprocessing.spawn", "sqlite3", "croniter", "tzlocal", "sqlalchemy", "sqlalchemy.dialects.sqlite.pysqlite",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.mysql.pymysql", "psycopg", "pymysql", "redis",
     "pymongo", "etcd3gw", "requests", "kazoo.client", "typer", "rich.table", "rich.live",
+    "django.db.models",
 )  # fmt: skip
-NOT_IMPORTED = ("goscheduler.__main__", "goscheduler.testing")
+#: Apps of Django want a project around them.
+NOT_IMPORTED = ("goscheduler.__main__", "goscheduler.testing", "goscheduler.contrib.django.")
 ROOT = Path(__file__).resolve().parent.parent.parent
 MOST_FILES = 16
 #: Who started this interpreter connects at once; if it does not, it has gone.

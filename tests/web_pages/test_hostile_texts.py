@@ -38,7 +38,7 @@ NEEDED = {
     "/job": {"id": of("job")},
 }  # fmt: skip
 #: No links lead to these, or no address tells how the page comes to be.
-APART = {"/static/{name}", "/audit.csv", "/login", "/bulk", "/act/cancel", "/run"}
+APART = {"/static/{name}", "/audit.csv", "/login", "/bulk", "/act/cancel", "/run", "/dead/first"}
 #: What a page must not have, whatever it shows, and its text.
 LOOK = f"""(page) => {{
   const wrong = [];
@@ -230,7 +230,8 @@ def _apart(operations):
         *(("/run", {"id": run["run_id"]}) for run in (live, *runs)), ("/act/cancel", {"id": live["run_id"]}),
         *(("/job", {"id": each}) for each in (job_id, f"fail {job_id}", "nobody")), ("/bulk", {"id": bulk["id"]}),
         *(("/message", {"id": each}) for each in (dead["id"], f"m {event}")), ("/login", {}), ("/dead", {}),
-        ("/audit", {}), ("/jobs", {"q": "job"}),
+        ("/dead/first", {"run": runs[1]["run_id"], "error_type": runs[1]["error_type"]}), ("/audit", {}),
+        ("/jobs", {"q": "job"}),
     ]  # fmt: skip
 
 

@@ -198,8 +198,10 @@ class KeyValueJobStore(KeyValueReads, SharedJobStore):
         return [by_run[run.id, run.fence] for run in settling.refused]
 
     def add_run(self, run: Run, must_exist: bool = False) -> None:
-        def begin() -> Change:
+        def begin() -> Change | None:
             change = Change()
+            if self._server.read([("runs", escape(run.id))])[0] is not None:
+                return None
             if must_exist:
                 if not self._jobs.existing({run.job.id}):
                     raise JobLookupError(run.job.id)

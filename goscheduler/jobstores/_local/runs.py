@@ -55,6 +55,7 @@ class LocalRuns:
         self._waiting_of_job: dict[str, int] = {}
         self._firings_of_job: dict[str, int] = {}
         """How many of the waiting ones are fire times, and not retries or runs that somebody asked for."""
+        self._waiting: set[str] = set()  # ids of the pending runs
         self._queues: dict[str, DispatchQueue[Run]] = {}
         """The pending runs that nothing holds, by executor."""
         self._turns = Turns()
@@ -146,15 +147,17 @@ class LocalRuns:
             self._history.extend(map(record_of, records))
 
     def ask_for(self, run: Run) -> None:
-        """Take a pending run of a job that is there."""
+        """Take a pending run of a job that is there, unless it waits or goes on already."""
         with self.lock:
             self._is_there(run.job.id)
-            self.add_pending(run)
+            if run.id not in self._waiting and run.id not in self._live:
+                self.add_pending(run)
 
     def add_pending(self, run: Run) -> None:
         """Take a run that waits for its due time and an owner."""
         with self.lock:
             job_id = run.job.id
+            self._waiting.add(run.id)
             self._waiting_of_job[job_id] = self._waiting_of_job.get(job_id, 0) + 1
             if run.source is Source.SCHEDULE:
                 self._firings_of_job[job_id] = self._firings_of_job.get(job_id, 0) + 1
@@ -388,6 +391,7 @@ class LocalRuns:
             self._let_one_try(key)
 
     def _stop_waiting(self, run: Run) -> None:
+        self._waiting.discard(run.id)
         _count_down(self._waiting_of_job, run.job.id)
         if run.source is Source.SCHEDULE:
             _count_down(self._firings_of_job, run.job.id)

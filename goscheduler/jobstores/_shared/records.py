@@ -28,6 +28,7 @@ from goscheduler.serializers import JSONSerializer, PickleSerializer, Serializer
 from goscheduler.tasks import PROCESS_TASKS, Target, TaskRegistry, restore
 from goscheduler.times import UTC, from_micros, in_standard_zone, to_micros
 from goscheduler.triggers.base import BaseTrigger
+from goscheduler.triggers.calendar import CalendarTrigger
 from goscheduler.triggers.calendarinterval import CalendarIntervalTrigger
 from goscheduler.triggers.cron import CronTrigger
 from goscheduler.triggers.date import DateTrigger
@@ -378,11 +379,17 @@ def _definition(stored: Any) -> Definition:
     plain = all(type(value) in _PLAIN for value in (*args, *kwargs.values()))
     return Definition(
         str(stored["func"]), str(stored["name"]), args, dict(kwargs), trigger,
-        parse_options(options) if options else DEFAULTS, plain and type(trigger) in _UNCHANGING,
+        parse_options(options) if options else DEFAULTS, plain and _is_unchanging(trigger),
     )  # fmt: skip
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+def _is_unchanging(trigger: BaseTrigger) -> bool:
+    if type(trigger) is CalendarTrigger:
+        trigger = trigger.triggers[0]
+    return type(trigger) in _UNCHANGING
+
+
 _UNCHANGING = frozenset({DateTrigger, IntervalTrigger, CronTrigger, CalendarIntervalTrigger})
 
 

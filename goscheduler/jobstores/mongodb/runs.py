@@ -123,7 +123,9 @@ class Runs:
             return None
 
     def add(self, run: Run, must_exist: bool = False) -> None:
-        """Add a pending run to the document of its job; there need not be such a job unless it ``must_exist``.
+        """Add a pending run to the document of its job, unless it is there already.
+
+        There need not be such a job unless it ``must_exist``.
 
         :raises JobLookupError: if there is none and it must exist
         """
@@ -133,6 +135,8 @@ class Runs:
                 raise JobLookupError(run.job.id)
             before: Document = {"_id": run.job.id, "here": False} if document is None else document
             runs: Sequence[Document] = before.get("runs", ())
+            if any(entry["id"] == run.id for entry in runs):
+                return before
             if len(runs) >= MAX_RUNS_PER_JOB:
                 raise InvalidArgument(f"Job {run.job.id!r} has {len(runs)} runs; more cannot be stored", field="job_id")
             if run.fence > before.get("fence", 0):  # it was claimed before, and its job was forgotten since

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection, Engine
 
@@ -25,6 +25,27 @@ class DriverConnection:
                 cursor.execute(statement, parameters)
         finally:
             cursor.close()
+
+    def execute(self, query: Any) -> FirstRow:
+        """Return the first row of a query, as SQLAlchemy would give it."""
+        compiled = query.compile(dialect=self.dialect)
+        values = compiled.params
+        cursor = self._connection.cursor()
+        try:
+            positions = compiled.positiontup
+            cursor.execute(str(compiled), values if positions is None else [values[name] for name in positions])
+            return FirstRow(cursor.fetchone())
+        finally:
+            cursor.close()
+
+
+class FirstRow(NamedTuple):
+    """What a query of a driver has found first."""
+
+    row: Any
+
+    def first(self) -> Any:
+        return self.row
 
 
 def adopt_connection(connection: Any, engine: Engine) -> Any:

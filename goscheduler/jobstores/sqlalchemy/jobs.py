@@ -143,7 +143,9 @@ class StoredJobs(SharedJobStore):
     def add_job_with(self, connection: Any, job: Job) -> None:
         there = adopt_connection(connection, self._database.engine)
         row = self._rows.job_row(job)
-        if self.lookup_job(job.id) is not None:  # before a refusal by the database spoils the transaction
+        jobs = self._tables.jobs
+        # Before a refusal by the database spoils the transaction; asked inside of it, which may have added it itself.
+        if there.execute(select(jobs.c.id).where(jobs.c.id == job.id)).first() is not None:
             raise ConflictingIdError(job.id)
         try:
             self._dialect.insert_rows(there, self._tables.jobs, columns_of([row]))

@@ -90,7 +90,8 @@ def bring_up_to_date(tables: Tables, engine: Engine, describe: Describe | None =
 def _look_fine(tables: Tables, engine: Engine) -> bool:
     """Tell whether the tables are current; false while another process makes them."""
     try:
-        with engine.connect() as connection, connection.begin():
+        # On SQLite this waits for no writer, which may be a transaction of this very thread.
+        with engine.connect().execution_options(writes=False) as connection, connection.begin():
             return status(tables, connection).current
     except SchemaError:
         return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.codec import CodecError
@@ -199,9 +199,19 @@ class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
             there = self._locking(select(self._tables.jobs.c.id).where(self._tables.jobs.c.id == run.job.id))
             if must_exist and context.connection.execute(there).first() is None:
                 raise JobLookupError(run.job.id)
-            self._add_pending(context, run)
+            if not self._has_run(context.connection, run.id):
+                self._add_pending(context, run)
 
-        self._database.write(add)
+        try:
+            self._database.write(add)
+        except IntegrityError:  # another process was as quick
+            with self._database.reading() as connection:
+                if not self._has_run(connection, run.id):
+                    raise
+
+    def _has_run(self, connection: Connection, run_id: str) -> bool:
+        found = select(self._tables.runs.c.id).where(self._tables.runs.c.id == run_id)
+        return connection.execute(found).first() is not None
 
     def _add_pending(self, context: StoreContext, run: Run) -> None:
         self._dialect.insert_rows(context.connection, self._tables.runs, columns_of([self._rows.run_row(run)]))

@@ -651,6 +651,176 @@ class AddJobRequest(_message.Message):
     request_id: str
     def __init__(self, job: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., jobstore: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
+class BackfillRequest(_message.Message):
+    __slots__ = ("id", "start", "end", "reprocess", "at_once", "newest_first", "dry_run", "jobstore", "reason", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    REPROCESS_FIELD_NUMBER: _ClassVar[int]
+    AT_ONCE_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    start: str
+    end: str
+    reprocess: str
+    at_once: int
+    newest_first: bool
+    dry_run: bool
+    jobstore: str
+    reason: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., start: _Optional[str] = ..., end: _Optional[str] = ..., reprocess: _Optional[str] = ..., at_once: _Optional[int] = ..., newest_first: bool = ..., dry_run: bool = ..., jobstore: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class BackfillView(_message.Message):
+    __slots__ = ("id", "job_id", "times", "skipped", "at_once", "history_since", "note", "done")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    AT_ONCE_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_SINCE_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    job_id: str
+    times: _containers.RepeatedCompositeFieldContainer[_timestamp_pb2.Timestamp]
+    skipped: _containers.RepeatedCompositeFieldContainer[SkippedTime]
+    at_once: int
+    history_since: _timestamp_pb2.Timestamp
+    note: str
+    done: bool
+    def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., times: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedTime, _Mapping]]] = ..., at_once: _Optional[int] = ..., history_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., done: bool = ...) -> None: ...
+
+class SkippedTime(_message.Message):
+    __slots__ = ("at", "why")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    at: _timestamp_pb2.Timestamp
+    why: str
+    def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ...) -> None: ...
+
+class ListBackfillsRequest(_message.Message):
+    __slots__ = ("job_id", "jobstore")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    jobstore: str
+    def __init__(self, job_id: _Optional[str] = ..., jobstore: _Optional[str] = ...) -> None: ...
+
+class BackfillRow(_message.Message):
+    __slots__ = ("id", "job_id", "state", "start", "end", "reprocess", "at_once", "newest_first", "times", "waiting", "running", "ended", "started_at", "jobstore")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    REPROCESS_FIELD_NUMBER: _ClassVar[int]
+    AT_ONCE_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    job_id: str
+    state: str
+    start: _timestamp_pb2.Timestamp
+    end: _timestamp_pb2.Timestamp
+    reprocess: str
+    at_once: int
+    newest_first: bool
+    times: int
+    waiting: int
+    running: int
+    ended: int
+    started_at: _timestamp_pb2.Timestamp
+    jobstore: str
+    def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., state: _Optional[str] = ..., start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reprocess: _Optional[str] = ..., at_once: _Optional[int] = ..., newest_first: bool = ..., times: _Optional[int] = ..., waiting: _Optional[int] = ..., running: _Optional[int] = ..., ended: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., jobstore: _Optional[str] = ...) -> None: ...
+
+class ListBackfillsResponse(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[BackfillRow]
+    def __init__(self, items: _Optional[_Iterable[_Union[BackfillRow, _Mapping]]] = ...) -> None: ...
+
+class CancelBackfillRequest(_message.Message):
+    __slots__ = ("id", "reason", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    reason: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ListBlackoutsRequest(_message.Message):
+    __slots__ = ("jobstore",)
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    jobstore: str
+    def __init__(self, jobstore: _Optional[str] = ...) -> None: ...
+
+class Blackout(_message.Message):
+    __slots__ = ("id", "state", "start", "end", "action", "tag", "job_id", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    state: str
+    start: _timestamp_pb2.Timestamp
+    end: _timestamp_pb2.Timestamp
+    action: str
+    tag: str
+    job_id: str
+    reason: str
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[str] = ..., start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., action: _Optional[str] = ..., tag: _Optional[str] = ..., job_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ListBlackoutsResponse(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Blackout]
+    def __init__(self, items: _Optional[_Iterable[_Union[Blackout, _Mapping]]] = ...) -> None: ...
+
+class AddBlackoutRequest(_message.Message):
+    __slots__ = ("end", "start", "tag", "job_id", "action", "jobstore", "reason", "request_id")
+    END_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    JOBSTORE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    end: str
+    start: str
+    tag: str
+    job_id: str
+    action: str
+    jobstore: str
+    reason: str
+    request_id: str
+    def __init__(self, end: _Optional[str] = ..., start: _Optional[str] = ..., tag: _Optional[str] = ..., job_id: _Optional[str] = ..., action: _Optional[str] = ..., jobstore: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RemoveBlackoutRequest(_message.Message):
+    __slots__ = ("id", "reason", "request_id")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    reason: str
+    request_id: str
+    def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
 class PreviewBulkRequest(_message.Message):
     __slots__ = ("act", "jobstore", "tag", "state", "executor", "task", "text", "due_before", "last_outcome", "pause_id")
     ACT_FIELD_NUMBER: _ClassVar[int]

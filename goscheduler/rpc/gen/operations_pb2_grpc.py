@@ -130,6 +130,36 @@ class OperationsServiceStub(object):
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.AddJobRequest.SerializeToString,
                 response_deserializer=goscheduler_dot_v1_dot_operations__pb2.JobRow.FromString,
                 _registered_method=True)
+        self.Backfill = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/Backfill',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.BackfillRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.BackfillView.FromString,
+                _registered_method=True)
+        self.ListBackfills = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/ListBackfills',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.ListBackfillsRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListBackfillsResponse.FromString,
+                _registered_method=True)
+        self.CancelBackfill = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/CancelBackfill',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.CancelBackfillRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.BackfillRow.FromString,
+                _registered_method=True)
+        self.ListBlackouts = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/ListBlackouts',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsResponse.FromString,
+                _registered_method=True)
+        self.AddBlackout = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/AddBlackout',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.AddBlackoutRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Blackout.FromString,
+                _registered_method=True)
+        self.RemoveBlackout = channel.unary_unary(
+                '/goscheduler.v1.OperationsService/RemoveBlackout',
+                request_serializer=goscheduler_dot_v1_dot_operations__pb2.RemoveBlackoutRequest.SerializeToString,
+                response_deserializer=goscheduler_dot_v1_dot_operations__pb2.Blackout.FromString,
+                _registered_method=True)
         self.PreviewBulk = channel.unary_unary(
                 '/goscheduler.v1.OperationsService/PreviewBulk',
                 request_serializer=goscheduler_dot_v1_dot_operations__pb2.PreviewBulkRequest.SerializeToString,
@@ -498,6 +528,54 @@ class OperationsServiceServicer(object):
     def AddJob(self, request, context):
         """Add a job that runs a task which some process has announced.
         Operation add_job; needs the role admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Backfill(self, request, context):
+        """Run a job for its fire times of the past; the same call goes on with what it has begun.
+        Operation backfill; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBackfills(self, request, context):
+        """Return how far backfills have come, newest first.
+        Operation backfills; needs the role viewer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelBackfill(self, request, context):
+        """Call off the runs of a backfill that wait; those that go on do so.
+        Operation cancel_backfill; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBlackouts(self, request, context):
+        """Return the blackouts to come, in force, and of the last 30 days; those that end last first.
+        Operation blackouts; needs the role viewer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddBlackout(self, request, context):
+        """Hold jobs back, or leave their fire times out, for a while; the reason stands in their history.
+        Operation add_blackout; needs the role operator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveBlackout(self, request, context):
+        """End a blackout, or call one off that is to come; jobs that it holds back fire now.
+        Operation remove_blackout; needs the role operator.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -944,6 +1022,36 @@ def add_OperationsServiceServicer_to_server(servicer, server):
                     servicer.AddJob,
                     request_deserializer=goscheduler_dot_v1_dot_operations__pb2.AddJobRequest.FromString,
                     response_serializer=goscheduler_dot_v1_dot_operations__pb2.JobRow.SerializeToString,
+            ),
+            'Backfill': grpc.unary_unary_rpc_method_handler(
+                    servicer.Backfill,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.BackfillRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.BackfillView.SerializeToString,
+            ),
+            'ListBackfills': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBackfills,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListBackfillsRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.ListBackfillsResponse.SerializeToString,
+            ),
+            'CancelBackfill': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelBackfill,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.CancelBackfillRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.BackfillRow.SerializeToString,
+            ),
+            'ListBlackouts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBlackouts,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsResponse.SerializeToString,
+            ),
+            'AddBlackout': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddBlackout,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.AddBlackoutRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Blackout.SerializeToString,
+            ),
+            'RemoveBlackout': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveBlackout,
+                    request_deserializer=goscheduler_dot_v1_dot_operations__pb2.RemoveBlackoutRequest.FromString,
+                    response_serializer=goscheduler_dot_v1_dot_operations__pb2.Blackout.SerializeToString,
             ),
             'PreviewBulk': grpc.unary_unary_rpc_method_handler(
                     servicer.PreviewBulk,
@@ -1675,6 +1783,168 @@ class OperationsService(object):
             '/goscheduler.v1.OperationsService/AddJob',
             goscheduler_dot_v1_dot_operations__pb2.AddJobRequest.SerializeToString,
             goscheduler_dot_v1_dot_operations__pb2.JobRow.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Backfill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/Backfill',
+            goscheduler_dot_v1_dot_operations__pb2.BackfillRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.BackfillView.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBackfills(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/ListBackfills',
+            goscheduler_dot_v1_dot_operations__pb2.ListBackfillsRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.ListBackfillsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelBackfill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/CancelBackfill',
+            goscheduler_dot_v1_dot_operations__pb2.CancelBackfillRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.BackfillRow.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBlackouts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/ListBlackouts',
+            goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.ListBlackoutsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddBlackout(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/AddBlackout',
+            goscheduler_dot_v1_dot_operations__pb2.AddBlackoutRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Blackout.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveBlackout(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/goscheduler.v1.OperationsService/RemoveBlackout',
+            goscheduler_dot_v1_dot_operations__pb2.RemoveBlackoutRequest.SerializeToString,
+            goscheduler_dot_v1_dot_operations__pb2.Blackout.FromString,
             options,
             channel_credentials,
             insecure,

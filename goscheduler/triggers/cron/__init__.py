@@ -185,6 +185,8 @@ class CronTrigger(BaseTrigger):
         return postpone(following, self.jitter, before=self._times.after(following) or _LATEST, until=self.end_date)
 
     def _nominal_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
+        if previous is not None and self.start_date is None and self.end_date is None:
+            return self._times.after(previous)
         after = utc(now) - TICK if previous is None else utc(previous)
         if self.start_date is not None:
             after = max(after, utc(self.start_date) - TICK)

@@ -210,6 +210,8 @@ def test_a_job_that_joins_a_transaction_is_there_when_it_is_committed_and_never_
         transaction.rollback()
         assert scheduler.get_jobs() == []
         scheduler.add_job(nothing, "interval", minutes=1, id="done", connection=transaction)
+        with pytest.raises(ConflictingIdError):  # and the transaction is as good as before
+            scheduler.add_job(nothing, "interval", minutes=1, id="done", connection=transaction)
         transaction.commit()
         assert [job.id for job in scheduler.get_jobs()] == ["done"]
         with pytest.raises(ConflictingIdError):

@@ -80,6 +80,7 @@ end
 function steps.add_run()
   local run_id = ARGV[5]
   if ARGV[13] == '1' and call('HEXISTS', P .. 'jobs', ARGV[6]) == 0 then return 'gone' end
+  if call('HEXISTS', P .. 'run_heads', run_id) == 1 then return 'done' end
   call('HSET', P .. 'runs', run_id, ARGV[7])
   become_pending(run_id, {ARGV[6], ARGV[8], ARGV[9], '', ARGV[10], '', '', '', ARGV[11], '', ARGV[12]})
   finish()
