@@ -39,7 +39,7 @@ from goscheduler.executors._workers import ABORT_SECONDS, SHUT_DOWN
 from goscheduler.executors.around import begin_all, for_child
 from goscheduler.executors.base import BaseExecutor, ExecutorHost
 from goscheduler.executors.call import cancelled, failed, snoozed
-from goscheduler.executors.context import attempt_key, id_of_current_run, mark_given_up, unmark_given_up
+from goscheduler.executors.context import attempt_key, enter_run, id_of_current_run, mark_given_up, unmark_given_up
 from goscheduler.runs.model import Outcome, OutcomeKind
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Flight:
         if not arounds:
             return pack_call(self.run, now)
         self._context = copy_context()
+        self._context.run(enter_run, self.run, now)
         self._end = self._context.run(begin_all, arounds, self.run, now)
         return pack_call(self.run, now, self._context.run(for_child, arounds, self.run))
 
@@ -118,6 +119,8 @@ class RemoteExecutor(BaseExecutor):
     def start(self, scheduler: ExecutorHost, alias: str) -> None:
         super().start(scheduler, alias)
         self._flights: dict[tuple[str, int], Flight] = {}
+        self._reporting: set[Flight] = set()
+        """Those that have ended and give no room away any more; a shutdown waits until they are reported."""
         self._changed = threading.Condition()
         self._closing = False
         self._slots = 0
@@ -131,13 +134,13 @@ class RemoteExecutor(BaseExecutor):
         self._thread.start()
 
     def submit(self, run: Run) -> None:
-        if self._closing:
+        with self._changed:  # with the mark of a shutdown, so that nothing is put behind its end of the queue
+            closing = self._closing
+            if not closing:
+                self._flights[attempt_key(run)] = flight = Flight(run)
+                self._errands.put(partial(self._hand_over, flight))
+        if closing:
             self._put_back(run, SHUT_DOWN)
-            return
-        flight = Flight(run)
-        with self._changed:
-            self._flights[attempt_key(run)] = flight
-        self._errands.put(partial(self._hand_over, flight))
 
     def room(self) -> int:
         return 0 if self._closing else max(0, self._slots - len(self._flights))
@@ -167,10 +170,13 @@ class RemoteExecutor(BaseExecutor):
         self._errands.put(partial(self._drop, flight))
 
     def shutdown(self, wait: bool = True, timeout: float | None = None) -> None:
-        if self._scheduler is None or self._closing:
+        if self._scheduler is None:
             return
         deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
-        self._closing = True
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
         if not (wait and self._wait_for_flights(deadline)):
             self._end_flights()
         self._errands.put(None)
@@ -205,35 +211,40 @@ class RemoteExecutor(BaseExecutor):
     def _hang_up(self) -> None:
         """Let go of the engine. Runs that are left are nobody's any more."""
 
-    # How runs end; callable from any thread.
+    # How runs end; callable from any thread. Each returns False if the run was reported before.
 
-    def _answered(self, flight: Flight, reply: bytes) -> None:
+    def _answered(self, flight: Flight, reply: bytes) -> bool:
         try:
             outcome = outcome_of(pickle.loads(reply), flight.started_at or self._host.clock.now())
         except BaseException as error:
             outcome = failed(error, flight.started_at, flight.seconds(), "the reply could not be read")
-        self._end(flight, outcome)
+        return self._end(flight, outcome)
 
-    def _lost(self, flight: Flight, reason: str) -> None:
+    def _lost(self, flight: Flight, reason: str) -> bool:
         """Report a run whose worker is gone; one that was told to end has done so."""
         if flight.told is not None:
             outcome = cancelled(flight.told, flight.started_at, flight.seconds())
         else:
             error = WorkerLost(reason)
             outcome = Outcome(OutcomeKind.LOST, None, error, "", flight.started_at, flight.seconds(), reason)
-        self._end(flight, outcome)
+        return self._end(flight, outcome)
 
-    def _end(self, flight: Flight, outcome: Outcome) -> None:
+    def _end(self, flight: Flight, outcome: Outcome) -> bool:
         """Report a run, unless it was reported before."""
         with self._changed:
             if self._flights.get(attempt_key(flight.run)) is not flight:
-                return
+                return False
             if flight.given_up:
                 unmark_given_up(flight.run)
             del self._flights[attempt_key(flight.run)]
-        self._report(flight.run, flight.end(outcome))
-        with self._changed:
-            self._changed.notify_all()
+            self._reporting.add(flight)
+        try:
+            self._report(flight.run, flight.end(outcome))
+        finally:
+            with self._changed:
+                self._reporting.discard(flight)
+                self._changed.notify_all()
+        return True
 
     def _flight_of(self, run: Run) -> Flight | None:
         return None if self._scheduler is None else self._flights.get(attempt_key(run))
@@ -305,18 +316,22 @@ class RemoteExecutor(BaseExecutor):
             self._end(flight, failed(error, reason=f'could not be submitted to executor "{self._alias}"'))
 
     def _wait_for_flights(self, deadline: float | None) -> bool:
-        """Wait until no run is left that somebody waits for; False if time ran out.
+        """Wait until no run is left that somebody waits for, and those that ended are reported; False if time ran out.
 
         A job that shuts the scheduler down, in this process, is not waited for by itself.
         """
         own = id_of_current_run()
         with self._changed:
-            while any(not each.given_up and each.run.id != own for each in self._flights.values()):
+            while self._awaited(own):
                 left = WAIT_SECONDS if deadline is None else min(WAIT_SECONDS, deadline - SYSTEM_CLOCK.monotonic())
                 if left <= 0:
                     return False
                 self._changed.wait(left)
         return True
+
+    def _awaited(self, own: str | None) -> bool:
+        going_on = (each for each in self._flights.values() if not each.given_up)
+        return any(each.run.id != own for each in (*going_on, *self._reporting))
 
     def _end_flights(self) -> None:
         """Tell the runs that are left to end; those that go on are reported as cancelled and left to the engine."""

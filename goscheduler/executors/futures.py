@@ -105,6 +105,9 @@ class FuturesExecutor(RemoteExecutor):
         except EngineRefused as error:
             self._end(flight, snoozed(str(error), 1.0))
             return
+        except Exception as error:
+            self._end(flight, failed(error, reason=f'could not be submitted to executor "{self._alias}"'))
+            return
         flight.work.add_done_callback(partial(self._left_thread, flight))
 
     def _send(self, flight: Flight, message: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures import ThreadPoolExecutor as Threads
 from functools import partial
@@ -14,6 +15,7 @@ import pytest
 from goscheduler import BackgroundScheduler
 from goscheduler.errors import InvalidArgument
 from goscheduler.events import EVENT_JOB_DEAD_LETTERED, EVENT_JOB_EXECUTED, EVENT_LEASE_LOST, EVENT_WORKER_LOST
+from goscheduler.executors import _remote
 from goscheduler.executors.futures import FuturesExecutor
 from goscheduler.executors.pool import WorkerDied
 from goscheduler.runs.model import OutcomeKind
@@ -130,6 +132,52 @@ def test_a_shutdown_leaves_a_given_pool_alone_and_ends_one_that_was_made(host, n
     given.shutdown()
     with pytest.raises(RuntimeError):
         made[0].submit(pow, 2, 5)
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_shutdown_that_waits_returns_after_the_last_report(
+    host, new_run, jobs, fifo, monkeypatch, in_process
+):
+    executor = FuturesExecutor(partial(Threads, 1), in_process=in_process)
+    executor.start(host, "pool")
+    stopping, returned_early, report = threading.Thread(target=executor.shutdown), [], host.report
+
+    def report_late(run, outcome):
+        stopping.join(0.3)
+        returned_early.append(not stopping.is_alive())
+        report(run, outcome)
+
+    monkeypatch.setattr(host, "report", report_late)
+    executor.submit(run := new_run(jobs.tell_and_wait_for_answer, told := fifo("told"), answer := fifo("answer")))
+    with open(told) as file:
+        file.read()
+    stopping.start()
+    while not executor._closing:
+        pass
+    jobs.tell(answer)
+    stopping.join(60)
+
+    assert returned_early == [False]
+    assert host.outcome_of(run).kind is OutcomeKind.SUCCEEDED
+
+
+def test_a_run_that_is_submitted_during_a_shutdown_is_reported(host, new_run, monkeypatch):
+    executor = FuturesExecutor(partial(Threads, 1))
+    executor.start(host, "pool")
+    stopping = threading.Thread(target=executor.shutdown)
+
+    class Flight(_remote.Flight):
+        def __init__(self, run):
+            stopping.start()
+            stopping.join(0.3)
+            super().__init__(run)
+
+    monkeypatch.setattr(_remote, "Flight", Flight)
+    executor.submit(run := new_run(pow, 2, 5))
+    stopping.join(60)
+
+    assert len(host.wait_for(1)) == 1
+    assert host.reports[0][0] is run
 
 
 @pytest.mark.parametrize("on_crash", ["rerun", "dead"])
