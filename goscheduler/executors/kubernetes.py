@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any
 from kubernetes import client as api
 from kubernetes import config as settings
 from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
-from goscheduler.errors import InvalidArgument
+from goscheduler.clock import SYSTEM_CLOCK
+from goscheduler.errors import InvalidArgument, described
 from goscheduler.executors._failures import WorkerDied
 from goscheduler.executors._remote import PUT_BACK_SECONDS, EngineRefused, Flight, RemoteExecutor
+from goscheduler.executors._workers import ABORT_SECONDS, SHUT_DOWN
 from goscheduler.executors.call import cancelled, failed, snoozed
 from goscheduler.executors.pool import positive_int
 
@@ -72,8 +75,15 @@ class KubernetesExecutor(RemoteExecutor):
         """Leave the Job of a run alone, for the scheduler that gets the run next."""
         flight = self._flight_of(run)
         if flight is not None:
-            self._end(flight, snoozed(GOES_ON))
+            self._leave(flight)
         return flight is not None
+
+    def shutdown(self, wait: bool = True, timeout: float | None = None) -> None:
+        """Stop taking runs, and leave the Jobs that go on to the scheduler that gets their runs next.
+
+        It waits for none of them, with ``wait`` or without: a deploy need not last as long as the longest Job.
+        """
+        super().shutdown(wait=False)
 
     def _prepare(self) -> None:
         if self._client is None:
@@ -97,11 +107,11 @@ class KubernetesExecutor(RemoteExecutor):
     def _look_after(self, flight: Flight, job: Any) -> None:
         if job is None:
             self._lost(flight, "its Kubernetes Job was deleted")
-        elif job.status.succeeded or job.status.failed:
-            self._report_end(flight)
+        elif (job.status.succeeded or job.status.failed) and self._report_end(flight):
             self._delete(flight.work)
 
-    def _report_end(self, flight: Flight) -> None:
+    def _report_end(self, flight: Flight) -> bool:
+        """Report a run whose Job has ended; False if it was let go meanwhile, so that another scheduler reports it."""
         pods = self._pods.list_namespaced_pod(
             self._namespace, label_selector=f"job-name={flight.work}", _request_timeout=ANSWER_SECONDS
         ).items
@@ -109,15 +119,14 @@ class KubernetesExecutor(RemoteExecutor):
         ended = None if not pods else end_of_container(pods[0], self._template["spec"]["containers"][0]["name"])
         reply = decoded(ended.message) if ended is not None else None
         if reply is not None:
-            self._answered(flight, reply)
-        elif lost or ended is None:
-            self._lost(flight, lost or "its pod has ended without its container")
-        elif flight.told is not None:
-            self._end(flight, cancelled(flight.told, flight.started_at, flight.seconds()))
-        else:
-            text = f"the container ended with exit code {ended.exit_code} ({ended.reason}) and no reply"
-            error = WorkerDied(text, ended.exit_code)
-            self._end(flight, failed(error, flight.started_at, flight.seconds(), "the container died"))
+            return self._answered(flight, reply)
+        if lost or ended is None:
+            return self._lost(flight, lost or "its pod has ended without its container")
+        if flight.told is not None:
+            return self._end(flight, cancelled(flight.told, flight.started_at, flight.seconds()))
+        text = f"the container ended with exit code {ended.exit_code} ({ended.reason}) and no reply"
+        error = WorkerDied(text, ended.exit_code)
+        return self._end(flight, failed(error, flight.started_at, flight.seconds(), "the container died"))
 
     def _send(self, flight: Flight, message: bytes) -> None:
         run, name = flight.run, name_of(flight.run)
@@ -128,14 +137,23 @@ class KubernetesExecutor(RemoteExecutor):
                 f"{MAX_CALL} is the limit. Keep the data elsewhere and pass where it is",
                 field="args",
             )
+        job = self._job(run, name, call)
         try:
-            job = self._job(run, name, call)
+            self._create_or_adopt(run, name, job)
+        except ApiException as error:
+            raise EngineRefused(f"Kubernetes refuses it: {error.status} {error.reason}", REFUSED_SECONDS) from error
+        except (HTTPError, OSError) as error:
+            # It may have been created: whoever gets the run next uses the same name, and finds it then.
+            raise EngineRefused(f"Kubernetes does not answer: {described(error)}") from error
+        flight.work = name
+
+    def _create_or_adopt(self, run: Run, name: str, job: dict[str, Any]) -> None:
+        try:
             self._jobs.create_namespaced_job(self._namespace, job, _request_timeout=ANSWER_SECONDS)
         except ApiException as error:
             if error.status != 409:
-                raise EngineRefused(f"Kubernetes refuses it: {error.status} {error.reason}", REFUSED_SECONDS) from error
+                raise
             self._adopt(run, name)
-        flight.work = name
 
     def _adopt(self, run: Run, name: str) -> None:
         job = self._jobs.read_namespaced_job(name, self._namespace, _request_timeout=ANSWER_SECONDS)
@@ -181,7 +199,15 @@ class KubernetesExecutor(RemoteExecutor):
 
     def _end_flights(self) -> None:
         for flight in list(self._flights.values()):
-            self._end(flight, snoozed(GOES_ON))
+            if flight.told is not None:  # its Job is being deleted, and must not be found again
+                self._end(flight, cancelled(flight.told, flight.started_at, flight.seconds()))
+            else:
+                self._leave(flight)
+        self._wait_for_flights(SYSTEM_CLOCK.monotonic() + ABORT_SECONDS)
+
+    def _leave(self, flight: Flight) -> None:
+        flight.work = None  # what waits in the queue of the thread must not delete a Job that is another scheduler's
+        self._end(flight, snoozed(GOES_ON if flight.begun else SHUT_DOWN))
 
 
 def name_of(run: Run) -> str:

@@ -82,7 +82,7 @@ def test_a_deploy_in_the_middle_of_a_job_does_not_disturb_it(cluster, make, host
     with open(told) as file:
         pid = int(file.read())
 
-    before.shutdown(wait=True, timeout=0)
+    before.shutdown()
 
     assert host.outcome_of(run).kind is OutcomeKind.SNOOZED
     os.kill(pid, 0)
@@ -125,6 +125,46 @@ def test_what_a_quota_refuses_goes_back_for_half_a_minute(cluster, make, host, n
     assert "403" in outcome.reason
     executor.submit(large := new_run(jobs.add, "x" * 200_000))
     assert "100000 is the limit" in str(host.outcome_of(large).error)
+
+
+def test_a_job_that_was_created_without_an_answer_is_found_again(cluster, make, host, new_run, jobs):
+    executor = make()
+    cluster.cuts = 1
+    executor.submit(run := new_run(jobs.add, 41, fence=1))
+
+    put_back = host.outcome_of(run)
+
+    assert (put_back.kind, put_back.error.seconds) == (OutcomeKind.SNOOZED, 1.0)
+    assert "Kubernetes does not answer" in put_back.reason
+    executor.submit(again := run._replace(fence=2))
+    assert host.outcome_of(again).result == 42
+    assert cluster.created == 1
+
+
+def test_what_the_server_refuses_when_a_job_is_to_be_found_again_goes_back(cluster, make, host, new_run, jobs):
+    executor = make()
+    cluster.refuses = 409  # and there is no such Job when it is asked for
+    executor.submit(run := new_run(jobs.add, 41))
+
+    outcome = host.outcome_of(run)
+
+    assert outcome.kind is OutcomeKind.SNOOZED
+    assert "404" in outcome.reason
+
+
+def test_a_run_that_was_told_to_end_is_cancelled_by_a_shutdown_and_its_job_is_not_found_again(
+    cluster, make, host, new_run, jobs, fifo
+):
+    executor = make()
+    executor.submit(run := new_run(jobs.tell_pid_and_wait, told := fifo("told")))
+    with open(told) as file:
+        file.read()
+
+    executor.cancel(run, "enough of it")
+    executor.shutdown()
+
+    assert (host.outcome_of(run).kind, host.outcome_of(run).reason) == (OutcomeKind.CANCELLED, "enough of it")
+    assert not cluster.pods
 
 
 def test_a_template_without_a_container_is_refused_at_once():

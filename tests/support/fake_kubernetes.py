@@ -65,6 +65,8 @@ class FakeKubernetes:
         self.created = 0
         self.refuses = 0
         """The status with which Jobs are refused; 0 for none."""
+        self.cuts = 0
+        """How many Jobs are to be created without an answer: the connection is closed instead."""
         self._folder, self._path = folder, path
         server = self
 
@@ -76,7 +78,12 @@ class FakeKubernetes:
                 self._answer(*server.read(urlsplit(self.path)))
 
             def do_POST(self) -> None:
-                self._answer(*server.create(json.loads(self._body())))
+                answer = server.create(json.loads(self._body()))
+                if server.cuts:
+                    server.cuts -= 1
+                    self.close_connection = True
+                else:
+                    self._answer(*answer)
 
             def do_DELETE(self) -> None:
                 self._body()
