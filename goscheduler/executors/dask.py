@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from asyncio import CancelledError
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from distributed import Client, Event, KilledWorker
+from distributed import Client, KilledWorker
 from distributed.comm.core import CommClosedError
 
 from goscheduler.errors import InvalidArgument, described, shown
@@ -51,9 +53,9 @@ class DaskExecutor(RemoteExecutor):
         self._ended_since: list[str] = []
         """Names of attempts that are over. Their events are cleared one look later, when Dask has forgotten them."""
 
-    def _lost(self, flight: Flight, reason: str) -> None:
-        super()._lost(flight, reason)
+    def _lost(self, flight: Flight, reason: str) -> bool:
         self._errands.put(self._look)  # there is room for fewer runs by now
+        return super()._lost(flight, reason)
 
     def _count_slots(self) -> int:
         client = self._connected()
@@ -83,10 +85,11 @@ class DaskExecutor(RemoteExecutor):
     def _lose_all(self, client: Client) -> None:
         """Report the runs of a cluster without workers; those that have not begun go back."""
         for flight in list(self._flights.values()):
-            if flight.work is None:
+            future = flight.work
+            if future is None:
                 continue
-            begun = Event(flight.work.key, client=client).is_set()
-            flight.work.cancel(force=True)
+            begun = _ask(client, client.scheduler.event_is_set, name=future.key)
+            future.cancel(force=True)
             if begun:
                 RemoteExecutor._lost(self, flight, "the Dask cluster has lost all workers")
             else:
@@ -107,8 +110,8 @@ class DaskExecutor(RemoteExecutor):
         """Report a run that is over, on the thread on which Dask says so."""
         try:
             self._ended(flight, future)
+            flight.work = None  # not before: what is not reported is found when all workers are lost
         finally:
-            flight.work = None
             future.release()
             self._ended_since.append(future.key)
 
@@ -116,13 +119,16 @@ class DaskExecutor(RemoteExecutor):
         if future.cancelled():
             self._lost(flight, CONNECTION_LOST)
             return
-        error = _error_of(future)
-        if error is None:
-            reply = future.result(timeout=ANSWER_SECONDS)
-            if reply == BEGUN_BEFORE:
-                self._lost(flight, "its Dask worker was lost")
-            else:
-                self._answered(flight, reply)
+        try:
+            error: BaseException | None = future.exception(timeout=ANSWER_SECONDS)
+            reply = future.result(timeout=ANSWER_SECONDS) if error is None else BEGUN_BEFORE
+        except (Exception, CancelledError) as problem:  # what the job raises comes within the reply
+            self._lost(flight, f"its reply was lost on the way from the Dask worker: {described(problem)}")
+            return
+        if error is None and reply == BEGUN_BEFORE:
+            self._lost(flight, "its Dask worker was lost")
+        elif error is None:
+            self._answered(flight, reply)
         elif isinstance(error, (KilledWorker, CommClosedError)):
             self._lost(flight, f"its Dask worker was lost: {described(error)}")
         elif isinstance(error, NotBegun):
@@ -135,11 +141,21 @@ class DaskExecutor(RemoteExecutor):
         if client is None or future is None:
             return
         run, worker = flight.run, self._worker_of(future.key)
-        told = {}
-        if worker is not None:
-            told = client.run(tell_packed, run.id, run.fence, reason, workers=[worker], on_error="ignore")
-        if not any(told.values()):
+        if worker is None or not self._told(client, worker, run, reason):
             future.cancel()  # it has not begun
+
+    def _told(self, client: Client, worker: str, run: Run, reason: str) -> bool:
+        """Tell a run on a worker to end; False if it has not begun there."""
+        tell = partial(tell_packed, run.id, run.fence, reason)
+        try:
+            told = _ask(client, client.run, function=tell, workers=[worker], on_error="ignore")
+        except TimeoutError:
+            self._logger.warning(
+                'Run %s of job %s was told to end, and Dask worker %s does not answer; it hears of it when it does',
+                run.id, run.job.id, worker, extra={"job_id": run.job.id, "run_id": run.id},
+            )  # fmt: skip
+            return True
+        return any(told.values())
 
     def _drop(self, flight: Flight) -> None:
         future = flight.work
@@ -149,7 +165,8 @@ class DaskExecutor(RemoteExecutor):
         future.cancel(force=True)
         if worker is not None:
             self._logger.warning('Executor "%s" restarts Dask worker %s, where a run does not end', self._alias, worker)
-            self._client.restart_workers([worker], timeout=RESTART_SECONDS, raise_for_error=False)
+            options = {"workers": [worker], "timeout": RESTART_SECONDS, "raise_for_error": False}
+            _ask(self._client, self._client.restart_workers, RESTART_SECONDS + ANSWER_SECONDS, **options)
         self._end(flight, cancelled(flight.told or "the run was given up", flight.started_at, flight.seconds()))
 
     def _worker_of(self, key: str) -> str | None:
@@ -161,12 +178,14 @@ class DaskExecutor(RemoteExecutor):
         client = self._client
         if client is None:
             return
-        if client.status == "running":
-            self._clear_events(client)
-            self._clear_events(client)
-        if self._address is not None:
-            self._client = None
-            client.close(timeout=ANSWER_SECONDS)
+        try:
+            if client.status == "running":
+                self._clear_events(client)
+                self._clear_events(client)
+        finally:
+            if self._address is not None:
+                self._client = None
+                client.close(timeout=ANSWER_SECONDS)
 
 
 def key_of(run: Run) -> str:
@@ -195,13 +214,12 @@ def checked_resources(resources: Mapping[str, float] | None) -> dict[str, float]
     return dict(resources)
 
 
-def _error_of(future: Any) -> BaseException | None:
+def _ask(client: Client, question: Any, seconds: float | None = None, **options: Any) -> Any:
+    """Return the answer to a question, or raise the built-in ``TimeoutError``.
+
+    A method of the client, called on its own loop as here, returns an awaitable and waits for nobody.
+    """
     try:
-        error: BaseException | None = future.exception(timeout=ANSWER_SECONDS)
-    except Exception as problem:  # the answer itself was lost
-        return problem
-    return error
-
-
-def _ask(client: Client, question: Any, **options: Any) -> Any:
-    return client.sync(question, callback_timeout=ANSWER_SECONDS, **options)
+        return client.sync(question, callback_timeout=seconds or ANSWER_SECONDS, **options)
+    except asyncio.TimeoutError as error:  # another one in Python 3.10
+        raise TimeoutError(f"no answer from Dask within {seconds or ANSWER_SECONDS:g} seconds") from error

@@ -262,6 +262,17 @@ def go_on_until_told_to_end(path):
         current_run().check()
 
 
+def tell_of_the_end(told, seen):
+    """Write the own pid to one file, go on until told to end, and write why to another one."""
+    tell(told)
+    while not current_run().cancelled:
+        threading.Event().wait(0.02)
+    with open(f"{seen}.new", "w") as file:
+        file.write(current_run().cancel_reason)
+    os.replace(f"{seen}.new", seen)
+    return "told"
+
+
 async def go_on_until_told_to_end_later(path):
     tell(path)
     while True:

@@ -18,6 +18,7 @@ from goscheduler.runs.model import OutcomeKind
 from goscheduler.testing import EventRecorder
 
 pytest.importorskip("distributed")
+from goscheduler.executors import dask
 from goscheduler.executors.dask import DaskExecutor, slots_of
 
 pytestmark = pytest.mark.serial
@@ -72,6 +73,54 @@ def test_a_run_that_looks_ends_soon_after_it_was_cancelled(executor, host, new_r
     assert (outcome.kind, outcome.reason) == (OutcomeKind.CANCELLED, "enough of it")
     executor.submit(after := new_run(jobs.add, 41))
     assert host.outcome_of(after).result == 42
+
+
+def test_a_cancelled_job_sees_it_and_a_worker_that_stands_still_does_not_hold_up_the_others(
+    executor, host, new_run, jobs, fifo, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(dask, "ANSWER_SECONDS", 1.0)
+    run = new_run(jobs.tell_of_the_end, told := fifo("told"), str(seen := tmp_path / "seen"))
+    executor.submit(run)
+    with open(told) as file:
+        pid = int(file.read())
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert executor.cancel(run, "enough of it")
+        wait_until(lambda: f"Run {run.id} of job job-1 was told to end" in caplog.text, "the thread hangs")
+        executor.submit(other := new_run(jobs.add, 41))
+        assert host.outcome_of(other).result == 42
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+    wait_until(seen.exists, "the job does not see it")
+    assert seen.read_text() == "enough of it"
+    assert host.outcome_of(run).result == "told"
+
+
+class AnswerLost:
+    """A future of Dask whose worker is lost while its result comes over."""
+
+    def __init__(self, future):
+        self._future = future
+
+    def __getattr__(self, name):
+        return getattr(self._future, name)
+
+    def result(self, timeout):
+        raise TimeoutError(f"nothing came within {timeout} seconds")
+
+
+def test_a_run_whose_reply_is_lost_on_its_way_is_lost_and_keeps_no_slot(executor, host, new_run, jobs, monkeypatch):
+    done = executor._done
+    monkeypatch.setattr(executor, "_done", lambda flight, future: done(flight, AnswerLost(future)))
+    executor.submit(run := new_run(jobs.add, 41))
+
+    outcome = host.outcome_of(run)
+
+    assert outcome.kind is OutcomeKind.LOST
+    assert "its reply was lost on the way from the Dask worker" in outcome.reason
+    assert executor.live() == 0
 
 
 def test_a_run_whose_worker_is_killed_is_lost_and_dask_does_not_repeat_it(
