@@ -157,6 +157,7 @@ THIRD_PARTY = {
     "bson": ("jobstores.mongodb", "documents.mongodb", "apscheduler_import.sources"),
     "distributed": ("executors.dask", "executors._dask_worker"),
     "kubernetes": ("executors.kubernetes",),
+    "urllib3": ("executors.kubernetes",),
     "kazoo": ("jobstores.zookeeper", "_drivers.zookeeper", "locks.zookeeper", "apscheduler_import.sources"),
     "etcd3": ("_drivers.etcd.grpc",),
     "grpc": ("_drivers.etcd.grpc", "rpc"),

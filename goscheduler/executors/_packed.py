@@ -5,18 +5,25 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.executors._child import Parcel, Reply, reply_of
 from goscheduler.executors.call import call, failed, shortened
 from goscheduler.executors.context import forget_attempt, tell_attempt_to_end
+from goscheduler.runs.model import OutcomeKind
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Outcome
 
+#: The reason of an attempt that ends because its process was told to.
+TERMINATED = "its process was told to end by SIGTERM"
 #: The attempts that go on in this process, by id and fence of their run.
 _here: set[tuple[str, int]] = set()
+
+
+class Terminated(SystemExit):
+    """Ends the attempt that goes on in the main thread of a process which was told to end."""
 
 
 def run_packed(message: bytes) -> bytes:
@@ -31,6 +38,16 @@ def tell_packed(run_id: str, fence: int, reason: str) -> bool:
         return False
     tell_attempt_to_end(key, reason)
     return True
+
+
+def terminate_packed() -> NoReturn:
+    """Make all attempts that go on in this process see that they are to end, and end the one of the caller.
+
+    :raises Terminated: always; the reply of that attempt says "cancelled"
+    """
+    for run_id, fence in list(_here):
+        tell_packed(run_id, fence, TERMINATED)
+    raise Terminated(143)
 
 
 def shortened_reply(message: bytes, limit: int) -> bytes:
@@ -68,6 +85,13 @@ def expect(run_id: str, fence: int) -> Iterator[None]:
 
 
 def _outcome_of(message: bytes) -> Outcome:
+    outcome = _outcome_of_call(message)
+    if isinstance(outcome.error, Terminated):
+        return outcome._replace(kind=OutcomeKind.CANCELLED, error=None, reason=TERMINATED)
+    return outcome
+
+
+def _outcome_of_call(message: bytes) -> Outcome:
     try:
         run, started_at, arounds = pickle.loads(message)
     except BaseException as error:

@@ -214,11 +214,13 @@ class RemoteExecutor(BaseExecutor):
     # How runs end; callable from any thread. Each returns False if the run was reported before.
 
     def _answered(self, flight: Flight, reply: bytes) -> bool:
+        return self._end(flight, self._outcome_in(reply, flight))
+
+    def _outcome_in(self, reply: bytes, flight: Flight) -> Outcome:
         try:
-            outcome = outcome_of(pickle.loads(reply), flight.started_at or self._host.clock.now())
+            return outcome_of(pickle.loads(reply), flight.started_at or self._host.clock.now())
         except BaseException as error:
-            outcome = failed(error, flight.started_at, flight.seconds(), "the reply could not be read")
-        return self._end(flight, outcome)
+            return failed(error, flight.started_at, flight.seconds(), "the reply could not be read")
 
     def _lost(self, flight: Flight, reason: str) -> bool:
         """Report a run whose worker is gone; one that was told to end has done so."""
@@ -330,8 +332,8 @@ class RemoteExecutor(BaseExecutor):
         return True
 
     def _awaited(self, own: str | None) -> bool:
-        going_on = (each for each in self._flights.values() if not each.given_up)
-        return any(each.run.id != own for each in (*going_on, *self._reporting))
+        waited_for = [each for each in self._flights.values() if not each.given_up]
+        return any(each.run.id != own for each in (*waited_for, *self._reporting))
 
     def _end_flights(self) -> None:
         """Tell the runs that are left to end; those that go on are reported as cancelled and left to the engine."""

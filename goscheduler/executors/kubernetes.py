@@ -22,10 +22,12 @@ from urllib3.exceptions import HTTPError
 from goscheduler.clock import SYSTEM_CLOCK
 from goscheduler.errors import InvalidArgument, described
 from goscheduler.executors._failures import WorkerDied
+from goscheduler.executors._packed import TERMINATED
 from goscheduler.executors._remote import PUT_BACK_SECONDS, EngineRefused, Flight, RemoteExecutor
 from goscheduler.executors._workers import ABORT_SECONDS, SHUT_DOWN
 from goscheduler.executors.call import cancelled, failed, snoozed
 from goscheduler.executors.pool import positive_int
+from goscheduler.runs.model import OutcomeKind
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
@@ -119,7 +121,10 @@ class KubernetesExecutor(RemoteExecutor):
         ended = None if not pods else end_of_container(pods[0], self._template["spec"]["containers"][0]["name"])
         reply = decoded(ended.message) if ended is not None else None
         if reply is not None:
-            return self._answered(flight, reply)
+            outcome = self._outcome_in(reply, flight)
+            if (outcome.kind, outcome.reason) == (OutcomeKind.CANCELLED, TERMINATED):
+                return self._lost(flight, lost or "its pod was told to end by somebody else")
+            return self._end(flight, outcome)
         if lost or ended is None:
             return self._lost(flight, lost or "its pod has ended without its container")
         if flight.told is not None:

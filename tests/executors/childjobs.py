@@ -210,6 +210,15 @@ def tell_pid_and_wait(path):
         signal.pause()
 
 
+def wait_and_note_the_end(told, seen):
+    """Stay until ended, and write why into a file."""
+    try:
+        tell_pid_and_wait(told)
+    finally:
+        with open(seen, "w") as file:
+            file.write(current_run().cancel_reason)
+
+
 def tell_and_wait_for_answer(told, answer):
     """Write the own pid to one named pipe, and return what comes through another."""
     with open(told, "w") as file:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import signal
 import sys
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from goscheduler.runs.model import OutcomeKind
 pytest.importorskip("kubernetes")
 from kubernetes.client import ApiClient, Configuration
 
-from goscheduler.executors.kubernetes import KubernetesExecutor
+from goscheduler.executors.kubernetes import KubernetesExecutor, decoded
 
 pytestmark = pytest.mark.serial
 
@@ -112,6 +114,27 @@ def test_a_run_is_cancelled_let_go_or_lost_with_its_job(cluster, make, host, new
     lost = host.outcome_of(runs[2])
     assert lost.kind is OutcomeKind.LOST
     assert "DeletionByTaintManager" in lost.reason
+
+
+def test_a_pod_that_is_told_to_end_ends_its_job_at_once_and_says_so(
+    cluster, make, host, new_run, jobs, fifo, tmp_path
+):
+    executor = make()
+    run = new_run(jobs.wait_and_note_the_end, told := fifo("told"), str(seen := tmp_path / "seen"))
+    executor.submit(run)
+    with open(told) as file:
+        pid = int(file.read())
+    (pod,) = cluster.pods.values()
+
+    os.kill(pid, signal.SIGTERM)
+
+    outcome = host.outcome_of(run)
+    assert (outcome.kind, outcome.reason) == (OutcomeKind.LOST, "its pod was told to end by somebody else")
+    assert seen.read_text() == "its process was told to end by SIGTERM"
+    reply = pickle.loads(decoded(pod.reply.read_text()))
+    assert (reply.kind, reply.reason) == (OutcomeKind.CANCELLED, "its process was told to end by SIGTERM")
+    assert "in tell_pid_and_wait" in reply.traceback
+    assert pod.process.returncode == 0
 
 
 def test_what_a_quota_refuses_goes_back_for_half_a_minute(cluster, make, host, new_run, jobs):
