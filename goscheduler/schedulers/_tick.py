@@ -107,6 +107,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> RoundResul
     hand_over(engine, alias, fired.runs, planned=True)
     if fired.error is not None:
         raise fired.error
+    engine.blackouts.check_holds(alias, store)
     claimed = claim(engine, alias, store, request.after(fired.runs))
     if fired.runs and claimed.more:
         engine.loop.claim_first.add(alias)  # or firings might take all the room for ever
