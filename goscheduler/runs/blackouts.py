@@ -25,7 +25,7 @@ from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.plan import ConcurrencyState
+    from goscheduler.runs.plan import ConcurrencyState, LeftOut
     from goscheduler.runs.records import Record
 
 #: The kind of the notes.
@@ -92,6 +92,22 @@ def blackout_of(blackouts: Sequence[Blackout], job: Job, now: datetime) -> Black
     return max(passed, key=lambda each: to_micros(each.end), default=None)
 
 
+def left_out_of(blackouts: Sequence[Blackout], job: Job, now: datetime) -> LeftOut | None:
+    """Return what tells which times since a job was due are left out by blackouts of the past; None if there are none.
+    """
+    due = job.next_run_time
+    passed = [
+        each for each in blackouts
+        if each.action == SKIP and due is not None and to_micros(due) < to_micros(each.start) <= to_micros(now)
+        and each.is_about(job)
+    ]  # fmt: skip
+
+    def left_out(time: datetime) -> str:
+        return next((each.explain() for each in passed if each.is_in_force(time)), "")
+
+    return left_out if passed else None
+
+
 def planner_in(
     blackouts: Sequence[Blackout], tell_hold: Callable[[Blackout], object] | None = None
 ) -> InBlackout | None:
@@ -100,10 +116,12 @@ def planner_in(
     ``tell_hold`` is told by which of them something is held back.
     """
 
-    def plan(job: Job, concurrency: ConcurrencyState, now: datetime, new_id: Callable[[], str]) -> FiringPlan | None:
+    def plan(
+        job: Job, concurrency: ConcurrencyState, now: datetime, new_id: Callable[[], str]
+    ) -> FiringPlan | LeftOut | None:
         found = blackout_of(blackouts, job, now)
         if found is None:
-            return None
+            return left_out_of(blackouts, job, now)
         if tell_hold is not None and found.action == HOLD:
             tell_hold(found)
         return plan_in_blackout(job, now, concurrency, found, new_id)

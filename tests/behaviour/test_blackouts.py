@@ -80,6 +80,23 @@ def test_times_in_a_blackout_that_is_over_are_left_out_by_who_was_away_meanwhile
     assert [time for time, outcome, _ in told(scheduler) if outcome == "succeeded"] == ["16:00"]
 
 
+def test_they_are_so_too_if_the_job_was_due_before_it_began_and_a_coalesced_run_is_for_another_time(scheduler):
+    for job_id, coalesce in (("a", False), ("b", True)):
+        scheduler.add_job(
+            print, "interval", hours=1, id=job_id, args=[""], coalesce=coalesce, max_instances=20,
+            next_run_time=NOW + HOUR,
+        )  # fmt: skip
+    scheduler.add_blackout("90m", "4h30m", action="skip", reason="stocktaking")
+    scheduler.clock.advance("4h50m")
+    scheduler.run_due()
+    (skipped,) = [each for each in scheduler.runs("a") if each.outcome.value == "skipped"]
+    assert (skipped.fire_times, skipped.reason) == (3, "blackout until 2026-01-10 16:30 UTC: stocktaking")
+    for job_id in "ab":
+        assert [each[0] for each in told(scheduler, job_id) if each[1] == "succeeded"] == ["13:00"]
+    scheduler.advance("1h")
+    assert [each[0] for each in told(scheduler) if each[1] == "succeeded"] == ["13:00", "17:00"]
+
+
 def test_it_is_about_the_jobs_that_are_meant_and_no_others(scheduler):
     scheduler.add_job(print, "interval", hours=1, id="a", args=[""], tags=["billing"])
     scheduler.add_job(print, "interval", hours=1, id="b", args=[""], tags=["reports"])
