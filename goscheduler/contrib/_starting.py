@@ -48,6 +48,8 @@ def begin(scheduler: BaseScheduler, role: str, place: Place, paused: bool = Fals
         return
     if role == "add":
         scheduler.start(only_adds=True)
+        if scheduler.engine.late_stores is not None:
+            scheduler.engine.late_stores.leave_waiting()  # declarations, which the processes make that serve
         return
     problem = problem_with_workers(place, is_shared(scheduler))
     if problem:

@@ -37,6 +37,10 @@ MOST_AT_ONCE = 1000
 LOWEST_PRIORITY = 9
 #: So many runs are added before the note is written again, by which another process sees how far it is.
 PORTION = 100
+#: Why a run has ended whose backfill was cancelled; of one that goes on already, no reason to end it.
+CALLED_OFF = "its backfill was cancelled"
+#: So far the clocks of two processes that add the runs of one backfill may be apart.
+CLOCK_SKEW = timedelta(hours=1)
 
 ADDING, GOING_ON, DONE, CANCELLED = "adding", "going on", "done", "cancelled"
 
@@ -100,6 +104,8 @@ class BackfillNote:
     """Names the call that adds the runs; another one takes over by writing its own name."""
     added: int = 0
     state: str = ADDING
+    contested_since: int = 0
+    """When the first of several calls that have added its runs began, in microseconds; 0 if only one has."""
 
     @property
     def text(self) -> str:
@@ -108,6 +114,13 @@ class BackfillNote:
     def with_progress(self, added: int) -> BackfillNote:
         """Return the note after so many runs were added."""
         return replace(self, added=added, state=ADDING if added < self.times else GOING_ON)
+
+    def taking_over(self, before: BackfillNote | None) -> BackfillNote:
+        """Return the note of a call that goes on with what another one had begun, which may be adding still."""
+        if before is None or before.number != self.number:
+            return self
+        since = before.contested_since or (before.started_at if before.state == ADDING else 0)
+        return replace(self, contested_since=since)
 
     def cancelled(self) -> BackfillNote:
         """Return the note of a backfill that somebody has cancelled."""
@@ -138,6 +151,12 @@ def id_of(key: str, number: int) -> str:
 def run_id(backfill_id: str, time: datetime) -> str:
     """Return the id of the run of a backfill for a fire time."""
     return f"{backfill_id}-{to_micros(time):x}"
+
+
+def key_and_number(run_id: str) -> tuple[str, str]:
+    """Return what names the range of a run of a backfill, and the number of that backfill."""
+    key, number, _ = run_id.rsplit("-", 2)
+    return key, number
 
 
 def belongs_to(run_id: str, backfill_id: str) -> bool:

@@ -19,13 +19,14 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run
+from goscheduler.runs.model import Attempt, Outcome, OutcomeKind, Run, Source
 from goscheduler.runs.plan import CATCH_UP, FiringPlan, InBlackout, gathered
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
     from goscheduler.job import Job
-    from goscheduler.runs.plan import ConcurrencyState
+    from goscheduler.runs.plan import ConcurrencyState, LeftOut
+    from goscheduler.runs.records import Record
 
 #: The kind of the notes.
 BLACKOUT = "blackout"
@@ -91,12 +92,39 @@ def blackout_of(blackouts: Sequence[Blackout], job: Job, now: datetime) -> Black
     return max(passed, key=lambda each: to_micros(each.end), default=None)
 
 
-def planner_in(blackouts: Sequence[Blackout]) -> InBlackout | None:
-    """Return what plans jobs that are due in one of some blackouts; None if there are none."""
+def left_out_of(blackouts: Sequence[Blackout], job: Job, now: datetime) -> LeftOut | None:
+    """Return what tells which times since a job was due are left out by blackouts of the past; None if there are none.
+    """
+    due = job.next_run_time
+    passed = [
+        each for each in blackouts
+        if each.action == SKIP and due is not None and to_micros(due) < to_micros(each.start) <= to_micros(now)
+        and each.is_about(job)
+    ]  # fmt: skip
 
-    def plan(job: Job, concurrency: ConcurrencyState, now: datetime, new_id: Callable[[], str]) -> FiringPlan | None:
+    def left_out(time: datetime) -> str:
+        return next((each.explain() for each in passed if each.is_in_force(time)), "")
+
+    return left_out if passed else None
+
+
+def planner_in(
+    blackouts: Sequence[Blackout], tell_hold: Callable[[Blackout], object] | None = None
+) -> InBlackout | None:
+    """Return what plans jobs that are due in one of some blackouts; None if there are none.
+
+    ``tell_hold`` is told by which of them something is held back.
+    """
+
+    def plan(
+        job: Job, concurrency: ConcurrencyState, now: datetime, new_id: Callable[[], str]
+    ) -> FiringPlan | LeftOut | None:
         found = blackout_of(blackouts, job, now)
-        return None if found is None else plan_in_blackout(job, now, concurrency, found, new_id)
+        if found is None:
+            return left_out_of(blackouts, job, now)
+        if tell_hold is not None and found.action == HOLD:
+            tell_hold(found)
+        return plan_in_blackout(job, now, concurrency, found, new_id)
 
     return plan if blackouts else None
 
@@ -110,8 +138,8 @@ def plan_in_blackout(
     waits = bool(job.trigger.upstream)  # for other jobs, once it has no next time
     keep = waits or not job.options.auto_remove
     if blackout.action == HOLD and job.options.coalesce:
-        record = _record(job, due, now, OutcomeKind.SNOOZED, new_id(), 1, f"held by a {blackout.explain()}")
-        return FiringPlan(records=[record], next_run_time=blackout.end.astimezone(due.tzinfo), keep=keep)
+        record = _record(job, due, now, OutcomeKind.SNOOZED, new_id(), 1, _held(blackout))
+        return FiringPlan(records=[record], next_run_time=_in_zone_of(due, blackout.end), keep=keep)
     until = min(now, blackout.end - timedelta.resolution, key=to_micros)
     times, bypassed, following = gathered(job, due, until)
     if blackout.action == SKIP:
@@ -125,6 +153,29 @@ def plan_in_blackout(
         records = [_record(job, due, now, OutcomeKind.SKIPPED, new_id(), bypassed + len(rest), reason)]
     runs = [Run(new_id(), job, time, blackout.end) for time in wait]
     return FiringPlan((), runs, records, following, keep=keep, waits=waits)
+
+
+def held_by(blackout: Blackout, runs: Sequence[Run], records: Sequence[Record]) -> bool:
+    """Tell whether a blackout has put off a job that has not fired since, by what the job has of runs and records."""
+    held = [to_micros(each.scheduled_at) for each in records if each.reason == _held(blackout)]
+    fired = [to_micros(run.scheduled_at) for run in runs if run.source is Source.SCHEDULE]
+    fired += [to_micros(each.scheduled_at) for each in records if each.source is Source.SCHEDULE and _has_fired(each)]
+    return bool(held) and all(time < max(held) for time in fired)
+
+
+def _has_fired(record: Record) -> bool:
+    return record.outcome is not OutcomeKind.SNOOZED
+
+
+def _held(blackout: Blackout) -> str:
+    return f"held by a {blackout.explain()}"
+
+
+def _in_zone_of(due: datetime, moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(due.tzinfo)
+    except OverflowError:  # the last day of the calendar
+        return moment
 
 
 def _record(

@@ -102,8 +102,11 @@ class Refusal(NamedTuple):
     """Or put it off until then."""
 
 
-#: Plans a job that is due in a blackout; None if it is in none.
-InBlackout = Callable[["Job", ConcurrencyState, datetime, Callable[[], str]], FiringPlan | None]
+#: Tells why a fire time is left out; nothing if it is not.
+LeftOut = Callable[[datetime], str]
+#: Plans a job that is due in a blackout; None if it is in none. Where blackouts of the past leave out times that have
+#: gathered since it was due, the answer is what tells these.
+InBlackout = Callable[["Job", ConcurrencyState, datetime, Callable[[], str]], FiringPlan | LeftOut | None]
 
 
 class FiringPlanner:
@@ -129,9 +132,9 @@ class FiringPlanner:
             return FiringPlan(suspended=obstacle)
         try:
             held = None if self._in_blackout is None else self._in_blackout(job, concurrency, now, self._new_id)
-            if held is not None:
+            if isinstance(held, FiringPlan):
                 return held
-            return plan_firing(job, now, concurrency, self._owner, self._new_id)
+            return plan_firing(job, now, concurrency, self._owner, self._new_id, held)
         except BaseException as error:  # a user's trigger may raise anything
             if not survivable(error):
                 raise
@@ -139,8 +142,9 @@ class FiringPlanner:
 
 
 def plan_firing(
-    job: Job, now: datetime, concurrency: ConcurrencyState, owner: str, new_id: Callable[[], str]
-) -> FiringPlan:
+    job: Job, now: datetime, concurrency: ConcurrencyState, owner: str, new_id: Callable[[], str],
+    left_out: LeftOut | None = None,
+) -> FiringPlan:  # fmt: skip
     """Return what to do about a job whose ``next_run_time`` has come."""
     options = job.options
     due = job.next_run_time
@@ -156,11 +160,17 @@ def plan_firing(
         return unchecked_tuple(FiringPlan, ((run,), (), (), following, None, False, keep, None, waits))
     times: Sequence[datetime] = (due,)
     bypassed = 0
-    if not alone:
+    passed: list[Attempt] = []
+    if not alone and left_out is None:
         times, bypassed, following = gathered(job, due, now)
+    elif not alone and left_out is not None:
+        times, bypassed, following = gathered(job, due, now, CATCH_UP)
+        times, passed = _beside(job, times, now, new_id, left_out)
+        if options.coalesce:
+            times, bypassed = times[-1:], bypassed + max(0, len(times) - 1)
     runnable, records = _in_time(job, times, now, new_id)
     runnable, closed = _while_open(job, runnable, now, new_id)
-    records += closed
+    records += passed + closed
     coalesced = bypassed if options.coalesce and runnable else 0
     if bypassed > coalesced:
         records.insert(0, _record(job, due, now, OutcomeKind.MISSED, new_id(), bypassed))
@@ -285,9 +295,11 @@ def next_fence(fence: int, now: datetime) -> int:
     return max(fence + 1, to_micros(now))
 
 
-def gathered(job: Job, due: datetime, now: datetime) -> tuple[Sequence[datetime], int, datetime | None]:
+def gathered(
+    job: Job, due: datetime, now: datetime, keep: int | None = None
+) -> tuple[Sequence[datetime], int, datetime | None]:
     """Return the newest of the fire times that have gathered by ``now``, how many are older, and the next."""
-    backlog = job.trigger.backlog(due, now, 1 if job.coalesce else CATCH_UP)
+    backlog = job.trigger.backlog(due, now, keep or (1 if job.coalesce else CATCH_UP))
     following = _following(job, backlog.latest[-1], now)
     if following is not None and following <= now:  # too many to count: go on from now
         following = job.trigger.get_next_fire_time(None, now)
@@ -303,6 +315,18 @@ def _in_time(
         return times, []
     late = [time for time in times if (now - time).total_seconds() > grace]
     return times[len(late) :], [_record(job, time, now, OutcomeKind.MISSED, new_id()) for time in late]
+
+
+def _beside(
+    job: Job, times: Sequence[datetime], now: datetime, new_id: Callable[[], str], left_out: LeftOut
+) -> tuple[Sequence[datetime], list[Attempt]]:
+    """Return the times that are not left out, and a record for the others that have the same reason."""
+    others: dict[str, list[datetime]] = {}
+    for time in times:
+        others.setdefault(left_out(time), []).append(time)
+    kept = others.pop("", [])
+    skipped = OutcomeKind.SKIPPED
+    return kept, [_record(job, out[0], now, skipped, new_id(), len(out), why) for why, out in others.items()]
 
 
 def _while_open(

@@ -71,6 +71,10 @@ class JobAdder:
         with self._switch:
             self.started = False
 
+    def has_waiting(self) -> bool:
+        """Tell whether jobs, or something that was deferred, wait for the stores."""
+        return bool(self.deferred) or any(room.additions for room in self.waiting.values())
+
     def defer(self, alias: str, action: Callable[[], object]) -> bool:
         """Have the next start call ``action`` for the store ``alias``; False if the scheduler has started already."""
         with self._switch:

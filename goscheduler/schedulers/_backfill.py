@@ -3,6 +3,9 @@
 A note of the store says what was asked for. Who adds the runs writes its name into it, and with each portion the number
 of those that it has added: if the note is not as it was left, another call has taken over or cancelled it, and this
 one stops. A process that is killed at any step leaves a note and some runs; the same call goes on from there.
+
+One that was taken over may still add the run that it was about to add, and that run may have ended meanwhile. So a
+note tells that several calls have added runs, and then whoever is to start one looks into the history first.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ from goscheduler.errors import InvalidArgument, JobLookupError, RunLookupError, 
 from goscheduler.runs.backfill import (
     ADDING,
     BACKFILL,
+    CALLED_OFF,
     CANCELLED,
+    CLOCK_SKEW,
     DONE,
     GOING_ON,
     PORTION,
@@ -30,6 +35,7 @@ from goscheduler.runs.backfill import (
     check_reprocess,
     id_of,
     jitter_of,
+    key_and_number,
     key_of,
     left_out,
     read_note,
@@ -37,6 +43,7 @@ from goscheduler.runs.backfill import (
     times_of,
     told_of_history,
 )
+from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.queries import Note
 from goscheduler.runs.records import HistoryQuery, Record
 from goscheduler.schedulers._carrying import note_asking
@@ -54,7 +61,7 @@ _PAGE = 1000
 MOST_NOTES = 1000
 #: Notes of backfills that are over are forgotten after this time, when another one is begun.
 KEPT = timedelta(days=90)
-CALLED_OFF = "its backfill was cancelled"
+ADDED_TWICE = "it has ended before; two calls have added it to its backfill"
 
 
 class Backfills:
@@ -92,6 +99,7 @@ class Backfills:
                 number, job.id, start.isoformat(), end.isoformat(), reprocess, at_once, newest_first,
                 len(wanted) + added, to_micros(now), uuid4().hex, added,
             )  # fmt: skip
+            note = note.taking_over(read_note(kept))
             self._forget_old(store, now)
             self._add(store, key, kept, note, runs_for(job, backfill_id, wanted, at_once, now))
         return found
@@ -101,17 +109,23 @@ class Backfills:
         note = note.with_progress(note.added)
         mine = store.put_note(Note(BACKFILL, key, note.text), expected=kept)
         for first in range(0, len(runs), PORTION):
+            portion = runs[first : first + PORTION]
+            mine = mine and all(self._add_one(store, key, note, run) for run in portion)
+            self._wake()
             if not mine:
                 break
-            portion = runs[first : first + PORTION]
-            for run in portion:
-                store.add_run(note_asking(self._engine, run), must_exist=True)
-            self._wake()
             before, note = note.text, note.with_progress(note.added + len(portion))
             mine = store.put_note(Note(BACKFILL, key, note.text), expected=before)
         current = None if mine else read_note(store.read_note(BACKFILL, key))
         if current is not None and current.state == CANCELLED and current.number == note.number:
             self._call_off(store, current.job_id, id_of(key, current.number))
+
+    def _add_one(self, store: BaseJobStore, key: str, note: BackfillNote, run: Run) -> bool:
+        """Add a run; false if somebody else has written the note."""
+        if store.read_note(BACKFILL, key) != note.text:
+            return False
+        store.add_run(note_asking(self._engine, run), must_exist=True)
+        return True
 
     def cancel(self, backfill_id: str) -> int:
         """Call off the runs of a backfill that wait, and return how many there were."""
@@ -127,7 +141,7 @@ class Backfills:
 
     def _call_off(self, store: BaseJobStore, job_id: str, backfill_id: str) -> int:
         waiting = [run.id for run in store.pending_runs(job_id) if belongs_to(run.id, backfill_id)]
-        return sum(self._runs.cancel(run_id, CALLED_OFF) for run_id in waiting)
+        return sum(self._runs.cancel(run_id, CALLED_OFF, only_pending=True) for run_id in waiting)
 
     def all(self, jobstore: str | None, job_id: str | None) -> list[BackfillProgress]:
         """Return how far the backfills have come, newest first."""
@@ -144,6 +158,25 @@ class Backfills:
         for key, note in list(_notes(store)):
             if note.started_at < to_micros(now - KEPT) and not _is_under_way(note, key, _runs_of(store, note.job_id)):
                 store.remove_note(BACKFILL, key)
+
+
+def reason_not_to_start(store: BaseJobStore, run: Run) -> str:
+    """Return why a run of a backfill is not to start for the first time, nothing if it is: its backfill is over, or it
+    has ended already and this is the same once more, added by a call that another one had taken over from."""
+    if run.attempt > 1 or run.crashes:
+        return ""
+    key, number = key_and_number(run.id)
+    note = read_note(store.read_note(BACKFILL, key))
+    since = None
+    if note is not None:
+        if str(note.number) != number or note.state == CANCELLED:
+            return CALLED_OFF
+        if not note.contested_since:
+            return ""
+        since = from_micros(note.contested_since, UTC) - CLOCK_SKEW
+    records = _records(store, run.job.id, since)
+    twice = any(each.run_id == run.id and each.outcome is not OutcomeKind.SNOOZED for each in records)
+    return ADDED_TWICE if twice else ""
 
 
 def moment_of(field: str, value: datetime | timedelta | str, now: datetime, zone: tzinfo) -> datetime:
@@ -199,7 +232,7 @@ def _runs_of(store: BaseJobStore, job_id: str) -> list[Run]:
     return [*store.pending_runs(job_id), *store.live_runs(job_id)]
 
 
-def _records(store: BaseJobStore, job_id: str, since: datetime) -> Iterator[Record]:
+def _records(store: BaseJobStore, job_id: str, since: datetime | None) -> Iterator[Record]:
     query = HistoryQuery(job_id, since=since, limit=_PAGE)
     while page := store.history(query):
         yield from page

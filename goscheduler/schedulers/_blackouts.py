@@ -3,11 +3,15 @@
 A blackout is a note of each store that it is about. A process reads them before it fires for the first time, and with
 each round of housekeeping, so another process's blackout counts within a quarter of the lease. Where there are none,
 that is all that they cost.
+
+Who removes a blackout lets go what it holds, and others may put it off again meanwhile, because they do not know of
+that yet. So they read the notes again after each round in which they have held something, and a process that finds a
+blackout gone lets its jobs go as well. That does no harm to one that was let go: its history shows that it has fired.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -22,10 +26,12 @@ from goscheduler.runs.blackouts import (
     LONGEST_REASON,
     MOST_BLACKOUTS,
     Blackout,
+    held_by,
     planner_in,
     read_blackout,
 )
 from goscheduler.runs.queries import Note
+from goscheduler.runs.records import HistoryQuery
 from goscheduler.times import to_micros
 
 if TYPE_CHECKING:
@@ -36,6 +42,10 @@ if TYPE_CHECKING:
 
 _PAGE = 100
 LONGEST_TAG = 255
+#: So many records of a job are looked at to tell whether it was put off; it has few while it is held.
+_RECORDS = 1000
+#: No blackout ends later: its end has to be a moment in every time zone.
+LATEST_END = datetime.max.replace(tzinfo=timezone.utc) - timedelta(days=2)
 
 
 class Blackouts:
@@ -45,25 +55,35 @@ class Blackouts:
         self._engine = engine
         self._known: dict[str, dict[str, Blackout]] = {}
         """Alias of a store → its blackouts by id, once they have been read."""
+        self._holding: dict[str, dict[str, Blackout]] = {}
+        """Alias of a store → the blackouts by which jobs were put off since the notes were read last."""
 
     def forget(self) -> None:
         """Read the notes again before the next firing: another life begins."""
-        self._known = {}
+        self._known, self._holding = {}, {}
 
     def planner(self, alias: str, store: BaseJobStore) -> InBlackout | None:
         """Return what plans the jobs of a store that are due in a blackout; None if it has none."""
         known = self._known.get(alias)
         if known is None:
             known = self._known[alias] = _read(store)
-        return planner_in(tuple(known.values())) if known else None
+        return planner_in(tuple(known.values()), partial(self._note_hold, alias)) if known else None
+
+    def _note_hold(self, alias: str, blackout: Blackout) -> None:
+        self._holding.setdefault(alias, {})[blackout.id] = blackout
+
+    def check_holds(self, alias: str, store: BaseJobStore) -> None:
+        """Let go what was put off just now by a blackout that somebody had removed before; called after a firing."""
+        if self._holding.get(alias):
+            self._read_again(alias, store)
 
     def look(self) -> None:
-        """Read the notes of the stores that others may have written."""
+        """Read the notes of the stores that others may have written, and let go what none of them holds any more."""
         for alias, store in self._engine.stores.items():
             if not store.shared or alias in self._engine.outages:
                 continue
             try:
-                self._known[alias] = _read(store)
+                self._read_again(alias, store)
             except BaseException as error:
                 if not survivable(error):
                     raise
@@ -71,6 +91,17 @@ class Blackouts:
                     'Job store "%s" could not tell its blackouts: %s; those that were known go on',
                     alias, described(error),
                 )  # fmt: skip
+
+    def _read_again(self, alias: str, store: BaseJobStore) -> None:
+        before, now = self._known.get(alias), self._engine.clock.now()
+        holding = self._holding.get(alias, {})
+        found = _read(store)
+        for blackout in {**(before or {}), **holding}.values():
+            if blackout.id not in found and blackout.action == HOLD and blackout.is_in_force(now):
+                self._let_go(alias, store, blackout)
+        self._holding.pop(alias, None)  # not before: what raises is done again
+        if self._known.get(alias) is before:  # else it was changed here meanwhile
+            self._known[alias] = found
 
     def add(self, blackout: Blackout, jobstore: str | None) -> None:
         """Write a blackout into one store or all.
@@ -88,7 +119,7 @@ class Blackouts:
         self._engine.wake()
 
     def remove(self, blackout_id: str) -> None:
-        """Remove a blackout. Jobs that it has put off to its end fire now.
+        """Remove a blackout. Jobs that it has put off to its end fire now; runs that wait for its end do so.
 
         :raises InvalidArgument: if there is none by this id
         """
@@ -110,12 +141,17 @@ class Blackouts:
 
     def _let_go(self, alias: str, store: BaseJobStore, blackout: Blackout) -> None:
         edit = partial(_due_now, blackout=blackout, now=self._engine.clock.now())
+        woken = False
         for job in store.get_due_jobs(blackout.end):
-            if _was_put_off(job, blackout):
-                try:
-                    self._engine.jobs.edit(job.id, alias, edit)
-                except JobLookupError:
-                    continue  # it was removed meanwhile
+            if not _may_be_put_off(job, blackout) or not _was_put_off(store, job, blackout):
+                continue
+            try:
+                self._engine.jobs.edit(job.id, alias, edit)
+                woken = True
+            except JobLookupError:
+                continue  # it was removed meanwhile
+        if woken:
+            self._engine.wake()
 
     def all(self, jobstore: str | None) -> list[Blackout]:
         """Return the blackouts that there are, as of now, those that end last first."""
@@ -153,6 +189,9 @@ def checked(
     if to_micros(end) <= max(to_micros(start), to_micros(now)):
         message = f"end must lie after start, {start}, and in the future; got {end}"
         raise InvalidArgument(message, field="end", value=end)
+    if to_micros(end) > to_micros(LATEST_END):
+        message = f"end must not lie after {LATEST_END:%Y-%m-%d %H:%M} UTC, to be a moment in every zone; got {end}"
+        raise InvalidArgument(message, field="end", value=end)
     if tag is not None and (not isinstance(tag, str) or not 0 < len(tag) <= LONGEST_TAG):
         message = f"tag must be a tag of jobs, or None for any, got {shown(tag)}"
         raise InvalidArgument(message, field="tag", value=tag)
@@ -179,16 +218,22 @@ def _read(store: BaseJobStore) -> dict[str, Blackout]:
     return found
 
 
-def _was_put_off(job: Job, blackout: Blackout) -> bool:
+def _may_be_put_off(job: Job, blackout: Blackout) -> bool:
     due = job.next_run_time
     return due is not None and to_micros(due) == to_micros(blackout.end) and blackout.is_about(job)
 
 
+def _was_put_off(store: BaseJobStore, job: Job, blackout: Blackout) -> bool:
+    """Tell by the history whether a job that is due at the end of a blackout is so because of it, and has not fired
+    since; it may well have a fire time there anyway."""
+    runs = [*store.live_runs(job.id), *store.pending_runs(job.id)]  # before the history: one may end meanwhile
+    records = store.history(HistoryQuery(job.id, since=blackout.start, limit=_RECORDS))
+    return held_by(blackout, runs, records)
+
+
 def _due_now(job: Job, blackout: Blackout, now: datetime) -> Job:
-    if not _was_put_off(job, blackout):
+    if not _may_be_put_off(job, blackout):
         return job
     edited = copy_with(job)
     edited.next_run_time = now.astimezone((job.next_run_time or now).tzinfo)
     return edited
-
-

@@ -168,7 +168,8 @@ class SchedulerLifecycle(SchedulerSettings, ABC):
         """Stop firing, and with ``wait`` let what has been started end, for at most ``timeout`` seconds.
 
         Events are delivered before it returns. Called from inside a job or a listener it returns at once, and the rest
-        happens when that job or listener has ended. A start that is going on is given up.
+        happens when that job or listener has ended. A start that is going on is given up. After a start with
+        ``only_adds`` it adds the jobs that still wait, and raises what keeps them out when the scheduler has stopped.
 
         :raises SchedulerNotRunningError: if it is stopped
         """
@@ -349,10 +350,12 @@ class SchedulerLifecycle(SchedulerSettings, ABC):
         try:
             deadline = Deadline(self.clock, timeout)
             self._end_loop(deadline.left())
-            self._stop_parts(wait, deadline)
-            self._logger.info("Scheduler has been shut down")
-            self.engine.emit_scheduler_event(EventCode.SCHEDULER_SHUTDOWN)
-            self.engine.bus.close(deadline.left(at_least=LAST_WORDS))
+            try:
+                self._stop_parts(wait, deadline)
+            finally:
+                self._logger.info("Scheduler has been shut down")
+                self.engine.emit_scheduler_event(EventCode.SCHEDULER_SHUTDOWN)
+                self.engine.bus.close(deadline.left(at_least=LAST_WORDS))
         finally:
             self.engine.stopped.set()
 
@@ -427,7 +430,7 @@ class SchedulerLifecycle(SchedulerSettings, ABC):
         self.engine.report = self.engine.settler.report
         self._components.forget()
         if self.engine.late_stores is not None:
-            self.engine.late_stores.begin()
+            self.engine.late_stores.begin(in_child=True)
             self.engine.stopped.clear()
             self.state = STATE_PAUSED
 

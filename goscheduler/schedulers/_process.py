@@ -56,8 +56,11 @@ def _stop_in_forked_child() -> None:
 def _shut_down_at_exit() -> None:
     """Let running jobs end, as a thread pool does when the interpreter ends."""
     for scheduler in list(_schedulers):
-        if scheduler.running:
-            scheduler.shutdown()
+        try:
+            if scheduler.running:
+                scheduler.shutdown()
+        except Exception:  # the others are to be shut down all the same
+            scheduler._logger.exception("The shutdown of a scheduler at the exit of the process failed")
 
 
 if hasattr(os, "register_at_fork"):

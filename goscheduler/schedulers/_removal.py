@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from goscheduler.errors import survivable
 from goscheduler.executors.context import attempt_key
+from goscheduler.runs.backfill import CALLED_OFF
 from goscheduler.runs.model import OutcomeKind
 from goscheduler.runs.transitions import JOB_REMOVED, called_off
 from goscheduler.schedulers._lease import RENEW_AFTER
@@ -105,6 +106,9 @@ def apply_cancel_requests(engine: Engine, requests: Iterable[tuple[Run, str]]) -
     called_off = []
     for run, request in requests:
         reason = request
+        if request == CALLED_OFF:  # it was claimed meanwhile, so it goes on; who asked takes that back, if it lives
+            called_off.append((run, request))
+            continue
         if request.startswith(JOB_REMOVED):
             reason = request[len(JOB_REMOVED) :]
             engine.revoked.add(attempt_key(run))

@@ -80,8 +80,11 @@ class Runs:
             run.owner, share, note, "" if process is None else process.host, 0 if process is None else process.pid,
         )
 
-    def cancel(self, run_id: str, reason: str) -> bool:
-        """End a run, here or by way of its owner; false if there is none."""
+    def cancel(self, run_id: str, reason: str, only_pending: bool = False) -> bool:
+        """End a run, here or by way of its owner; false if there is none, or it is to be ``only_pending`` and is not.
+
+        An owner has to know a reason that is for pending runs only, and not end a run for it.
+        """
         if not isinstance(run_id, str):
             raise TypeError(f"run_id must be a string, got {shown(run_id)}")
         reason = check_name_of("reason", reason or "it was cancelled")
@@ -93,9 +96,12 @@ class Runs:
             return ends[0]
 
         for alias, store in self._engine.stores.items():
-            run = store.cancel_run(run_id, reason, end)
+            run = store.cancel_run(run_id, reason, end, keep_existing_reason=only_pending)
             if run is None:
                 continue
+            if run.owner is not None and only_pending:
+                store.withdraw_cancel_requests(run.owner, {run_id: reason})
+                return False
             if run.owner is None:
                 log_ends(self._engine, ends)
                 self._engine.statistics.count_ends(alias, ends)

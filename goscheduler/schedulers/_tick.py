@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from goscheduler._resolver import NOT_LOADED_YET
 from goscheduler.errors import survivable
 from goscheduler.events import EventCode
-from goscheduler.executors.call import failed, snoozed
+from goscheduler.executors.call import cancelled, failed, snoozed
 from goscheduler.jobstores.base import Claimed, Fired, FireRequest
+from goscheduler.runs.model import Source
 from goscheduler.runs.plan import FiringPlanner, admit
 from goscheduler.schedulers._announce import announce_firing, announce_submissions
+from goscheduler.schedulers._backfill import reason_not_to_start
 from goscheduler.schedulers._housekeeping import look_after_stores
 from goscheduler.schedulers._lease import RENEW_AFTER
 from goscheduler.schedulers._removal import acknowledge_revocations, apply_cancel_requests
@@ -107,6 +109,7 @@ def process_store(engine: Engine, alias: str, store: BaseJobStore) -> RoundResul
     hand_over(engine, alias, fired.runs, planned=True)
     if fired.error is not None:
         raise fired.error
+    engine.blackouts.check_holds(alias, store)
     claimed = claim(engine, alias, store, request.after(fired.runs))
     if fired.runs and claimed.more:
         engine.loop.claim_first.add(alias)  # or firings might take all the room for ever
@@ -195,12 +198,29 @@ def hand_over(engine: Engine, alias: str, runs: Sequence[Run], planned: bool = F
             wait = IMPORT_WAIT_SECONDS if obstacle is NOT_LOADED_YET else OBSTACLE_WAIT_SECONDS
             engine.report(run, snoozed(obstacle or "", 0.0 if executor is None else wait))
             continue
+        if run.source is Source.BACKFILL and _is_over(engine, alias, run):
+            continue
         try:
             executor.submit(run)
         except BaseException as error:
             if not survivable(error):
                 raise  # from a signal: the executor may well have taken the run
             engine.report(run, failed(error, reason=f'could not be submitted to executor "{run.job.executor}"'))
+
+
+def _is_over(engine: Engine, alias: str, run: Run) -> bool:
+    """Give a run of a backfill its outcome if it is not to start, or the store cannot tell; false if it may."""
+    try:
+        reason = reason_not_to_start(engine.stores[alias], run)
+        if not reason:
+            return False
+        engine.report(run, cancelled(reason))
+    except BaseException as error:
+        if not survivable(error):
+            raise
+        engine.report(run, snoozed(f"its store could not tell whether it is to start: {error}",
+                                   OBSTACLE_WAIT_SECONDS))  # fmt: skip
+    return True
 
 
 def seconds_until_next(now: datetime, fired: Fired, claimed: Claimed) -> float:

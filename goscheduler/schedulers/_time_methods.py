@@ -199,7 +199,8 @@ class TimeMethods(ListMethods):
         return blackout
 
     def remove_blackout(self, blackout_id: str) -> None:
-        """End a blackout, or call one off that is to come. Jobs that it holds back fire now.
+        """End a blackout, or call one off that is to come. Jobs that it has put off to its end fire now, if their
+        history tells so. Runs of jobs with ``coalesce=False`` that wait already for its end do so.
 
         :raises InvalidArgument: if there is none by this id
         """

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from behaviour_doubles import HoldingExecutor
-from lease_doubles import Cluster
+from lease_doubles import BegunExecutor, Cluster
 from rows import each_row
 
 from goscheduler import AsyncIOScheduler, BackgroundScheduler, Retry, current_run
@@ -151,6 +151,62 @@ def test_a_backfill_that_is_cancelled_runs_no_more_and_can_be_begun_anew(schedul
     for nobody in ("nobody", "", f"{first.id}9"):
         with pytest.raises(RunLookupError):
             scheduler.cancel_backfill(nobody)
+
+
+@pytest.mark.parametrize("method", ["read_note", "put_note", "add_run"])
+@pytest.mark.parametrize("after", [False, True])
+def test_two_calls_that_meet_at_any_step_have_each_time_run_once(report, method, after):
+    for place in range(5):
+        del report.times[:]
+        with ManualScheduler(clock=ManualClock(NOW)) as scheduler:
+            scheduler.register("report", report)
+            scheduler.add_job("report", "cron", hour=9, id="a")
+            store, calls = scheduler.engine.stores["default"], []
+            original = getattr(store, method)
+
+            def meet(*args, scheduler=scheduler, original=original, calls=calls, place=place, **options):
+                answer = original(*args, **options) if after else None
+                calls.append(args)
+                if len(calls) == place + 1:
+                    scheduler.backfill("a", "2025-12-01", "2025-12-04")
+                    scheduler.run_due()
+                return answer if after else original(*args, **options)
+
+            setattr(store, method, meet)
+            scheduler.backfill("a", "2025-12-01", "2025-12-04")
+            scheduler.run_due()
+            assert sorted(report.times) == days(1, 2, 3), place
+
+
+def test_what_is_claimed_while_its_backfill_is_cancelled_does_not_start_and_a_second_attempt_goes_on():
+    cluster = Cluster()
+    scheduler, other = cluster.join(BegunExecutor()), cluster.join(BegunExecutor())
+    executor, pending = scheduler.engine.executors["default"], cluster.store.pending_runs
+    scheduler.add_job(print, "cron", hour=9, id="a", max_instances=10, retry=Retry(2, backoff=1))
+    now = scheduler.clock.now()
+    found = scheduler.backfill("a", now - timedelta(days=3), now, at_once=2)
+    scheduler.run_due()
+    executor.finish(OutcomeKind.FAILED)
+    executor.finish()
+    scheduler.engine.settler.settle_reported()
+    cluster.clock.advance(5)
+
+    def pending_before_they_are_claimed(job_id=None):
+        runs = pending(job_id)
+        scheduler.run_due()
+        return runs
+
+    cluster.store.pending_runs = pending_before_they_are_claimed
+    other.cancel_backfill(found.id)
+    cluster.store.pending_runs = pending
+    scheduler.run_due()
+    assert ([run.attempt for run in executor.held], executor.told) == ([2], [])
+    executor.finish()
+    scheduler.run_due()
+    ended = [(each.outcome.value, each.reason) for each in scheduler.runs("a") if each.outcome.value != "failed"]
+    assert sorted(ended) == [("cancelled", "its backfill was cancelled"), ("succeeded", ""), ("succeeded", "")]
+    for member in (scheduler, other):
+        member.shutdown(wait=False)
 
 
 def test_the_answer_says_how_far_the_history_reaches(scheduler):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from goscheduler import AsyncIOScheduler, BackgroundScheduler, BlockingScheduler
 from goscheduler.errors import InvalidArgument, OnlyAdds, SchedulerNotRunningError, StoreUnavailable
 from goscheduler.events import EVENT_JOB_ADDED, EVENT_JOB_EXECUTED, EVENT_SCHEDULER_SHUTDOWN
 from goscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from goscheduler.observer import Observer
 
 FAR = {"trigger": "interval", "hours": 1}
 
@@ -110,6 +113,48 @@ def test_jobs_from_before_the_start_are_added_at_the_first_call_and_a_store_that
     assert scheduler.processes() == []
     scheduler.shutdown()
     assert added == ["a", "b"]
+
+
+def test_no_other_thread_sees_the_stores_before_what_was_waiting_is_in_them(scheduler):
+    begun, jobs = threading.Event(), scheduler.engine.jobs
+    scheduler.add_job(note, id="a", **FAR)
+    scheduler.start(only_adds=True)
+    begin, found = jobs.begin, []
+    asker = threading.Thread(target=lambda: (begun.wait(60), found.append(scheduler.get_job("a"))))
+
+    def begin_slowly(patience):
+        begun.set()
+        asker.join(0.2)  # one that does not wait is through by then
+        begin(patience)
+
+    jobs.begin = begin_slowly
+    asker.start()
+    assert scheduler.get_job("a") is not None
+    asker.join(60)
+    assert [job is not None for job in found] == [True]
+
+
+def test_what_was_waiting_is_added_by_the_shutdown_if_no_call_came_and_by_that_at_the_exit(url, tmp_path):
+    script = (
+        "import logging, sys; from goscheduler import BackgroundScheduler as B; logging.basicConfig();"
+        "b = B(jobstores={'default': sys.argv[1]}); b.register('t', print);"
+        "b.add_job('t', 'interval', hours=1, id=sys.argv[2]); b.start(only_adds=True);"
+    )
+    for job_id, end in (("shutdown", "b.shutdown()"), ("exit", "")):
+        ended = subprocess.run([sys.executable, "-c", script + end, url, job_id], timeout=120, capture_output=True)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+    with Observer(url) as observer:
+        assert {job.id for job in observer.get_jobs()} == {"shutdown", "exit"}
+    folder = tmp_path / "later"
+    scheduler = BackgroundScheduler(jobstores={"default": f"sqlite:///{folder / 'jobs.sqlite'}"})
+    scheduler.add_job(note, id="a", **FAR)
+    scheduler.start(only_adds=True)
+    with pytest.raises(StoreUnavailable, match=r'^Job store "default" could not be reached: '):
+        scheduler.shutdown()
+    folder.mkdir()
+    scheduler.start(only_adds=True)
+    assert scheduler.get_job("a") is not None, "it went on waiting"
+    scheduler.shutdown()
 
 
 def test_a_job_joins_the_transaction_of_the_caller(url):
