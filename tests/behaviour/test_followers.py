@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import timedelta
 
 import pytest
 from behaviour_doubles import HoldingExecutor, calls, note
 
-from goscheduler.errors import InvalidArgument, UnknownOption
+from goscheduler.errors import InvalidArgument, StoreUnavailable, UnknownOption
 from goscheduler.executors.context import current_run
 from goscheduler.job import copy_with
 from goscheduler.jobstores.memory import MemoryJobStore
 from goscheduler.runs.model import JobState, OutcomeKind
+from goscheduler.runs.queries import Note
 from goscheduler.runs.retry import Snooze
 from goscheduler.testing import ManualScheduler
 from goscheduler.triggers.after import AfterTrigger
@@ -235,3 +237,102 @@ def test_a_follower_that_a_blackout_has_skipped_waits_again(followers):
     run_up(followers)
     assert [record.outcome for record in followers.runs("down")] == [OutcomeKind.SKIPPED]
     assert followers.get_job("down").state is JobState.WAITING
+
+
+def test_a_follower_that_cannot_be_read_for_a_while_is_followed_again_afterwards(tmp_path, jobcalls):
+    path = tmp_path / "jobs.db"
+    with ManualScheduler(jobstores={"default": f"sqlite:///{path}"}) as scheduler:
+        scheduler.add_job(note, "interval", days=9, args=["up"], id="up")
+        scheduler.add_job(note, after="up", args=["down"], id="down")
+        scheduler.add_job(note, after="up", id="gone")
+        scheduler.remove_job("gone")
+        with sqlite3.connect(path) as rows:
+            ((whole,),) = rows.execute("select definition from goscheduler_jobs where id = 'down'")
+            rows.execute("update goscheduler_jobs set definition = '{broken' where id = 'down'")
+        scheduler.clock.advance(timedelta(days=2))
+        scheduler.engine.following.look()
+        with sqlite3.connect(path) as rows:
+            rows.execute("update goscheduler_jobs set definition = ? where id = 'down'", (whole,))
+        scheduler.engine.following.look()
+        run_up(scheduler)
+        assert calls == ["up", "down"]
+        noted = [each.text for each in scheduler.engine.stores["default"].notes("follower")]
+        assert noted == ['{"job": "down", "after": ["up"]}'], "the note of a job that is gone goes"
+
+
+def test_a_job_that_follows_again_whom_it_followed_before_keeps_that_note_and_loses_the_others(followers):
+    followers.add_job(note, "interval", days=9, id="other")
+    followers.add_job(note, after="up", args=["down"], id="down")
+    for upstream in ("other", "up"):  # the second time there is a note already
+        followers.clock.advance(timedelta(hours=1))
+        followers.engine.following.look()
+        followers.reschedule_job("down", after=upstream)
+    followers.clock.advance(timedelta(days=2))
+    followers.engine.following.look()
+    run_up(followers)
+    assert calls == ["up", "down"]
+    (left,) = followers.engine.stores["default"].notes("follower")
+    assert left.text == '{"job": "down", "after": ["up"]}'
+
+
+def test_notes_that_a_newer_version_has_written_are_left_alone_and_the_others_count(jobcalls):
+    store = MemoryJobStore()
+    odd = [
+        Note("follower", key, text) for key, text in (
+            ("0006474846204000.0", '{"v": 2}'), ("no-hex", '{"job": "a", "after": ["up"]}'), ("1.0", "["), ("2.0", "7"),
+            ("3.0", '{"job": 1, "after": ["up"]}'), ("4.0", '{"job": "a", "after": "up"}'),
+        )
+    ]  # fmt: skip
+    with ManualScheduler(jobstores={"default": store}) as scheduler:
+        for each in odd:
+            store.put_note(each)
+        scheduler.add_job(note, "interval", days=9, args=["up"], id="up")
+        scheduler.add_job(note, after="up", args=["down"], id="down")
+        scheduler.advance("61s")
+        run_up(scheduler)
+        assert calls == ["up", "down"]
+        assert {each.key for each in odd} < {each.key for each in store.notes("follower")}
+
+
+def test_many_followers_of_one_job_are_fired_in_portions_and_ask_once_how_it_ended(followers, monkeypatch):
+    for number in range(12):
+        followers.add_job(note, after="up", args=[number], id=f"down-{number:02}", max_instances=1)
+    store, following = followers.engine.stores["default"], followers.engine.following
+    lookup, history, asked = store.lookup_job, store.history, []
+
+    def slow_lookup(job_id):
+        followers.clock.advance(timedelta(seconds=0.05 if job_id.startswith("down") else 0))
+        return lookup(job_id)
+
+    monkeypatch.setattr(store, "history", lambda query: asked.append(query) or history(query))
+    with monkeypatch.context() as slow:
+        slow.setattr(store, "lookup_job", slow_lookup)
+        slow.setattr(following, "look", lambda: False)
+        run_up(followers)
+        fired = set(calls) - {"up"}
+        assert 0 < len(fired) < 12, "the thread that settles does not do it all"
+        assert [query.job_id for query in asked] == ["up"]
+    followers.run_due()
+    assert set(calls) == {"up", *range(12)}, "housekeeping goes on at once"
+
+
+def test_an_outage_while_an_end_is_followed_is_waited_for_once_and_the_end_is_followed_later(followers, monkeypatch):
+    for number in range(5):
+        followers.add_job(note, after="up", args=[number], id=f"down-{number}")
+    store, following, asked = followers.engine.stores["default"], followers.engine.following, []
+    lookup = store.lookup_job
+
+    def lookup_or_fail(job_id):
+        if job_id.startswith("down"):
+            asked.append(job_id)
+            raise StoreUnavailable("no answer")
+        return lookup(job_id)
+
+    with monkeypatch.context() as outage:
+        outage.setattr(store, "lookup_job", lookup_or_fail)
+        outage.setattr(following, "look", lambda: False)
+        run_up(followers)
+    assert len(asked) == 1
+    assert calls == ["up"]
+    followers.run_due()
+    assert set(calls) == {"up", *range(5)}
