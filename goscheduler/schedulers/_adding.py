@@ -100,6 +100,7 @@ class JobAdder:
         self.complete(addition)
         if addition.connection is not None:
             self._refuse_transient(addition.job, store)
+            self._engine.following.added(addition.jobstore, addition.job)  # while no lock of SQLite is held for it
             store.add_job_with(addition.connection, addition.job)
             addition.job._jobstore_alias = addition.jobstore  # not told: it may be rolled back
             return
@@ -211,6 +212,7 @@ class JobAdder:
             self._anchor(job)
         elif not addition.imported:
             job.trigger = job.trigger.starting_at(job.next_run_time)
+        self._engine.following.keep(addition.jobstore, job)
 
     def _write(self, addition: AddRequest) -> Callable[[], object]:
         """Write a job into its store, and return what takes that back."""
@@ -232,12 +234,14 @@ class JobAdder:
     def _use_existing(self, store: BaseJobStore, addition: AddRequest) -> Callable[[], object]:
         job, trigger, next_run_time = addition.job, addition.job.trigger, addition.job.next_run_time
         replaced: list[Job] = []
+        paused_by = job.stats.paused_by
 
         def replace(existing: Job) -> Job:
             same = existing.trigger.same_schedule_as(trigger) and not addition.time_given
             job.trigger = existing.trigger if same else trigger
             job.next_run_time = existing.next_run_time if same else next_run_time
-            job.stats = existing.stats if same else existing.stats.resumed()
+            job.stats = existing.stats if same else existing.stats.resumed()._replace(paused_by=paused_by)
+            self._engine.following.keep(addition.jobstore, job)
             replaced[:] = [copy_with(existing)]
             return job
 
@@ -267,8 +271,7 @@ class JobAdder:
         if self._engine.logger.isEnabledFor(logging.INFO):
             fields = fields_of_job(job)
             self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias, extra=fields)
-        if job.trigger.upstream:
-            self._engine.following.added(alias, job)
+        self._engine.following.added(alias, job)
         self._wake_for(job)
 
     def _anchor(self, job: Job) -> None:

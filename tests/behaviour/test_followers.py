@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from behaviour_doubles import HoldingExecutor, calls, note
+from sqlalchemy import create_engine
 
 from goscheduler.errors import InvalidArgument, StoreUnavailable, UnknownOption
 from goscheduler.executors.context import current_run
@@ -336,3 +337,60 @@ def test_an_outage_while_an_end_is_followed_is_waited_for_once_and_the_end_is_fo
     assert calls == ["up"]
     followers.run_due()
     assert set(calls) == {"up", *range(5)}
+
+
+def test_a_follower_that_is_to_be_paused_is_so_whatever_way_it_was_said(followers):
+    followers.add_job(note, after="up", args=["replaced"], id="replaced")
+    followers.add_job(note, after="up", args=["new"], id="replaced", next_run_time=None, replace_existing=True)
+    followers.add_job(note, "interval", minutes=7, args=["clock"], id="clock", next_run_time=None)
+    followers.modify_job("clock", trigger=AfterTrigger("up"))
+    followers.add_job(note, after="up", args=["modified"], id="modified")
+    followers.modify_job("modified", next_run_time=None)
+    ids = ["replaced", "clock", "modified"]
+    assert [followers.get_job(one).state for one in ids] == [JobState.PAUSED] * 3
+    run_up(followers)
+    assert calls == ["up"]
+    for one in ids:
+        followers.resume_job(one)
+    followers.modify_job("modified", trigger=AfterTrigger("up", on="end"))
+    assert [followers.get_job(one).state for one in ids] == [JobState.WAITING] * 3
+    followers.advance(1)
+    run_up(followers)
+    assert calls[:2] == ["up", "up"]
+    assert set(calls[2:]) == {"new", "clock", "modified"}
+    followers.pause_job("modified")
+    followers.add_job(note, after="up", args=["again"], id="modified", replace_existing=True)
+    assert followers.get_job("modified").state is JobState.WAITING, "it follows otherwise: success, not any end"
+
+
+def test_what_fires_once_is_kept_for_its_followers_however_these_came_to_follow_it(followers):
+    once = {"func": note, "trigger": "date", "run_date": followers.clock.now() + timedelta(minutes=5)}
+    for one in ("modified", "rescheduled"):
+        followers.add_job(note, "interval", days=1, id=f"down-{one}")
+        followers.add_job(id=one, **once)
+    followers.modify_job("down-modified", trigger=AfterTrigger("modified"))
+    followers.reschedule_job("down-rescheduled", after="rescheduled")
+    followers.add_jobs([{**once, "id": "together"}, {"func": note, "after": "together", "id": "down-together"}])
+    for one in ("added", "turned", "replaced"):
+        followers.add_job(note, "interval", days=9, id=one)
+        followers.add_job(note, after=one, id=f"down-{one}")
+    followers.remove_job("added")
+    followers.add_job(id="added", **once)
+    followers.reschedule_job("turned", trigger="date", run_date=once["run_date"])
+    followers.add_job(id="replaced", replace_existing=True, **once)
+    followers.advance("6m")
+    for one in ("modified", "rescheduled", "together", "added", "turned", "replaced"):
+        assert followers.get_job(one).state is JobState.COMPLETED, one
+        assert len(followers.runs(f"down-{one}")) == 1, one
+        assert followers.get_job(f"down-{one}").state is JobState.WAITING, one
+
+
+def test_what_fires_once_is_kept_for_a_follower_that_is_part_of_a_transaction(tmp_path):
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    engine = create_engine(url)
+    with ManualScheduler(jobstores={"default": url}) as scheduler:
+        scheduler.add_job(note, "date", run_date=scheduler.clock.now() + timedelta(minutes=5), id="once")
+        with engine.begin() as connection:
+            scheduler.add_job(note, after="once", id="down", connection=connection)
+        assert scheduler.get_job("once").auto_remove is False
+    engine.dispose()
