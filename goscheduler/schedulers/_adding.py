@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -53,6 +53,8 @@ class JobAdder:
         """Jobs added before the start, by the alias of the store that they are meant for."""
         self.started = False
         """Whether jobs go into the stores; changed by :meth:`begin` and :meth:`end` only."""
+        self.came_with_start: Mapping[str, Collection[str]] = {}
+        """Alias → the jobs that the last start has added, while it carries out what was deferred."""
         self.deferred: list[tuple[str, Callable[[], object]]] = []
         """What waits until jobs can go into the stores, with the alias of the store that it goes to."""
         self.defaults: JobOptions = DEFAULTS
@@ -64,6 +66,7 @@ class JobAdder:
         """Let jobs go into the stores from now on, those that were waiting first of all."""
         with self._switch:
             self.started = True
+        self.came_with_start = {alias: frozenset(room.additions) for alias, room in self.waiting.items()}
         add_waiting(self, patience)
 
     def end(self) -> None:
@@ -88,6 +91,7 @@ class JobAdder:
             else:
                 patience.reach(alias, store, action)
             del self.deferred[0]  # not before: what raises is done again by the next start
+        self.came_with_start = {}
 
     def add(self, addition: AddRequest) -> None:
         """Put a job where it belongs, filling in what was left open."""

@@ -394,3 +394,34 @@ def test_what_fires_once_is_kept_for_a_follower_that_is_part_of_a_transaction(tm
             scheduler.add_job(note, after="once", id="down", connection=connection)
         assert scheduler.get_job("once").auto_remove is False
     engine.dispose()
+
+
+def test_a_chain_that_replaces_a_longer_one_removes_the_further_steps_and_nothing_else(followers):
+    steps = [{"func": note, "args": [number]} for number in range(5)]
+    followers.chain(steps, "interval", hours=1, id="nightly")
+    followers.add_job(note, after="nightly.2", args=["mine"], id="nightly.x")
+    followers.add_job(note, "interval", days=9, id="nightly.6")
+    followers.chain(steps[:2], "interval", hours=1, id="nightly", if_exists="replace")
+    ids = {job.id for job in followers.get_jobs()}
+    assert ids == {"up", "nightly", "nightly.2", "nightly.x", "nightly.6"}
+    followers.chain(steps[:1], "interval", hours=1, id="nightly", if_exists="keep")
+    followers.advance("61m")
+    assert calls == [0, 1, "mine"]
+
+
+def test_a_chain_that_is_shorter_in_the_next_program_is_so_after_its_start(tmp_path, jobcalls):
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    for number, left in ((4, 4), (2, 2)):
+        scheduler = ManualScheduler(jobstores={"default": url})
+        scheduler.chain([note] * 3, "interval", hours=1, id="nightly", replace_existing=True)
+        jobs = scheduler.chain([note] * number, "interval", hours=1, id="nightly", replace_existing=True)
+        assert len(scheduler.get_jobs()) == number, "among those that wait for the start"
+        with scheduler:
+            assert len(scheduler.get_jobs()) == left
+            assert jobs[-1].state is JobState.WAITING
+
+
+def test_a_follower_has_no_fire_times_that_a_backfill_could_run(followers):
+    followers.add_job(note, after="up", id="down")
+    with pytest.raises(InvalidArgument, match="a job that follows others has no fire times"):
+        followers.backfill("down", "2d", "1d")
