@@ -173,7 +173,7 @@ class Following:
                     raise
                 text = 'Job store "%s" could not tell which jobs follow others: %s'
                 self._engine.logger.warning(text, alias, described(error))
-        return any(left for alias, left in self._left.items() if alias not in self._engine.outages)
+        return any(self._left.get(alias) for alias in self._engine.stores if alias not in self._engine.outages)
 
     def _look(self, alias: str, store: BaseJobStore) -> None:
         with self._lock:
