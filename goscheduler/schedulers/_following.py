@@ -20,9 +20,11 @@ Of all processes one looks after a follower at a time, each in its turn.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from goscheduler.errors import described, survivable
@@ -55,8 +57,17 @@ if TYPE_CHECKING:
 #: For so many seconds at once followers are looked after; the others come a second later.
 LOOK_SECONDS = 0.25
 LOOK_AGAIN = 1.0
+#: So many are fired with one write.
+AT_ONCE = 50
 #: How the reason begins for which a follower is suspended here.
 WAITS_FOR = "waits for "
+
+
+class _Due(NamedTuple):
+    """What a follower is fired with."""
+
+    ends: Mapping[str, Sequence[End]]
+    covered: bool
 
 
 class Following:
@@ -224,38 +235,55 @@ class Following:
         An outage ends it too: each further question would take as long as this one, to no avail.
         """
         upstream, end = Upstream(store), self._engine.clock.monotonic() + LOOK_SECONDS
-        for job_id in list(left):
-            try:
-                job = store.lookup_job(job_id)
-                if job is not None:
-                    self._follow(alias, store, job, upstream)
-                self._clean(alias, store, job_id, job)
-            except BaseException as error:
-                if not survivable(error):
-                    raise
-                self._engine.logger.warning(
-                    'Job "%s" follows others, but job store "%s" could not tell whether they have ended (%s); it is '
-                    "looked at again soon", job_id, alias, described(error), extra={"job_id": job_id},
-                )  # fmt: skip
-                if store.is_outage(error):
+        while left:
+            seen: list[str] = []
+            due: dict[str, _Due] = {}
+            for job_id in islice(left, AT_ONCE):
+                if not self._try(alias, store, job_id, partial(self._examine, alias, store, job_id, upstream, due)):
                     return
-            del left[job_id]
+                seen.append(job_id)
+                if self._engine.clock.monotonic() >= end:
+                    break
+            if due and not self._try(alias, store, next(iter(due)), partial(self._fire, store, due)):
+                return
+            for job_id in seen:
+                del left[job_id]
             if self._engine.clock.monotonic() >= end:
                 return
 
-    def _follow(self, alias: str, store: BaseJobStore, job: Job, upstream: Upstream) -> None:
-        """Fire a follower if all that it waits for has ended; suspend it if that cannot happen."""
-        trigger, now = job.trigger, self._engine.clock.now()
-        if not follows(job) or not isinstance(trigger, AfterTrigger):
-            return
-        ends = upstream.ends(trigger, to_micros(now) - SLACK)
-        if trigger.placed and trigger.missing(ends):
-            self._suspend_or_release(alias, store, job, upstream)
-            return
-        covered = any(_is_unstarted(job.id, each) for each in store.pending_runs(job.id))
-        edited = store.edit_jobs([job.id], lambda found: followed(found, ends, now, covered))
-        for changed in edited.changed:
-            self._engine.logger.debug('Job "%s" follows: %s', job.id, changed.trigger, extra={"job_id": job.id})
+    def _try(self, alias: str, store: BaseJobStore, job_id: str, step: Callable[[], None]) -> bool:
+        """Do something about followers; false if the store cannot be reached."""
+        try:
+            step()
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            self._engine.logger.warning(
+                'Job "%s" follows others, but job store "%s" could not tell whether they have ended (%s); it is '
+                "looked at again soon", job_id, alias, described(error), extra={"job_id": job_id},
+            )  # fmt: skip
+            return not store.is_outage(error)
+        return True
+
+    def _examine(
+        self, alias: str, store: BaseJobStore, job_id: str, upstream: Upstream, due: dict[str, _Due]
+    ) -> None:
+        """Put a follower among those that are ``due`` if all that it waits for has ended; suspend it if that cannot
+        happen."""
+        job = store.lookup_job(job_id)
+        if job is not None and follows(job) and isinstance(job.trigger, AfterTrigger):
+            ends = upstream.ends(job.trigger, to_micros(self._engine.clock.now()) - SLACK)
+            if job.trigger.placed and job.trigger.missing(ends):
+                self._suspend_or_release(alias, store, job, upstream)
+            else:
+                due[job_id] = _Due(ends, any(_is_unstarted(job_id, each) for each in store.pending_runs(job_id)))
+        self._clean(alias, store, job_id, job)
+
+    def _fire(self, store: BaseJobStore, due: Mapping[str, _Due]) -> None:
+        now = self._engine.clock.now()
+        edited = store.edit_jobs(list(due), lambda found: followed(found, *due[found.id], now))
+        for job in edited.changed:
+            self._engine.logger.debug('Job "%s" follows: %s', job.id, job.trigger, extra={"job_id": job.id})
         if edited.changed:
             self._engine.jobs._wake()
 
@@ -281,7 +309,7 @@ class Following:
                 notes[job_id] = tuple(one for one in notes[job_id] if one != each)
 
 
-def followed(job: Job, ends: Mapping[str, Sequence[End]], now: datetime, covered: bool) -> Job:
+def followed(job: Job, ends: Mapping[str, Sequence[End]], covered: bool, now: datetime) -> Job:
     """Return a follower as it is once these ends are followed; itself if there is nothing new in them.
 
     Its run is ``covered`` if one of it waits that has not started, which will see what these ends have left.
