@@ -16,6 +16,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from goscheduler._resolver import MissingFunction
 from goscheduler.runs.model import JobState, OutcomeKind
 from goscheduler.times import to_micros
 
@@ -153,6 +154,11 @@ def stored_state(job: Job) -> JobState:
 def follows(job: Job) -> bool:
     """Tell whether the ends of other jobs make a job fire: without a next run time it waits, and is not paused."""
     return bool(getattr(job.trigger, "upstream", ())) and job.stats.paused_by is None
+
+
+def is_readable(job: Job) -> bool:
+    """Tell whether the record of a job could be read; of one that could not, nothing is known but its id."""
+    return not (isinstance(job.func, MissingFunction) and job.func.unreadable)
 
 
 def contains(part: str, *texts: str | None) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -53,6 +53,8 @@ class JobAdder:
         """Jobs added before the start, by the alias of the store that they are meant for."""
         self.started = False
         """Whether jobs go into the stores; changed by :meth:`begin` and :meth:`end` only."""
+        self.came_with_start: Mapping[str, Collection[str]] = {}
+        """Alias → the jobs that the last start has added, while it carries out what was deferred."""
         self.deferred: list[tuple[str, Callable[[], object]]] = []
         """What waits until jobs can go into the stores, with the alias of the store that it goes to."""
         self.defaults: JobOptions = DEFAULTS
@@ -64,6 +66,7 @@ class JobAdder:
         """Let jobs go into the stores from now on, those that were waiting first of all."""
         with self._switch:
             self.started = True
+        self.came_with_start = {alias: frozenset(room.additions) for alias, room in self.waiting.items()}
         add_waiting(self, patience)
 
     def end(self) -> None:
@@ -92,6 +95,7 @@ class JobAdder:
             else:
                 patience.reach(alias, store, action)
             del self.deferred[0]  # not before: what raises is done again by the next start
+        self.came_with_start = {}
 
     def add(self, addition: AddRequest) -> None:
         """Put a job where it belongs, filling in what was left open."""
@@ -104,6 +108,7 @@ class JobAdder:
         self.complete(addition)
         if addition.connection is not None:
             self._refuse_transient(addition.job, store)
+            self._engine.following.added(addition.jobstore, addition.job)  # while no lock of SQLite is held for it
             store.add_job_with(addition.connection, addition.job)
             addition.job._jobstore_alias = addition.jobstore  # not told: it may be rolled back
             return
@@ -215,6 +220,7 @@ class JobAdder:
             self._anchor(job)
         elif not addition.imported:
             job.trigger = job.trigger.starting_at(job.next_run_time)
+        self._engine.following.keep(addition.jobstore, job)
 
     def _write(self, addition: AddRequest) -> Callable[[], object]:
         """Write a job into its store, and return what takes that back."""
@@ -236,12 +242,14 @@ class JobAdder:
     def _use_existing(self, store: BaseJobStore, addition: AddRequest) -> Callable[[], object]:
         job, trigger, next_run_time = addition.job, addition.job.trigger, addition.job.next_run_time
         replaced: list[Job] = []
+        paused_by = job.stats.paused_by
 
         def replace(existing: Job) -> Job:
             same = existing.trigger.same_schedule_as(trigger) and not addition.time_given
             job.trigger = existing.trigger if same else trigger
             job.next_run_time = existing.next_run_time if same else next_run_time
-            job.stats = existing.stats if same else existing.stats.resumed()
+            job.stats = existing.stats if same else existing.stats.resumed()._replace(paused_by=paused_by)
+            self._engine.following.keep(addition.jobstore, job)
             replaced[:] = [copy_with(existing)]
             return job
 
@@ -271,8 +279,7 @@ class JobAdder:
         if self._engine.logger.isEnabledFor(logging.INFO):
             fields = fields_of_job(job)
             self._engine.logger.info('Added job "%s" to job store "%s"', job.name, alias, extra=fields)
-        if job.trigger.upstream:
-            self._engine.following.added(alias, job)
+        self._engine.following.added(alias, job)
         self._wake_for(job)
 
     def _anchor(self, job: Job) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from goscheduler.errors import InvalidArgument, shown
+from goscheduler.errors import InvalidArgument, JobLookupError, shown
 from goscheduler.options import CHECKS
 
+if TYPE_CHECKING:
+    from goscheduler.schedulers._engine import Engine
+
+#: So many steps of a chain that is replaced are looked for.
+MOST_STEPS = 10_000
 #: What all steps have in common, beside the options that say how a job runs.
 _SHARED = frozenset({*CHECKS, "jobstore", "if_exists", "replace_existing"})
 
@@ -33,3 +40,26 @@ def chained(
     if not jobs:
         raise InvalidArgument("steps must have at least one function", field="steps", value=steps)
     return jobs
+
+
+def shorten(engine: Engine, chain_id: str, steps: Sequence[str], jobstore: str) -> None:
+    """Remove what is left of a longer chain that these steps have replaced; what its store has, with the start.
+
+    Other jobs of such names do not follow each other in this way, and stay.
+    """
+    _remove_tail(engine, chain_id, steps, jobstore)
+    engine.jobs.defer(jobstore, partial(_remove_tail, engine, chain_id, steps, jobstore))
+
+
+def _remove_tail(engine: Engine, chain_id: str, steps: Sequence[str], jobstore: str) -> None:
+    before, tail, jobs = steps[-1], list[str](), engine.jobs
+    for number in range(len(steps) + 1, MOST_STEPS):
+        job_id = f"{chain_id}.{number}"
+        job = None if job_id in jobs.came_with_start.get(jobstore, ()) else jobs.find(job_id, jobstore)
+        if job is None or job.trigger.upstream != (before,):
+            break
+        tail.append(job_id)
+        before = job_id
+    for job_id in reversed(tail):
+        with suppress(JobLookupError):  # another process starts with the same chain
+            jobs.remove(job_id, jobstore)

@@ -19,10 +19,11 @@ Of all processes one looks after a follower at a time, each in its turn.
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -31,9 +32,18 @@ from goscheduler.events import EventCode, JobSuspensionEvent
 from goscheduler.job import copy_with
 from goscheduler.options import parse_options
 from goscheduler.runs.model import Source
-from goscheduler.runs.queries import Note, follows
+from goscheduler.runs.queries import follows, is_readable
+from goscheduler.schedulers._follower_notes import (
+    KIND,
+    REUSED_FOR,
+    Follower,
+    by_job,
+    outdated,
+    read_followers,
+    write_follower,
+)
 from goscheduler.schedulers._lease import RENEW_AFTER
-from goscheduler.schedulers._upstream import check_upstream, circle_of, ends_of, refuse_itself
+from goscheduler.schedulers._upstream import Upstream, check_upstream, circle_of, refuse_itself
 from goscheduler.times import to_micros, utc_timestamp
 from goscheduler.triggers.after import SLACK, AfterTrigger, End, after_words
 from goscheduler.util import undefined
@@ -44,25 +54,20 @@ if TYPE_CHECKING:
     from goscheduler.runs.model import Settlement
     from goscheduler.schedulers._engine import Engine
 
-KIND = "follower"
-_PAGE = 200
-#: A note is written again if it is older than this, and taken away, if there is nothing to it, after a day: a job that
-#: is part of somebody's transaction comes into being late. Both in microseconds.
-REUSED_FOR, KEPT_FOR = 43_200_000_000, 86_400_000_000
-#: For so many seconds at once housekeeping looks after the followers of a store; the others come a second later.
+#: For so many seconds at once followers are looked after; the others come a second later.
 LOOK_SECONDS = 0.25
 LOOK_AGAIN = 1.0
+#: So many are fired with one write.
+AT_ONCE = 50
 #: How the reason begins for which a follower is suspended here.
 WAITS_FOR = "waits for "
 
 
-class Follower(NamedTuple):
-    """What a note says of a job that follows others."""
+class _Due(NamedTuple):
+    """What a follower is fired with."""
 
-    key: str
-    job_id: str
-    upstream: tuple[str, ...]
-    noted_at: int
+    ends: Mapping[str, Sequence[End]]
+    covered: bool
 
 
 class Following:
@@ -72,10 +77,14 @@ class Following:
         self._engine = engine
         self._followers: dict[str, dict[str, frozenset[str]]] = {}
         """Alias → upstream job → its followers; nothing for a store that has none."""
-        self._noted: dict[str, list[Follower]] = {}
-        """Alias → the notes of a store, as they were read last."""
-        self._left: dict[str, list[str]] = {}
-        """Alias → the followers that are still to be looked after in this turn."""
+        self._noted: dict[str, dict[str, tuple[Follower, ...]]] = {}
+        """Alias → job → its notes, as they were read last."""
+        self._read_at: dict[str, float] = {}
+        """Alias → when they were."""
+        self._left: dict[str, dict[str, None]] = {}
+        """Alias → the followers that are still to be looked after, in this order."""
+        self.hurried = False
+        """Whether housekeeping is to look after followers now: an end had more of them than could be fired at once."""
         self._edition = 0
         self._lock = threading.Lock()
 
@@ -105,15 +114,12 @@ class Following:
         """Return the trigger with cursors behind all ends until now, unless it has some, and note that there is one."""
         store, now = self._engine.stores[alias], to_micros(self._engine.clock.now())
         if not trigger.placed:
-            upstream = {one: store.lookup_job(one) for one in trigger.upstream}
-            trigger = trigger.begun(_ends(store, trigger, upstream, now - SLACK), now)
+            trigger = trigger.begun(Upstream(store).ends(trigger, now - SLACK), now)
         if alias not in self._noted:
-            self._noted[alias] = _read(store)
-        young = (each for each in self._noted[alias] if now - each.noted_at < REUSED_FOR)
-        if not any(each.job_id == job_id and each.upstream == trigger.upstream for each in young):
-            text = json.dumps({"job": job_id, "after": trigger.upstream})
-            store.put_note(Note(KIND, f"{now:016x}.{crc32(text.encode()):08x}", text))
-        self._know(alias, job_id, trigger.upstream)
+            self._noted[alias] = by_job(read_followers(store))
+        young = (each for each in self._noted[alias].get(job_id, ()) if now - each.noted_at < REUSED_FOR)
+        noted = next((each for each in young if each.upstream == trigger.upstream), None)
+        self._know(alias, noted or write_follower(store, job_id, trigger.upstream, now))
         return trigger
 
     def added(self, alias: str, job: Job) -> None:
@@ -121,16 +127,23 @@ class Following:
         store = self._engine.stores[alias]
         for upstream in job.trigger.upstream:
             found = store.lookup_job(upstream)
-            if found is not None and found.auto_remove and _fires_once_more(found):
+            if found is not None and is_readable(found) and _is_removed_soon(found):
                 store.edit_job(upstream, _kept)
 
-    def _know(self, alias: str, job_id: str, upstream: Iterable[str]) -> None:
+    def keep(self, alias: str | None, job: Job) -> None:
+        """See to it that a job which is about to be written is kept after its last firing if others follow it."""
+        if alias is not None and job.id in self._followers.get(alias, ()) and _is_removed_soon(job):
+            job.options = parse_options({"auto_remove": False}, job.options)
+
+    def _know(self, alias: str, follower: Follower) -> None:
         with self._lock:
             self._edition += 1
             known = dict(self._followers.get(alias, {}))
-            for one in upstream:
-                known[one] = known.get(one, frozenset()) | {job_id}
+            for one in follower.upstream:
+                known[one] = known.get(one, frozenset()) | {follower.job_id}
             self._followers = {**self._followers, alias: known}
+            notes = self._noted.setdefault(alias, {})
+            notes[follower.job_id] = tuple({*notes.get(follower.job_id, ()), follower})
 
     # Following
 
@@ -143,13 +156,24 @@ class Following:
         waiting = sorted({job_id for one in ended & followers.keys() for job_id in followers[one]})
         store = self._engine.stores.get(alias)
         if waiting and store is not None:
-            self._follow_safely(alias, store, waiting)
+            left = dict.fromkeys(waiting)
+            self._look_after(alias, store, left)
+            if left:
+                self._leave(alias, left)
+
+    def _leave(self, alias: str, job_ids: Mapping[str, None]) -> None:
+        """Let housekeeping look after followers, without delay unless it is at it already."""
+        with self._lock:
+            self.hurried = self.hurried or not any(self._left.values())
+            self._left[alias] = {**self._left.get(alias, {}), **job_ids}
+        self._engine.wake()
 
     def look(self) -> bool:
         """Find out who follows whom in every store that answers, and fire what was not fired when it should.
 
         True if the time for it was over before all followers were looked at.
         """
+        self.hurried = False
         for alias, store in self._engine.stores.items():
             if alias in self._engine.outages:
                 continue
@@ -160,38 +184,42 @@ class Following:
                     raise
                 text = 'Job store "%s" could not tell which jobs follow others: %s'
                 self._engine.logger.warning(text, alias, described(error))
-        return any(self._left.values())
+        return any(self._left.get(alias) for alias in self._engine.stores if alias not in self._engine.outages)
 
     def _look(self, alias: str, store: BaseJobStore) -> None:
-        left = self._left.pop(alias, [])
-        if not left:
-            followers = self._refreshed(alias, store)
-            if not followers:
-                return
-            ids = {each.job_id for each in followers}
-            left = self._ours(alias, store, ids)
-            self._clean(store, followers)
-        end = self._engine.clock.monotonic() + LOOK_SECONDS
-        while left and self._engine.clock.monotonic() < end:
-            self._follow_safely(alias, store, [left.pop()])
-        self._left[alias] = left
+        with self._lock:
+            left = self._left.pop(alias, {})
+        try:
+            if not left or self._is_old(alias):
+                left |= dict.fromkeys(self._ours(alias, store, self._refreshed(alias, store)))
+            self._look_after(alias, store, left)
+        finally:
+            with self._lock:
+                self._left[alias] = {**left, **self._left.get(alias, {})}
 
-    def _refreshed(self, alias: str, store: BaseJobStore) -> list[Follower]:
-        edition = self._edition
-        followers = self._noted[alias] = _read(store)
+    def _is_old(self, alias: str) -> bool:
+        interval = self._engine.leases.length * RENEW_AFTER
+        return self._engine.clock.monotonic() - self._read_at.get(alias, 0.0) >= interval
+
+    def _refreshed(self, alias: str, store: BaseJobStore) -> Iterable[str]:
+        """Read the notes of a store, and return the jobs that they are about."""
+        edition, self._read_at[alias] = self._edition, self._engine.clock.monotonic()
+        followers = read_followers(store)
         known: dict[str, frozenset[str]] = {}
         for each in followers:
             for one in each.upstream:
                 known[one] = known.get(one, frozenset()) | {each.job_id}
         with self._lock:
-            if edition == self._edition and (known or alias in self._followers):
-                self._followers = {**self._followers, alias: known}
-        return followers
+            if edition == self._edition:
+                self._noted[alias] = by_job(followers)
+                if known or alias in self._followers:
+                    self._followers = {**self._followers, alias: known}
+        return {each.job_id for each in followers}
 
     def _ours(self, alias: str, store: BaseJobStore, followers: Iterable[str]) -> list[str]:
         """Return the followers that it is our turn to look after."""
         ids = sorted(followers)
-        if not store.shared:
+        if not ids or not store.shared:
             return ids
         now, ours = self._engine.clock.now(), self._engine.leases.owner_of(alias)
         owners = sorted(owner.id for owner in store.owners(now))
@@ -201,38 +229,66 @@ class Following:
         place, number = owners.index(ours), len(owners)
         return [job_id for job_id in ids if (crc32(job_id.encode()) + turn) % number == place]
 
-    def _follow_safely(self, alias: str, store: BaseJobStore, followers: Iterable[str]) -> None:
-        for job_id in followers:
-            try:
-                self._follow(alias, store, job_id)
-            except BaseException as error:
-                if not survivable(error):
-                    raise
-                self._engine.logger.warning(
-                    'Job "%s" follows others, but job store "%s" could not tell whether they have ended (%s); it is '
-                    "looked at again soon", job_id, alias, described(error), extra={"job_id": job_id},
-                )  # fmt: skip
+    def _look_after(self, alias: str, store: BaseJobStore, left: dict[str, None]) -> None:
+        """Fire the followers that are due, and take each out of ``left``, until the time for it is over.
 
-    def _follow(self, alias: str, store: BaseJobStore, job_id: str) -> None:
-        """Fire a follower if all that it waits for has ended; suspend it if that cannot happen."""
+        An outage ends it too: each further question would take as long as this one, to no avail.
+        """
+        upstream, end = Upstream(store), self._engine.clock.monotonic() + LOOK_SECONDS
+        while left:
+            seen: list[str] = []
+            due: dict[str, _Due] = {}
+            for job_id in islice(left, AT_ONCE):
+                if not self._try(alias, store, job_id, partial(self._examine, alias, store, job_id, upstream, due)):
+                    return
+                seen.append(job_id)
+                if self._engine.clock.monotonic() >= end:
+                    break
+            if due and not self._try(alias, store, next(iter(due)), partial(self._fire, store, due)):
+                return
+            for job_id in seen:
+                del left[job_id]
+            if self._engine.clock.monotonic() >= end:
+                return
+
+    def _try(self, alias: str, store: BaseJobStore, job_id: str, step: Callable[[], None]) -> bool:
+        """Do something about followers; false if the store cannot be reached."""
+        try:
+            step()
+        except BaseException as error:
+            if not survivable(error):
+                raise
+            self._engine.logger.warning(
+                'Job "%s" follows others, but job store "%s" could not tell whether they have ended (%s); it is '
+                "looked at again soon", job_id, alias, described(error), extra={"job_id": job_id},
+            )  # fmt: skip
+            return not store.is_outage(error)
+        return True
+
+    def _examine(
+        self, alias: str, store: BaseJobStore, job_id: str, upstream: Upstream, due: dict[str, _Due]
+    ) -> None:
+        """Put a follower among those that are ``due`` if all that it waits for has ended; suspend it if that cannot
+        happen."""
         job = store.lookup_job(job_id)
-        if job is None or not follows(job) or not isinstance(job.trigger, AfterTrigger):
-            return
-        trigger, now = job.trigger, self._engine.clock.now()
-        upstream = {one: store.lookup_job(one) for one in trigger.upstream}
-        ends = _ends(store, trigger, upstream, to_micros(now) - SLACK)
-        if not trigger.placed or not trigger.missing(ends):
-            covered = any(_is_unstarted(job_id, each) for each in store.pending_runs(job_id))
-            edited = store.edit_jobs([job_id], lambda found: followed(found, ends, now, covered))
-            for changed in edited.changed:
-                self._engine.logger.debug('Job "%s" follows: %s', job_id, changed.trigger, extra={"job_id": job_id})
-            if edited.changed:
-                self._engine.jobs._wake()
-            return
-        self._suspend_or_release(alias, store, job)
+        if job is not None and follows(job) and isinstance(job.trigger, AfterTrigger):
+            ends = upstream.ends(job.trigger, to_micros(self._engine.clock.now()) - SLACK)
+            if job.trigger.placed and job.trigger.missing(ends):
+                self._suspend_or_release(alias, store, job, upstream)
+            else:
+                due[job_id] = _Due(ends, any(_is_unstarted(job_id, each) for each in store.pending_runs(job_id)))
+        self._clean(alias, store, job_id, job)
 
-    def _suspend_or_release(self, alias: str, store: BaseJobStore, job: Job) -> None:
-        reason, suspended = obstacle_of(store, job), job.suspended
+    def _fire(self, store: BaseJobStore, due: Mapping[str, _Due]) -> None:
+        now = self._engine.clock.now()
+        edited = store.edit_jobs(list(due), lambda found: followed(found, *due[found.id], now))
+        for job in edited.changed:
+            self._engine.logger.debug('Job "%s" follows: %s', job.id, job.trigger, extra={"job_id": job.id})
+        if edited.changed:
+            self._engine.jobs._wake()
+
+    def _suspend_or_release(self, alias: str, store: BaseJobStore, job: Job, upstream: Upstream) -> None:
+        reason, suspended = obstacle_of(job, upstream), job.suspended
         if reason is None and suspended is not None and suspended.startswith(WAITS_FOR):
             if store.release(job.id):
                 self._engine.emit([JobSuspensionEvent(EventCode.JOB_RELEASED, job.id, alias, suspended)])
@@ -244,18 +300,16 @@ class Following:
             self._engine.logger.warning(text, job.id, reason, extra={"job_id": job.id})
             self._engine.emit([JobSuspensionEvent(EventCode.JOB_SUSPENDED, job.id, alias, reason)])
 
-    def _clean(self, store: BaseJobStore, followers: Sequence[Follower]) -> None:
-        """Take old notes away whose job does not follow these jobs any more, or has a newer note."""
-        now, seen = to_micros(self._engine.clock.now()), set()
-        for each in sorted(followers, key=lambda each: each.noted_at, reverse=True):
-            if now - each.noted_at > KEPT_FOR:
-                job = store.lookup_job(each.job_id)
-                if job is None or job.trigger.upstream != each.upstream or each.job_id in seen:
-                    store.remove_note(KIND, each.key)
-            seen.add(each.job_id)
+    def _clean(self, alias: str, store: BaseJobStore, job_id: str, job: Job | None) -> None:
+        """Take away the notes that a job does not need any more."""
+        notes, now = self._noted.get(alias, {}), to_micros(self._engine.clock.now())
+        for each in outdated(notes.get(job_id, ()), job, now):
+            store.remove_note(KIND, each.key)
+            with self._lock:
+                notes[job_id] = tuple(one for one in notes[job_id] if one != each)
 
 
-def followed(job: Job, ends: Mapping[str, Sequence[End]], now: datetime, covered: bool) -> Job:
+def followed(job: Job, ends: Mapping[str, Sequence[End]], covered: bool, now: datetime) -> Job:
     """Return a follower as it is once these ends are followed; itself if there is nothing new in them.
 
     Its run is ``covered`` if one of it waits that has not started, which will see what these ends have left.
@@ -275,12 +329,12 @@ def followed(job: Job, ends: Mapping[str, Sequence[End]], now: datetime, covered
     return edited
 
 
-def obstacle_of(store: BaseJobStore, job: Job) -> str | None:
+def obstacle_of(job: Job, upstream: Upstream) -> str | None:
     """Return why a follower would wait for ever, or None."""
-    for upstream in job.trigger.upstream:
-        if store.lookup_job(upstream) is None:
-            return f"{WAITS_FOR}'{upstream}', which does not exist"
-    circle = circle_of(job, store.lookup_job)
+    for one in job.trigger.upstream:
+        if upstream.job(one) is None:
+            return f"{WAITS_FOR}'{one}', which does not exist"
+    circle = circle_of(job, upstream.job)
     return f"{WAITS_FOR}itself: {circle}" if circle else None
 
 
@@ -289,9 +343,9 @@ def awaited_of(store: BaseJobStore, job: Job, now: datetime) -> list[str]:
     trigger = job.trigger
     if not isinstance(trigger, AfterTrigger) or not follows(job):
         return []
-    upstream = {one: store.lookup_job(one) for one in trigger.upstream}
-    missing = trigger.missing(_ends(store, trigger, upstream, to_micros(now) - SLACK))
-    return [_awaited(trigger, one, upstream[one], store) for one in missing]
+    upstream = Upstream(store)
+    missing = trigger.missing(upstream.ends(trigger, to_micros(now) - SLACK))
+    return [_awaited(trigger, one, upstream.job(one), store) for one in missing]
 
 
 def _awaited(trigger: AfterTrigger, upstream: str, job: Job | None, store: BaseJobStore) -> str:
@@ -306,19 +360,6 @@ def _awaited(trigger: AfterTrigger, upstream: str, job: Job | None, store: BaseJ
     return f"'{upstream}', which last {done} at {max(times).strftime('%Y-%m-%d %H:%M:%S %Z').strip()}"
 
 
-def _ends(
-    store: BaseJobStore, trigger: AfterTrigger, upstream: Mapping[str, Job | None], recent: int
-) -> dict[str, list[End]]:
-    """Return the ends of each upstream job that a trigger may not have followed; where it has no cursor, recent ones.
-
-    The jobs were read before their records are, so that what is counted in a job has its record.
-    """
-    return {
-        one: ends_of(store, one, job, trigger, trigger.floor(one) if one in trigger.cursors else recent)
-        for one, job in upstream.items()
-    }
-
-
 def _is_open(option: object) -> bool:
     return option is undefined
 
@@ -327,9 +368,12 @@ def _is_unstarted(job_id: str, run: object) -> bool:
     return getattr(run, "source", None) is Source.SCHEDULE and getattr(run, "attempt", 0) == 1
 
 
-def _fires_once_more(job: Job) -> bool:
+def _is_removed_soon(job: Job) -> bool:
+    """Tell whether a job fires once more, and is removed then."""
     time = getattr(job, "next_run_time", None)
-    return time is not None and not job.trigger.upstream and job.trigger.get_next_fire_time(time, time) is None
+    if time is None or not job.auto_remove or job.trigger.upstream:
+        return False
+    return job.trigger.get_next_fire_time(time, time) is None
 
 
 def _kept(job: Job) -> Job:
@@ -342,18 +386,3 @@ def _suspended(job: Job, reason: str) -> Job:
     edited = copy_with(job)
     edited.suspended = reason
     return edited
-
-
-def _read(store: BaseJobStore) -> list[Follower]:
-    """Return what the notes of a store say."""
-    found: list[Follower] = []
-    before: str | None = None
-    while True:
-        notes = store.notes(KIND, before, _PAGE)
-        for note in notes:
-            told = json.loads(note.text)
-            moment = int(note.key.partition(".")[0], 16)
-            found.append(Follower(note.key, told["job"], tuple(told["after"]), moment))
-        if len(notes) < _PAGE:
-            return found
-        before = notes[-1].key

@@ -62,7 +62,7 @@ def look_after_stores(engine: Engine, busy: bool) -> float:
     if engine.calendars.wanted:
         engine.calendars.read()
         engine.wake()
-    if wait > 0:
+    if wait > 0 and not engine.following.hurried:
         return wait
     recover(engine)
     take_up_abandoned(engine)

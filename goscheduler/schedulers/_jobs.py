@@ -77,12 +77,14 @@ class Jobs(JobAdder):
                 edited.next_run_time = self.first_fire_time(edited)
             self._refuse_without_fire_time(edited)
             edited.suspended = None  # the change may have mended it; if not, it is suspended again
+            _keep_paused(edited, job, "next_run_time" in changes)
+            self._engine.following.keep(job._jobstore_alias, edited)
             return edited
 
         modified = self.edit(job_id, jobstore, edit)
         if "func" in changes:
             self._warn_of_unknown_task(modified)
-        return modified
+        return self._with_upstream_kept(modified)
 
     def reschedule(self, job_id: str, jobstore: str | None, trigger: BaseTrigger) -> Job:
         """Give a job another trigger and compute its next run time from now."""
@@ -92,9 +94,15 @@ class Jobs(JobAdder):
             edited = copy_with(job, trigger=trigger)
             self._anchor(edited)
             self._start_over(edited, started)
+            self._engine.following.keep(job._jobstore_alias, edited)
             return edited
 
-        return self.edit(job_id, jobstore, edit)
+        return self._with_upstream_kept(self.edit(job_id, jobstore, edit))
+
+    def _with_upstream_kept(self, job: Job) -> Job:
+        if job._jobstore_alias is not None:
+            self._engine.following.added(job._jobstore_alias, job)
+        return job
 
     def pause(
         self, job_id: str, jobstore: str | None, by: str | None, reason: str = "", pause_id: str | None = None
@@ -293,6 +301,13 @@ class Jobs(JobAdder):
             if job.suspended is None and not store.shared:
                 job.suspended = store.suspensions().get(job.id)
         return job
+
+
+def _keep_paused(edited: Job, job: Job, time_given: bool) -> None:
+    """Note of a job that is to follow others that it is paused, which a missing time alone does not say of it."""
+    was_paused = getattr(job, "next_run_time", edited) is None and not follows(job) and not _is_over(job)
+    if follows(edited) and getattr(edited, "next_run_time", edited) is None and (was_paused or time_given):
+        edited.stats = edited.stats._replace(paused_by="modify_job")
 
 
 def _is_over(job: Job) -> bool:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from goscheduler.calendars.base import Calendar
 from goscheduler.config import parse_settings
+from goscheduler.errors import InvalidArgument, shown
 from goscheduler.job import Job, new_id
 from goscheduler.runs.backfill import Backfill, BackfillProgress
 from goscheduler.runs.blackouts import Blackout
 from goscheduler.schedulers._backfill import Backfills, job_of, moment_of
 from goscheduler.schedulers._blackouts import checked
-from goscheduler.schedulers._chains import chained
+from goscheduler.schedulers._chains import chained, shorten
 from goscheduler.schedulers._ics import ImportedEvent, plan_import
 from goscheduler.schedulers._list_methods import ListMethods
 from goscheduler.schedulers._once import moment_ahead, put_off, without_next
@@ -89,9 +90,14 @@ class TimeMethods(ListMethods):
         the one before has succeeded. The ids are ``id``, ``id.2``, ``id.3`` and so on.
 
         A step is a function, or a mapping with arguments of :meth:`add_job` of its own. ``options`` are those of the
-        trigger and of :meth:`add_job`; options that say how a job runs are for all steps.
+        trigger and of :meth:`add_job`; options that say how a job runs are for all steps. A chain that replaces a
+        longer one removes its further steps.
         """
-        return self.add_jobs(chained(steps, trigger, new_id() if id is None else id, delay, options))
+        chain_id = new_id() if id is None else id
+        jobs = self.add_jobs(chained(steps, trigger, chain_id, delay, options))
+        if options.get("replace_existing") or options.get("if_exists") == "replace":
+            shorten(self.engine, chain_id, [job.id for job in jobs], options.get("jobstore", "default"))
+        return jobs
 
     def add_calendar(self, name: str, calendar: object) -> None:
         """Make a calendar known by a name, in place of any other. Triggers refer to it with ``Named(name)``, or with
@@ -153,9 +159,13 @@ class TimeMethods(ListMethods):
         once. With ``dry_run`` nothing is asked for.
 
         :raises JobLookupError: if there is no such job
-        :raises InvalidArgument: if there are more than 1,000 fire times, or an argument makes no sense
+        :raises InvalidArgument: if the job follows others, there are more than 1,000 fire times, or an argument makes
+            no sense
         """
         job = job_of(self.engine.jobs.find(job_id, jobstore), job_id)
+        if job.trigger.upstream:
+            text = f"job_id: the job {shown(job_id)} follows others; a job that follows others has no fire times"
+            raise InvalidArgument(text, field="job_id", value=job_id)
         now, zone = self.clock.now(), zone_of(job.trigger) or self.timezone
         first, last = moment_of("start", start, now, zone), moment_of("end", end, now, zone)
         return self._backfills.start(job, first, last, reprocess, at_once, newest_first, dry_run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from goscheduler.errors import InvalidArgument, nearest, shown
@@ -29,18 +30,58 @@ _OUTCOMES = {"success": frozenset({_SUCCEEDED}), "failure": _FAILURES, "end": _F
 _Lookup = Callable[[str], "Job | None"]
 
 
-def ends_of(store: BaseJobStore, upstream: str, job: Job | None, trigger: AfterTrigger, since: int) -> list[End]:
-    """Return the ends of a job since a moment, in microseconds, that count for a trigger, the newest ones.
+class Upstream:
+    """What a store knows of the jobs that a batch of followers waits for; it is asked once for each of them."""
 
-    ``job`` was read before. An attempt after which the run goes on is no end of it.
-    """
+    def __init__(self, store: BaseJobStore) -> None:
+        self._store = store
+        self._jobs: dict[str, Job | None] = {}
+        self._successes: dict[str, datetime | None] = {}
+        self._records: dict[tuple[str, str], tuple[int, list[Record]]] = {}
+
+    def job(self, job_id: str) -> Job | None:
+        """Return a job, or None."""
+        if job_id not in self._jobs:
+            self._jobs[job_id] = self._store.lookup_job(job_id)
+        return self._jobs[job_id]
+
+    def ends(self, trigger: AfterTrigger, recent: int) -> dict[str, list[End]]:
+        """Return the ends of each upstream job that a trigger may not have followed; where it has no cursor, those
+        since ``recent``, in microseconds.
+
+        An attempt after which the run goes on is no end of it.
+        """
+        return {
+            one: self._ends(one, trigger, trigger.floor(one) if one in trigger.cursors else recent)
+            for one in trigger.upstream
+        }
+
+    def _ends(self, upstream: str, trigger: AfterTrigger, since: int) -> list[End]:
+        success = self._last_success(upstream)  # before the records are, so that what is counted has its record
+        records = self._recorded(upstream, trigger.on, since)
+        ends = [End(record.run_id, record.fence, record.scheduled_at, record.finished_at) for record in records]
+        return ends + _unrecorded(upstream, success, trigger, records, since)
+
+    def _last_success(self, upstream: str) -> datetime | None:
+        if upstream not in self._successes:
+            job = self.job(upstream)
+            self._successes[upstream] = None if job is None else self._store.stats_of(job).last_success
+        return self._successes[upstream]
+
+    def _recorded(self, upstream: str, on: str, since: int) -> list[Record]:
+        """Return the newest records since a moment; those of an earlier moment serve for a later one."""
+        known = self._records.get((upstream, on))
+        if known is None or since < known[0]:
+            begin = since if known is None else 0  # asked a second time: for all cursors that are still to come
+            known = self._records[upstream, on] = begin, _read_records(self._store, upstream, on, begin)
+        return [record for record in known[1] if to_micros(record.finished_at) >= since]
+
+
+def _read_records(store: BaseJobStore, upstream: str, on: str, since: int) -> list[Record]:
     begin = from_micros(since, UTC) if since else None
-    query = HistoryQuery(upstream, _OUTCOMES[trigger.on], begin, limit=MOST_ENDS)
+    query = HistoryQuery(upstream, _OUTCOMES[on], begin, limit=MOST_ENDS)
     records = store.history(query)
-    if trigger.on != "success":
-        records = _final(store, upstream, query, records)
-    ends = [End(record.run_id, record.fence, record.scheduled_at, record.finished_at) for record in records]
-    return ends + _unrecorded(store, upstream, job, trigger, records, since)
+    return list(records) if on == "success" else _final(store, upstream, query, records)
 
 
 def _final(store: BaseJobStore, upstream: str, query: HistoryQuery, records: Sequence[Record]) -> list[Record]:
@@ -64,11 +105,10 @@ def _final(store: BaseJobStore, upstream: str, query: HistoryQuery, records: Seq
 
 
 def _unrecorded(
-    store: BaseJobStore, upstream: str, job: Job | None, trigger: AfterTrigger, records: Iterable[Record], since: int
+    upstream: str, success: datetime | None, trigger: AfterTrigger, records: Iterable[Record], since: int
 ) -> list[End]:
     """Return the last success of a job if the history has it no more, because little is retained."""
-    success = None if job is None or trigger.on == "failure" else store.stats_of(job).last_success
-    if success is None or to_micros(success) < since:
+    if success is None or trigger.on == "failure" or to_micros(success) < since:
         return []
     cursor = trigger.cursors.get(upstream)
     known = [record.finished_at for record in records]

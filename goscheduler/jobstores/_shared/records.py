@@ -23,6 +23,7 @@ from goscheduler.errors import InvalidArgument, TransientJobError, UnreadableJob
 from goscheduler.job import Job
 from goscheduler.options import DEFAULTS, OPTION_NAMES, JobOptions, parse_options
 from goscheduler.runs.model import NO_STATS, JobStats, OutcomeKind, Run, Source, unchecked_tuple
+from goscheduler.runs.queries import is_readable
 from goscheduler.runs.records import Record
 from goscheduler.serializers import JSONSerializer, PickleSerializer, Serializer, bound
 from goscheduler.tasks import PROCESS_TASKS, Target, TaskRegistry, restore
@@ -162,11 +163,6 @@ class Records:
             raise
         except Exception as error:
             raise CodecError(f"Run {run_id} cannot be read: {described(error)}") from error
-
-
-def is_readable(job: Job) -> bool:
-    """Tell whether the record of a job could be read."""
-    return not (isinstance(job.func, MissingFunction) and job.func.unreadable)
 
 
 def run_head(run: Run, due: int | None = None) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from goscheduler.errors import ConflictingIdError, JobLookupError
-from goscheduler.jobstores._shared.records import Records, is_readable
+from goscheduler.jobstores._shared.records import Records
 from goscheduler.jobstores.base import SharedJobStore
 from goscheduler.jobstores.sqlalchemy.bulk import columns_of
 from goscheduler.jobstores.sqlalchemy.dialects.base import CALL_SECONDS, Dialect
@@ -23,6 +23,7 @@ from goscheduler.jobstores.sqlalchemy.rows import RowCodec, read_json_text
 from goscheduler.jobstores.sqlalchemy.search_terms import terms_of, words_of
 from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, Tables
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
+from goscheduler.runs.queries import is_readable
 from goscheduler.runs.records import Retention
 from goscheduler.times import UTC, from_micros, to_micros
 
