@@ -372,3 +372,52 @@ print("served")
 
 def test_the_admin_shows_jobs_and_runs_to_those_who_may_look_and_acts_for_those_who_may(project: Any) -> None:
     assert project().run(ADMIN) == "served\n"
+
+
+TASK_OF_THE_PROJECT = """
+from shop.errands import task
+from goscheduler import Snooze
+
+begun = []
+
+@task()
+def patient():
+    begun.append(1)
+    if len(begun) == 1:
+        raise Snooze(0)
+    return len(begun)
+"""
+OUTSIDE_OF_APPS = """
+import sys, threading
+from django.core.management import call_command
+from goscheduler.contrib.django import scheduler
+from goscheduler.contrib.django._task_api import task_finished
+from goscheduler.contrib.django._task_results import find_task
+
+call_command("migrate", verbosity=0)
+assert "site_settings.chores" not in sys.modules
+patient = find_task("site_settings.chores.patient")
+told, finished = [], threading.Event()
+
+def tell(sender, task_result, **_):
+    told.append((str(task_result.status), len(task_result.errors)))
+    finished.set()
+
+task_finished.connect(tell)
+worker = scheduler.for_worker()
+worker.start()
+result = patient.enqueue()
+assert finished.wait(60)
+worker.shutdown()
+assert told == [("SUCCESSFUL", 0)], told
+print("found")
+"""
+
+
+def test_a_task_outside_of_apps_is_found_and_one_that_puts_itself_off_has_not_failed(project: Any) -> None:
+    site = project()
+    package = site.folder / "site_settings"
+    package.mkdir()
+    (site.folder / "site_settings.py").rename(package / "__init__.py")
+    (package / "chores.py").write_text(TASK_OF_THE_PROJECT, encoding="utf-8")
+    assert site.run(OUTSIDE_OF_APPS).endswith("found\n")

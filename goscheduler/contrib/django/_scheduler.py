@@ -39,6 +39,10 @@ class DjangoScheduler(BackgroundScheduler):
     driver = ""
     """The package by which the job store speaks to that database."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._warned: set[str] = set()
+        super().__init__(*args, **options)
+
     def add_job(self, /, func: Callable[..., Any] | str, *args: Any, **options: Any) -> Job:  # type: ignore[override]
         """Add a job as :meth:`BaseScheduler.add_job` does, as part of the transaction that is open in this thread."""
         database = self._open_transaction()
@@ -94,7 +98,3 @@ class DjangoScheduler(BackgroundScheduler):
             'Transactions of the database "%s" cannot hold jobs, which are kept %s; adding jobs after the commit, so '
             "that a crash in between loses them", database, where,
         )  # fmt: skip
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self._warned: set[str] = set()
-        super().__init__(*args, **options)
