@@ -18,10 +18,13 @@ COMMAND_LINE = (HOW_TO / "command-line.md").read_text(encoding="utf-8")
 WORKER = (HOW_TO / "worker.md").read_text(encoding="utf-8")
 MOVE = (HOW_TO / "move-from-apscheduler.md").read_text(encoding="utf-8")
 WEB = (HOW_TO / "web.md").read_text(encoding="utf-8")
+BACKFILL = (HOW_TO / "backfill.md").read_text(encoding="utf-8")
+CALENDARS = (HOW_TO / "calendars.md").read_text(encoding="utf-8")
 PAGES_OF_THEIR_OWN = {
     "goscheduler worker": WORKER, "goscheduler import-apscheduler": MOVE, "goscheduler web": COMMAND_LINE + WEB,
     "goscheduler token add": COMMAND_LINE + WEB, "goscheduler token list": COMMAND_LINE + WEB,
-    "goscheduler token revoke": COMMAND_LINE + WEB,
+    "goscheduler token revoke": COMMAND_LINE + WEB, "goscheduler jobs backfill": COMMAND_LINE + BACKFILL,
+    "goscheduler blackouts add": COMMAND_LINE + CALENDARS, "goscheduler import-ics": COMMAND_LINE + CALENDARS,
 }  # fmt: skip
 
 

@@ -144,6 +144,9 @@ class Context:
     def time_remaining(self):
         return self._left
 
+    def peer(self):
+        return "ipv4:127.0.0.1:50000"
+
     def is_active(self):
         return self._active
 
