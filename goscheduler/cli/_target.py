@@ -100,9 +100,11 @@ def _scheduler_in(found: object, name: str) -> BaseScheduler | None:
     """Return a scheduler, or the one of an application, which is known by what it has: none is imported here."""
     if isinstance(found, BaseScheduler):
         return found
-    extensions = getattr(found, "extensions", None)
-    owner = extensions.get("goscheduler") if isinstance(extensions, dict) else found
-    for_worker = getattr(owner, "for_worker", None)
+    for_worker = getattr(found, "for_worker", None)
+    if for_worker is None:  # an application of Flask has extensions
+        extensions = getattr(found, "extensions", None)
+        owner = extensions.get("goscheduler") if isinstance(extensions, dict) else None
+        for_worker = getattr(owner, "for_worker", None)
     return cast(BaseScheduler, _made_by(for_worker, f"{name}.for_worker")) if callable(for_worker) else None
 
 

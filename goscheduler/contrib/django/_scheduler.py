@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
-from goscheduler.contrib.django._transactions import WRITES, Addition, added_in, outside_of_transactions
+from goscheduler.contrib.django._transactions import WRITES, CommitCallback, added_in, outside_of_transactions
 from goscheduler.errors import ConflictingIdError
 from goscheduler.logs import guarded_logger
 from goscheduler.schedulers._adding import beside_each_other
@@ -74,7 +74,7 @@ class DjangoScheduler(BackgroundScheduler):
         requests = [self._addition_of(each) for each in definitions]  # nonsense is refused before anything is written
         if any(request.job.trigger.upstream for request in requests):
             self._check_followers(database, requests)
-            transaction.on_commit(Addition(requests, self.engine.jobs.add_many), using=database)
+            transaction.on_commit(CommitCallback(requests, self.engine.jobs.add_many), using=database)
             return [request.job for request in requests]
         with transaction.atomic(using=database) if len(requests) > 1 else nullcontext():
             return [self._add_one(database, *each) for each in zip(requests, definitions, strict=True)]
@@ -95,7 +95,7 @@ class DjangoScheduler(BackgroundScheduler):
             try:
                 with transaction.atomic(using=database):  # what is refused leaves the transaction as it was
                     self.engine.jobs.add(request._replace(connection=connections[database].connection))
-                    transaction.on_commit(Addition([request], None), using=database)
+                    transaction.on_commit(CommitCallback([request], None), using=database)
                 return request.job
             except ConflictingIdError:
                 if request.if_exists == "error":
@@ -105,7 +105,7 @@ class DjangoScheduler(BackgroundScheduler):
             request = self._addition_of(definition)
         else:
             self._warn_once(database)
-        transaction.on_commit(Addition([request], self.engine.jobs.add_many), using=database)
+        transaction.on_commit(CommitCallback([request], self.engine.jobs.add_many), using=database)
         return request.job
 
     def _is_same_driver(self, database: str) -> bool:

@@ -24,7 +24,7 @@ WRITES = (
 )  # fmt: skip
 
 
-class Addition(NamedTuple):
+class CommitCallback(NamedTuple):
     """Jobs of a transaction. Django calls it after the commit, and forgets it with a savepoint that is rolled back."""
 
     requests: Sequence[AddRequest]
@@ -39,7 +39,7 @@ class Addition(NamedTuple):
 def added_in(database: str) -> list[AddRequest]:
     """Return what the open transaction of a database has added, or will add after its commit."""
     callbacks = (callback for _, callback, *_ in connections[database].run_on_commit)
-    return [request for each in callbacks if isinstance(each, Addition) for request in each.requests]
+    return [request for each in callbacks if isinstance(each, CommitCallback) for request in each.requests]
 
 
 def outside_of_transactions(method: Callable[..., Any]) -> Callable[..., Any]:
