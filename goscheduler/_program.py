@@ -20,6 +20,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import Distribution, distributions
@@ -53,6 +54,17 @@ class Program:
         self._editions = count()
         self.edition = 0
         """Another number after the program has turned out to have more code."""
+        self.is_target = False
+        """Whether the ``goscheduler`` command is loading this program, to start its scheduler itself."""
+
+    @contextmanager
+    def as_target(self) -> Iterator[None]:
+        """Load the program as the target of a command: applications that start their scheduler leave that out."""
+        self.is_target = True
+        try:
+            yield
+        finally:
+            self.is_target = False
 
     def made_scheduler(self, frame: FrameType | None) -> None:
         """Note where a scheduler was made: the caller's code, and all code of projects that led there."""

@@ -7,7 +7,9 @@ import inspect
 import os
 import sys
 from types import ModuleType
+from typing import cast
 
+from goscheduler._program import PROGRAM
 from goscheduler.cli._command_error import CommandError, one_line
 from goscheduler.errors import shown
 from goscheduler.schedulers.base import BaseScheduler
@@ -18,11 +20,13 @@ EXAMPLE = "such as myapp.jobs:scheduler"
 def find_scheduler(target: str | None) -> BaseScheduler:
     """Return the scheduler, or what the function by this name returns. The current directory can be imported from.
 
-    :raises Refusal: saying what is wrong with the name, the module or what it holds
+    The scheduler of an application may stand for it, or the application: Flask's and Django's have ``for_worker``.
+
+    :raises CommandError: saying what is wrong with the name, the module or what it holds
     """
     module_name, path = _parts(target)
-    found = _attribute(_module(module_name), path)
-    scheduler = found if isinstance(found, BaseScheduler) else _made_by(found, f"{module_name}:{path}")
+    with PROGRAM.as_target():
+        scheduler = _scheduler_of(_attribute(_module(module_name), path), f"{module_name}:{path}")
     if scheduler.running:
         scheduler.shutdown(wait=False)
         raise CommandError(
@@ -82,7 +86,29 @@ def _attribute(module: ModuleType, path: str) -> object:
     return found
 
 
-def _made_by(factory: object, name: str) -> BaseScheduler:
+def _scheduler_of(found: object, name: str) -> BaseScheduler:
+    scheduler = _scheduler_in(found, name)
+    if scheduler is None:
+        made = _made_by(found, name)
+        scheduler = _scheduler_in(made, f"{name}()")
+        if scheduler is None:
+            raise CommandError(f"{name}() returned {shown(made)}, expected a scheduler")
+    return scheduler
+
+
+def _scheduler_in(found: object, name: str) -> BaseScheduler | None:
+    """Return a scheduler, or the one of an application, which is known by what it has: none is imported here."""
+    if isinstance(found, BaseScheduler):
+        return found
+    for_worker = getattr(found, "for_worker", None)
+    if for_worker is None:  # an application of Flask has extensions
+        extensions = getattr(found, "extensions", None)
+        owner = extensions.get("goscheduler") if isinstance(extensions, dict) else None
+        for_worker = getattr(owner, "for_worker", None)
+    return cast(BaseScheduler, _made_by(for_worker, f"{name}.for_worker")) if callable(for_worker) else None
+
+
+def _made_by(factory: object, name: str) -> object:
     if not callable(factory):
         raise CommandError(f"{name} is neither a scheduler nor a function that returns one, but {shown(factory)}")
     try:
@@ -92,6 +118,4 @@ def _made_by(factory: object, name: str) -> BaseScheduler:
     if inspect.iscoroutine(made):
         made.close()
         raise CommandError(f"{name} is a coroutine function; give a plain one that returns the scheduler")
-    if not isinstance(made, BaseScheduler):
-        raise CommandError(f"{name}() returned {shown(made)}, expected a scheduler")
     return made

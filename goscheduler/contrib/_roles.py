@@ -33,6 +33,8 @@ class Place(NamedTuple):
     """Whether that server calls our hooks in its workers."""
     workers: int = 1
     """How many processes serve, as far as is known."""
+    is_target: bool = False
+    """Whether the ``goscheduler`` command loads the application for its scheduler."""
 
 
 class Decision(NamedTuple):
@@ -61,6 +63,8 @@ def check_role(role: object) -> str:
 def decide(wanted: str, place: Place, shared: bool) -> Decision:
     """Return what a process does whose program wants a role; ``shared`` tells whether others see its job stores."""
     role = check_role(wanted)
+    if place.is_target:
+        return Decision("off", "the goscheduler command has loaded this program, and starts it itself")
     if role == "off":
         return Decision("off", "its role is 'off'")
     if place.watches:

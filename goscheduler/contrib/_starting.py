@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from goscheduler._program import PROGRAM
 from goscheduler.contrib._roles import Place, count_workers, decide, problem_with_workers
 from goscheduler.logs import guarded_logger
 from goscheduler.schedulers.base import BaseScheduler
@@ -79,7 +80,7 @@ def look_around(command: str | None = None, reloads: bool = False) -> Place:
     forks = "gunicorn" if arbiter is not None and not _is_in_worker() else "uwsgi" if _is_uwsgi_master() else ""
     return Place(
         command, reloads and not is_reloaded(), forks, "goscheduler.contrib.gunicorn" in sys.modules,
-        arbiter.cfg.workers if arbiter is not None else _workers(),
+        arbiter.cfg.workers if arbiter is not None else _workers(), PROGRAM.is_target,
     )  # fmt: skip
 
 

@@ -31,7 +31,8 @@ def lifespan(
 
     ``inner`` is the lifespan that the application has besides; the scheduler starts inside of it, so that its jobs may
     use what it opens. The state has the scheduler as ``request.state.scheduler``, beside what ``inner`` yields. At the
-    end running jobs are waited for, for at most ``timeout`` seconds.
+    end running jobs are waited for, for at most ``timeout`` seconds. A lifespan in the role "off" neither starts the
+    scheduler nor shuts it down.
 
     :raises InvalidArgument: if ``role`` is not "run", "add" or "off"
     """
@@ -40,12 +41,13 @@ def lifespan(
     @asynccontextmanager
     async def span(app: Any) -> AsyncIterator[dict[str, Any]]:
         async with _nothing(app) if inner is None else inner(app) as state:
-            await _start(scheduler, role)
+            is_ours = await _start(scheduler, role)
             try:
                 _put_into_state(app, scheduler)
                 yield {**(state or {}), "scheduler": scheduler}
             finally:
-                await _shut_down(scheduler, timeout)
+                if is_ours:
+                    await _shut_down(scheduler, timeout)
 
     return span
 
@@ -55,10 +57,11 @@ async def _nothing(app: Any) -> AsyncIterator[None]:
     yield
 
 
-async def _start(scheduler: BaseScheduler, role: str) -> None:
+async def _start(scheduler: BaseScheduler, role: str) -> bool:
+    """Start a scheduler, and tell whether that was done: what somebody else has started is theirs to shut down."""
     if role == "off":
         _logger.info("The scheduler is not started: its role is 'off'")
-        return
+        return False
     problem = problem_with_workers(_starting.look_around(), _starting.is_shared(scheduler)) if role == "run" else ""
     if problem:
         _logger.warning("%s", problem)
@@ -66,6 +69,7 @@ async def _start(scheduler: BaseScheduler, role: str) -> None:
         await scheduler.aio.start(only_adds=role == "add")
     else:
         await asyncio.to_thread(scheduler.start, only_adds=role == "add")
+    return True
 
 
 async def _shut_down(scheduler: BaseScheduler, timeout: float | None) -> None:

@@ -7,11 +7,12 @@ not in gunicorn before the fork, not in commands. :attr:`Scheduler.scheduler` is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar
 
 import click
 from flask import Flask
+from flask.cli import FlaskGroup, ScriptInfo
 
 from goscheduler.config import SchedulerConfig
 from goscheduler.contrib import _starting
@@ -35,6 +36,7 @@ INTERFACE = ("API_ENABLED", "API_PREFIX", "ENDPOINT_PREFIX", "AUTH", "VIEWS_ENAB
 OTHERS = tuple(PREFIX + name for name in ("ROLE", "JOBS", "ALLOWED_HOSTS", *INTERFACE))
 
 _logger = guarded_logger("goscheduler.contrib")
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Scheduler:
@@ -45,17 +47,23 @@ class Scheduler:
         self.app: Flask | None = None
         self.role = "run"
         """What the application wants its processes to do; a process may do less."""
-        self.task = self.scheduler.scheduled_job
+        self._declared: list[Callable[[], object]] = []
+        """What declares the jobs of decorators once more, after the store that had them is gone."""
+        self._was_started = False
         if app is not None:
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
         """Take the configuration of an application, and add the jobs of ``SCHEDULER_JOBS``.
 
+        Another application may take its place once the scheduler was shut down; the jobs of decorators stay.
+
         :raises UnknownOption: for a key that begins with ``SCHEDULER_`` and that nobody knows
         :raises InvalidArgument: for a value that makes no sense
+        :raises RuntimeError: while the scheduler runs for another application, or with other settings
         """
         settings = _settings_of(app.config)
+        self._refuse_second_application(app, settings)
         role = check_role(app.config.get("SCHEDULER_ROLE", "run"))
         jobs = [_arguments_of(job) for job in app.config.get("SCHEDULER_JOBS") or app.config.get("JOBS") or ()]
         if settings:
@@ -65,6 +73,7 @@ class Scheduler:
         self.role = role
         self.app = app
         self.scheduler.engine.enclose_by([_AppContext(self), *_enclosures_of(self.scheduler)])
+        self._declare_again()
         for job in jobs:
             self.scheduler.add_job(**job)
         app.extensions["goscheduler"] = app.extensions["apscheduler"] = self
@@ -81,6 +90,30 @@ class Scheduler:
             raise RuntimeError("This scheduler has no application yet; call init_app(app) before start()")
         command, reloads = _command()
         _starting.start(self.scheduler, self.role, command, reloads=reloads, paused=paused)
+        self._was_started |= self.scheduler.running
+
+    def for_worker(self) -> BaseScheduler:
+        """Return the scheduler for ``goscheduler worker``, which runs its jobs in the context of the application.
+
+        :raises RuntimeError: before :meth:`init_app`, and on a machine that ``SCHEDULER_ALLOWED_HOSTS`` leaves out
+        """
+        if self.app is None:
+            raise RuntimeError(
+                "this scheduler has no application yet; name a module that calls create_app(), or create_app itself"
+            )
+        if not _is_allowed(self.app, self.scheduler.engine.host):
+            raise RuntimeError("this machine is not among SCHEDULER_ALLOWED_HOSTS")
+        return self.scheduler
+
+    def task(self, *args: Any, **options: Any) -> Callable[[_F], _F]:
+        """Return a decorator that adds the function as a job, as :meth:`BaseScheduler.scheduled_job` does."""
+        return self._declaring(self.scheduler.scheduled_job(*args, **options))
+
+    scheduled_job = task
+
+    def every(self, what: str, **options: Any) -> Callable[[_F], _F]:
+        """Return a decorator that adds the function as a job with a schedule in words: :meth:`BaseScheduler.every`."""
+        return self._declaring(self.scheduler.every(what, **options))
 
     def add_job(self, id: str, func: Callable[..., Any] | str, **options: Any) -> Any:
         """Add a job, with its arguments in the order of Flask-APScheduler; ``trigger`` may be a mapping with a type."""
@@ -89,6 +122,34 @@ class Scheduler:
     def run_job(self, id: str, jobstore: str | None = None) -> str:
         """Run a job once, now, and return the id of the run: :meth:`BaseScheduler.run_now`."""
         return self.scheduler.run_now(id, jobstore)
+
+    def _declaring(self, decorate: Callable[[_F], _F]) -> Callable[[_F], _F]:
+        def declare(func: _F) -> _F:
+            decorate(func)
+            self._declared.append(partial(decorate, func))
+            return func
+
+        return declare
+
+    def _declare_again(self) -> None:
+        """Put the jobs of decorators where a start finds them: an earlier one has moved them into a store of its own.
+
+        Until then they wait, whatever is configured.
+        """
+        if self._was_started and not self.scheduler.running:
+            self._was_started = False
+            for declare in self._declared:
+                declare()
+
+    def _refuse_second_application(self, app: Flask, settings: Mapping[str, Any]) -> None:
+        if not self.scheduler.running or (self.app in (None, app) and not settings):
+            return
+        mine = "it was started before init_app()" if self.app is None else f"it runs for {shown(self.app.name)}"
+        raise RuntimeError(
+            f"init_app() of {shown(app.name)} comes while this scheduler is running: {mine}, and jobs would run in the "
+            "wrong context. Call shutdown() before, such as at the end of the fixture that makes the application, set "
+            "SCHEDULER_ROLE to 'off' in tests, or make a Scheduler for each application"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "scheduler":
@@ -158,7 +219,7 @@ def _is_allowed(app: Flask, host: str) -> bool:
 def _command() -> tuple[str | None, bool]:
     """Return the command of Flask that goes on, None outside of one, and whether it was asked for a reloader."""
     context = click.get_current_context(silent=True)
-    if context is None:
+    if context is None or not _is_of_flask(context):
         return None, False
     if context.parent is None:
         return context.info_name or "", False  # which command it is to be, the application may have to tell
@@ -166,6 +227,15 @@ def _command() -> tuple[str | None, bool]:
         reload = context.params.get("reload")
         return "run", bool(_is_debugged() if reload is None else reload)
     return context.info_name or "", False
+
+
+def _is_of_flask(context: click.Context | None) -> bool:
+    """Tell whether a command belongs to Flask: the command lines of servers are made with click as well."""
+    while context is not None:
+        if isinstance(context.command, FlaskGroup) or isinstance(context.obj, ScriptInfo):
+            return True
+        context = context.parent
+    return False
 
 
 def _is_debugged() -> bool:

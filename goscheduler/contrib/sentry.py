@@ -31,6 +31,7 @@ with needs("sentry_sdk", "sentry"):
 
 if TYPE_CHECKING:
     from goscheduler.events import JobExecutionEvent, JobStartEvent
+    from goscheduler.job import Job
     from goscheduler.schedulers.base import BaseScheduler
 
 #: A job says so from inside; it is no error.
@@ -45,6 +46,8 @@ _STATUS = {
 _CHANGES = EventCode.JOB_MODIFIED | EventCode.JOB_REMOVED | EventCode.JOB_ADDED
 #: For how many seconds it is believed that a job is as it was, which another process can change.
 BELIEVED_FOR = 300.0
+#: Of so many jobs at most; jobs of other processes end without a word here.
+BELIEVED_OF = 10_000
 
 # The same error would come a second time, as the log line that reports it.
 ignore_logger("goscheduler.executors.*")
@@ -127,13 +130,17 @@ class SentryCrons:
         read_at, config = self._configs.get(event.job_id, (None, None))
         now = self._scheduler.clock.monotonic()
         if read_at is None or now - read_at > BELIEVED_FOR:
-            config = self._read_config(event)
+            job = self._scheduler.get_job(event.job_id, event.jobstore)
+            if job is None:  # nothing is kept of a job that runs once: its end is the last that is heard of it
+                return None
+            config = self._config_of(job)
+            while len(self._configs) >= BELIEVED_OF:
+                del self._configs[next(iter(self._configs))]
             self._configs[event.job_id] = (now, config)
         return config
 
-    def _read_config(self, event: JobStartEvent | JobExecutionEvent) -> dict[str, Any] | None:
-        job = self._scheduler.get_job(event.job_id, event.jobstore)
-        if job is None or (self._tags is not None and not self._tags.intersection(job.tags)):
+    def _config_of(self, job: Job) -> dict[str, Any] | None:
+        if self._tags is not None and not self._tags.intersection(job.tags):
             return None
         found = monitor_config(job, self._scheduler.clock.now())
         return found if found is not None or self._tags is None else {}

@@ -116,3 +116,38 @@ def test_a_module_that_starts_its_scheduler_is_told_how_not_to(module: Callable[
     name = module(f"{SOURCE}\nscheduler.start()\n")
     with pytest.raises(CommandError, match=r'runs already.*if __name__ == "__main__":'):
         find_scheduler(f"{name}:scheduler")
+
+
+FLASK = """
+from flask import Flask
+from goscheduler.contrib.flask import Scheduler
+
+scheduler, elsewhere, without = Scheduler(), Scheduler(), Scheduler()
+app, other, plain = Flask("shop"), Flask("other"), Flask("plain")
+other.config["SCHEDULER_ALLOWED_HOSTS"] = ["elsewhere"]
+scheduler.init_app(app)
+scheduler.start()
+elsewhere.init_app(other)
+
+def create_app():
+    return app
+
+def create_plain():
+    return plain
+"""
+
+
+def test_the_scheduler_of_a_flask_application_is_found_by_itself_by_the_application_and_by_its_factory(
+    module: Callable[[str], str],
+) -> None:
+    name = module(FLASK)
+    found = [find_scheduler(f"{name}:{path}") for path in ("scheduler", "app", "create_app", "scheduler.scheduler")]
+    assert len(set(found)) == 1
+    assert not found[0].running
+    for path, text in [
+        ("without", "without.for_worker() failed: .*no application yet; name a module that calls create_app"),
+        ("elsewhere", "this machine is not among SCHEDULER_ALLOWED_HOSTS"),
+        ("create_plain", r"create_plain\(\) returned <Flask 'plain'>, expected a scheduler"),
+    ]:
+        with pytest.raises(CommandError, match=text.replace("without.for_worker()", r"without.for_worker\(\)")):
+            find_scheduler(f"{name}:{path}")

@@ -128,3 +128,20 @@ def test_only_jobs_with_a_tag_are_watched_if_tags_are_given(monkeypatch):
     ]  # fmt: skip
     with pytest.raises(InvalidArgument, match="monitors must be 'all' or a collection of tags, got 'every'"):
         SentryCrons(scheduler, monitors="every")
+
+
+def test_jobs_that_run_once_and_many_jobs_leave_a_bounded_number_of_configurations(monkeypatch):
+    told = []
+    monkeypatch.setattr("goscheduler.contrib.sentry.capture_checkin", lambda **facts: told.append(facts))
+    monkeypatch.setattr("goscheduler.contrib.sentry.BELIEVED_OF", 3)
+    with ManualScheduler() as scheduler:
+        crons = SentryCrons(scheduler)
+        for number in range(5):
+            scheduler.add_job(print, id=f"once{number}")
+        scheduler.run_due()
+        assert len(crons._configs) == 0
+        for number in range(5):
+            scheduler.add_job(print, "interval", minutes=5, id=f"job{number}")
+        scheduler.advance("5m")
+        assert len(crons._configs) == 3
+    assert len(told) == 10

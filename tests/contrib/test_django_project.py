@@ -94,6 +94,87 @@ except Undo:
 done = add.enqueue(1, 2)
 assert undone.id not in ids() and done.id in ids()
 
+# Jobs that follow others: after the commit, all of them or none. What makes no sense is refused at the call.
+for way in ("committed", "rolled back"):
+    try:
+        with transaction.atomic():
+            User.objects.create(username=way)
+            scheduler.chain([{"func": bill, "args": [1]}, {"func": bill, "args": [2]}], "interval", hours=1, id="chain")
+            scheduler.add_job(bill, "interval", hours=1, args=[1], id="first")
+            scheduler.add_job(bill, args=[2], after="first", id="second")
+            scheduler.add_job(bill, args=[3], after=["second", "chain.2"], id="third")
+            scheduler.add_jobs(
+                [{"func": bill, "args": [1], "after": "m2", "id": "m1"}, {"func": bill, "args": [1], "id": "m2"}]
+            )
+            try:
+                with transaction.atomic():
+                    scheduler.add_job(bill, "interval", hours=1, args=[1], id="behind")
+                    scheduler.add_job(bill, args=[1], after="behind", id="last")
+                    raise Undo
+            except Undo:
+                pass
+            for wrong in ({"after": "behind"}, {"after": "nope"}, {"after": "first", "id": "second"}):
+                try:
+                    scheduler.add_job(bill, **{"args": [1], "id": "wrong", **wrong})
+                except ValueError:
+                    continue
+                except ConflictingIdError as error:
+                    assert "second" in str(error)
+                    continue
+                raise AssertionError(wrong)
+            User.objects.create(username=f"{way} too")
+            if way == "rolled back":
+                raise Undo
+    except Undo:
+        pass
+    added = ["chain", "chain.2", "first", "m1", "m2", "second", "third"] if way == "committed" else []
+    assert [job for job in ids() if job in "chain chain.2 first second third behind last wrong m1 m2".split()] == added
+    for job_id in added:
+        scheduler.remove_job(job_id)
+assert not User.objects.filter(username__startswith="rolled").exists()
+
+# All other writes are refused at once: nothing of theirs could be rolled back.
+scheduler.add_job(bill, "interval", hours=1, args=[1], id="busy")
+with transaction.atomic():
+    User.objects.create(username="cid")
+    for act in (lambda: scheduler.run_now("busy"), lambda: scheduler.get_job("busy").pause(),
+                lambda: scheduler.modify_job("busy", name="x"), lambda: scheduler.remove_job("busy")):
+        try:
+            act()
+        except transaction.TransactionManagementError as error:
+            assert "transaction.on_commit(lambda: scheduler." in str(error), error
+            continue
+        raise AssertionError("went through")
+    transaction.on_commit(lambda: scheduler.pause_job("busy"))
+    assert scheduler.get_job("busy").next_run_time is not None
+assert scheduler.get_job("busy").next_run_time is None and scheduler.live_runs() == []
+with transaction.atomic(using="other"):
+    try:
+        scheduler.resume_job("busy")
+    except transaction.TransactionManagementError as error:
+        assert 'using="other"' in str(error), error
+    else:
+        raise AssertionError("went through")
+
+# In a test case of Django its own transaction does not count.
+from django.test import TestCase
+
+class Case(TestCase):
+    databases = {"default", "other"}
+
+    def runTest(self):
+        scheduler.resume_job("busy")
+        with self.captureOnCommitCallbacks(execute=True):
+            with transaction.atomic():
+                transaction.on_commit(lambda: scheduler.pause_job("busy"))
+        assert scheduler.get_job("busy").next_run_time is None
+        with transaction.atomic(), self.assertRaises(transaction.TransactionManagementError):
+            scheduler.resume_job("busy")
+
+outcome = Case().run()
+assert outcome.wasSuccessful(), outcome.errors + outcome.failures
+scheduler.remove_job("busy")
+
 # The transaction of another database: after its commit, and one warning.
 warned = []
 handler = logging.Handler()
@@ -315,6 +396,7 @@ ADMIN = """
 from html import unescape
 from django.contrib.auth.models import Permission, User
 from django.core.management import call_command
+from django.db import connections
 from django.test import Client
 from django.test.utils import setup_test_environment
 from goscheduler.contrib.django import scheduler
@@ -323,6 +405,8 @@ import goscheduler.contrib.django._proxy
 
 setup_test_environment()
 call_command("migrate", verbosity=0)
+for each in connections.all():
+    each.settings_dict["ATOMIC_REQUESTS"] = True  # acts are no part of the transaction of a request
 hostile = "<b>x</b>&'"
 scheduler.add_job(bill, "interval", hours=1, args=[1], id=hostile)
 scheduler.add_job(bill, "interval", hours=1, args=[1], id="plain")
@@ -372,3 +456,52 @@ print("served")
 
 def test_the_admin_shows_jobs_and_runs_to_those_who_may_look_and_acts_for_those_who_may(project: Any) -> None:
     assert project().run(ADMIN) == "served\n"
+
+
+TASK_OF_THE_PROJECT = """
+from shop.errands import task
+from goscheduler import Snooze
+
+begun = []
+
+@task()
+def patient():
+    begun.append(1)
+    if len(begun) == 1:
+        raise Snooze(0)
+    return len(begun)
+"""
+OUTSIDE_OF_APPS = """
+import sys, threading
+from django.core.management import call_command
+from goscheduler.contrib.django import scheduler
+from goscheduler.contrib.django._task_api import task_finished
+from goscheduler.contrib.django._task_results import find_task
+
+call_command("migrate", verbosity=0)
+assert "site_settings.chores" not in sys.modules
+patient = find_task("site_settings.chores.patient")
+told, finished = [], threading.Event()
+
+def tell(sender, task_result, **_):
+    told.append((str(task_result.status), len(task_result.errors)))
+    finished.set()
+
+task_finished.connect(tell)
+worker = scheduler.for_worker()
+worker.start()
+result = patient.enqueue()
+assert finished.wait(60)
+worker.shutdown()
+assert told == [("SUCCESSFUL", 0)], told
+print("found")
+"""
+
+
+def test_a_task_outside_of_apps_is_found_and_one_that_puts_itself_off_has_not_failed(project: Any) -> None:
+    site = project()
+    package = site.folder / "site_settings"
+    package.mkdir()
+    (site.folder / "site_settings.py").rename(package / "__init__.py")
+    (package / "chores.py").write_text(TASK_OF_THE_PROJECT, encoding="utf-8")
+    assert site.run(OUTSIDE_OF_APPS).endswith("found\n")

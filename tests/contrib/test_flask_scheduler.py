@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 from flask import Flask, current_app
+from flask.cli import FlaskGroup
 
 from goscheduler import ProcessPoolExecutor
 from goscheduler.contrib.flask import APScheduler, Scheduler
@@ -127,16 +128,13 @@ def test_commands_do_not_start_it_and_may_add_where_the_store_is_shared(app, tmp
     app.config["SCHEDULER_JOBSTORES"] = {"default": f"sqlite:///{tmp_path / 'jobs.sqlite'}"}
     shared.init_app(app)
 
-    @click.group()
-    def flask() -> None: ...
-
-    @flask.command()
+    @app.cli.command()
     def upgrade() -> None:
         local.start()
         shared.start()
 
     with caplog.at_level("INFO", "goscheduler.contrib"):
-        flask(["upgrade"], standalone_mode=False)
+        FlaskGroup(create_app=lambda: app)(["upgrade"], standalone_mode=False)
     assert [record.message for record in caplog.records] == [
         "The scheduler is not started: this is the command 'upgrade', and its job store is not shared",
         "The scheduler runs no jobs: this is the command 'upgrade', which runs no jobs",
@@ -145,6 +143,50 @@ def test_commands_do_not_start_it_and_may_add_where_the_store_is_shared(app, tmp
     shared.add_job("a", look)
     assert [job.id for job in shared.get_jobs()] == ["a"]
     shared.shutdown()
+
+
+def test_the_command_line_of_a_server_that_is_made_with_click_is_no_command_of_flask(app, scheduler):
+    scheduler.init_app(app)
+
+    @click.group()
+    def server() -> None: ...
+
+    @server.command()
+    def serve() -> None:
+        scheduler.start()
+
+    server(["serve"], standalone_mode=False)
+    assert scheduler.running
+
+
+def test_a_second_application_is_refused_while_the_first_one_is_served_and_finds_all_declared_jobs_afterwards(app):
+    scheduler = Scheduler(ManualScheduler())
+    scheduler.task("interval", minutes=5, id="task")(look)
+    scheduler.every("5 minutes", id="every")(look)
+    app.config["SCHEDULER_JOB_DEFAULTS"] = {"misfire_grace_time": 90}
+    scheduler.init_app(app)
+    scheduler.start()
+    scheduler.scheduled_job("interval", minutes=5)(look)
+    plain, same = Flask("plain"), Flask("shop")
+    same.config.update(app.config)
+    for other in (plain, same, app):
+        with pytest.raises(RuntimeError, match=r"it runs for 'shop'.*Call shutdown\(\) before"):
+            scheduler.init_app(other)
+    assert scheduler.app is app
+    for _ in range(2):
+        scheduler.shutdown()
+        scheduler.init_app(same)
+        scheduler.init_app(same)
+        scheduler.start()
+        assert scheduler.app is same
+        assert len(scheduler.get_jobs()) == 3
+    scheduler.scheduler.advance("5m")
+    assert seen == [("shop", "red")] * 3
+    scheduler.shutdown()
+    scheduler.init_app(plain)
+    scheduler.start()
+    assert len(scheduler.get_jobs()) == 3
+    scheduler.shutdown()
 
 
 def test_the_reloader_of_a_script_ends_the_scheduler_in_the_process_that_watches(app, scheduler, monkeypatch):

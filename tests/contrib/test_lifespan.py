@@ -12,7 +12,7 @@ import pytest
 
 from goscheduler import AsyncIOScheduler, BackgroundScheduler
 from goscheduler.contrib.asgi import lifespan
-from goscheduler.errors import InvalidArgument
+from goscheduler.errors import InvalidArgument, SchedulerAlreadyRunningError
 
 
 def work() -> None:
@@ -69,6 +69,22 @@ def test_it_is_shut_down_when_the_application_fails_and_not_started_when_the_oth
             assert (state, scheduler.running) == ({"scheduler": scheduler}, False)
 
     asyncio.run(main())
+
+
+def test_what_somebody_else_has_started_is_not_shut_down():
+    scheduler = BackgroundScheduler()
+
+    async def main():
+        async with lifespan(scheduler, role="off")(object()):
+            scheduler.start()
+        assert scheduler.running
+        with pytest.raises(SchedulerAlreadyRunningError):
+            async with lifespan(scheduler)(object()):
+                pass
+        assert scheduler.running
+
+    asyncio.run(main())
+    scheduler.shutdown()
 
 
 def test_several_workers_with_the_memory_store_are_told_of_once_a_process(monkeypatch, caplog):

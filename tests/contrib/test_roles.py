@@ -25,6 +25,7 @@ from goscheduler.errors import InvalidArgument
         ("run", Place(forks="gunicorn"), False, "off", "put into gunicorn.conf.py: from goscheduler.contrib", True),
         ("run", Place(forks="uwsgi", hooked=False), False, "off", "run it with --lazy-apps", True),
         ("add", Place(forks="gunicorn", hooked=True), True, "add", "", False),
+        ("run", Place(is_target=True), True, "off", "the goscheduler command has loaded this program", False),
     ],
 )
 def test_the_role_follows_from_what_is_seen(wanted, place, shared, role, reason, problem):

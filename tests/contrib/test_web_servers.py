@@ -220,3 +220,15 @@ def test_the_reloader_of_flask_has_a_scheduler_where_it_serves_and_commands_have
     asked = serve(FLASK, "flask", "--app", "app", "routes")
     assert asked._process.wait(PATIENCE) == 0
     assert "The scheduler runs no jobs: this is the command 'routes', which runs no jobs" in asked.told()
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("target", ["scheduler", "create_app"])
+def test_a_worker_beside_an_application_that_only_adds_runs_its_jobs_in_the_context_of_the_application(serve, target):
+    source = FLASK.replace("scheduler.init_app(app)", "app.config['SCHEDULER_ROLE'] = 'add'; scheduler.init_app(app)")
+    served = "\napp = create_app()\n" if target == "scheduler" else ""
+    worker = serve(source + served, "goscheduler", "worker", f"app:{target}")
+    assert worker.await_tick().pid == worker.pid
+    assert worker.close() == 0
+    assert_each_fired_once(worker.ticks())
+    assert "The scheduler is not started: the goscheduler command has loaded this program" in worker.told()

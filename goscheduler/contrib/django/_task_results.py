@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -84,7 +85,8 @@ def find_task(path: str) -> Any:
 def _is_ours(path: str) -> bool:
     """Tell whether a stored path may be imported: whoever can write into the store can write any."""
     module = path.rpartition(".")[0]
-    package = (settings.SETTINGS_MODULE if settings.is_overridden("SETTINGS_MODULE") else "") or ""
+    # Settings that settings.configure() made have no module.
+    package = getattr(settings, "SETTINGS_MODULE", None) or os.environ.get("DJANGO_SETTINGS_MODULE", "")
     ours = package.partition(".")[0]
     return module in sys.modules or apps.get_containing_app_config(path) is not None or (
         bool(ours) and module.partition(".")[0] == ours

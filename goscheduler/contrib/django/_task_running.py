@@ -17,13 +17,17 @@ from goscheduler.contrib.django._task_api import (
 from goscheduler.contrib.django._task_results import TASK_NAME, Call, keep_result
 from goscheduler.errors import described
 from goscheduler.executors.call import format_frames
-from goscheduler.executors.context import run_in_hand
+from goscheduler.executors.context import RunCancelled, run_in_hand
 from goscheduler.runs.records import error_type_of
+from goscheduler.runs.retry import RetryLater, Snooze
 from goscheduler.tasks import task
 
 if TYPE_CHECKING:
     from goscheduler.runs.model import Run
     from goscheduler.schedulers.base import BaseScheduler
+
+#: A task says so from inside; it has not failed, and the end of its run comes later.
+_WISHES = (Snooze, RetryLater, RunCancelled)
 
 
 @task(TASK_NAME)
@@ -37,6 +41,8 @@ def run_task(**stored: Any) -> str:
     context = (TaskContext(task_result=result),) if found.takes_context else ()
     try:
         text = keep_result(run.job.id, found.call(*context, *call.args, **call.kwargs), here)
+    except _WISHES:
+        raise
     except BaseException as error:
         _finish(result, TaskResultStatus.FAILED, here, error)
         task_finished.send(sender, task_result=result)

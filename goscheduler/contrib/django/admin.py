@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
+from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path
@@ -80,7 +81,7 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc]
 
     def get_urls(self) -> list[Any]:
         return [
-            path(place, self.admin_site.admin_view(self._view_of(place)), name=f"goscheduler_job_{NAMES[place]}")
+            path(place, _without_transaction(self.admin_site.admin_view(self._view_of(place))), name=_name_of(place))
             for place in PAGES
         ]
 
@@ -152,6 +153,17 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc]
 
     def _operations(self) -> Operations:
         return Operations(Source(scheduler))  # type: ignore[arg-type]
+
+
+def _name_of(place: str) -> str:
+    return f"goscheduler_job_{NAMES[place]}"
+
+
+def _without_transaction(view: Any) -> Any:
+    """Return a view that has no transaction around it where ``ATOMIC_REQUESTS`` gives one to all: acts are final."""
+    for alias in connections:
+        view = transaction.non_atomic_requests(alias)(view)
+    return view
 
 
 def _cell(value: Any) -> Any:
