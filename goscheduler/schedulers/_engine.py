@@ -71,8 +71,6 @@ class Engine:
         self.executors: dict[str, BaseExecutor] = {}
         self.tasks = TaskRegistry(PROCESS_TASKS)
         """The tasks that were registered with this scheduler, and through it those of the process."""
-        self.outages = Outages()
-        self.running = RunningRuns(self)
         self.leases = Leases(self)
         self.jobs: Jobs
         """What can be done to the jobs of this scheduler; set by the scheduler, as what follows is."""
@@ -106,8 +104,6 @@ class Engine:
         self.retention = Retention()
         """How long the stores keep records of finished attempts."""
         self.host = platform.node()
-        self.revoked: set[tuple[str, int]] = set()
-        """Ids and fences of runs of ours that are not to be started any more, because their job was removed."""
         self.arounds: tuple[Around, ...] = ()
         """What encloses each attempt, from the outside in."""
         self.carrier: Carrier | None = None
@@ -145,7 +141,8 @@ class Engine:
         self._tasks_seen: dict[str, tuple[object, ...]] = {}
         self.new_executors: dict[str, set[str]] = {}
         """Store → executors that came while it did not answer: its suspended jobs that name them can be released."""
-        self.revoked = set()
+        self.revoked: set[tuple[str, int]] = set()
+        """Ids and fences of runs of ours that are not to be started any more, because their job was removed."""
         self.last_room: dict[str, int] = {}
         """Executor alias → its room when it was asked last."""
         self._lock = threading.Lock()

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from pathlib import Path
 
 import pytest
 import uvicorn
+import warm
+from operation_doubles import fail, nothing
 from page_doubles import ADMIN, OPERATOR, pages_app
+from typer.testing import CliRunner
 from web_page_ids import ODD_IDS
+
+from goscheduler.cli.app import app as commands
+from goscheduler.testing import ManualScheduler
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -63,8 +70,8 @@ def serve():
 
 @pytest.fixture
 def tab(chromium):
-    """Opens a tab. Everything that its console says, and every dialog of a script, is a mistake of the pages."""
-    mistakes, contexts = [], []
+    """Opens a tab. What its console says, unless it is expected, and every dialog is a mistake of the pages."""
+    mistakes, contexts, expected = [], [], ["404"]
 
     def tab(**options):
         context = chromium.new_context(**options)
@@ -76,10 +83,47 @@ def tab(chromium):
         page.on("dialog", lambda dialog: (mistakes.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         return page
 
+    tab.expected = expected
     yield tab
     for context in contexts:
         context.close()
-    assert [said for said in mistakes if "404" not in said] == []
+    assert [said for said in mistakes if not any(words in said for words in expected)] == []
+
+
+@pytest.fixture
+def store(tmp_path):
+    """The URL of a store with jobs of a tenant, and with two dead letters of one error."""
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    with ManualScheduler(jobstores={"default": url}) as scheduler:
+        for number in (7, 8):
+            scheduler.add_job(fail, "date", id=f"import-orders-{number}", args=[number], dead_letter=True)
+            scheduler.add_job(nothing, "interval", hours=1, id=f"report-{number}", tags=["tenant-7"])
+        scheduler.add_job(nothing, "interval", hours=1, id="report-of-another", tags=["tenant-8"])
+        scheduler.run_due()
+    return url
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Starts ``goscheduler web`` in a process of its own, and returns the process and its address."""
+    processes = []
+
+    def command(*arguments, port=0):
+        root = Path(__file__).resolve().parent.parent.parent
+        process = warm.start(
+            "-u", "-m", "goscheduler", "web", "--port", str(port), *arguments, cwd=tmp_path, stdin=warm.DEVNULL,
+            stdout=warm.PIPE, stderr=warm.STDOUT, text=True, env={**os.environ, "PYTHONPATH": str(root)},
+        )  # fmt: skip
+        processes.append(process)
+        while "Listening on" not in (line := process.stdout.readline()):
+            assert line, "it has ended"
+        return process, line.split("Listening on ")[1].split("/;")[0]
+
+    yield command
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without JavaScript"])
@@ -191,3 +235,63 @@ def test_a_page_that_is_open_follows_what_happens(full, serve, tab):
     page.wait_for_selector(".why >> text=from elsewhere")
     page.click("#live-switch")
     assert page.inner_text("#live-switch") == "Not live"
+
+
+def test_an_admin_logs_in_redrives_a_group_pauses_a_tenant_and_undoes_that(store, command, tab):
+    added = CliRunner().invoke(commands, ["token", "add", "olga", "--role", "admin", "--store", store])
+    token = added.stdout.strip()
+    _, address = command("--store", store, "--tokens", "store")
+    page = tab()
+    page.goto(f"{address}/dead")
+    page.click("summary >> text=Log in with a token")
+    page.fill("[name=token]", token)
+    page.click("button >> text=Log in")
+    page.wait_for_url("**/dead")
+    assert "order … is broken" in page.inner_text("main")
+    page.click("td >> text=Try again…")
+    page.fill("dialog[open] [name=reason]", "the order service is back")
+    page.click("dialog[open] button.main")
+    page.wait_for_selector("text=2 dead letters will be tried again.")
+    page.goto(f"{address}/jobs?q=tag:tenant-7")
+    page.check("input[name=all][value='1']")
+    page.click(".bar >> text=Pause…")
+    page.fill("dialog[open] [name=reason]", "tenant 7 moves")
+    page.click("dialog[open] button.main")
+    page.wait_for_selector("text=Undo this pause")
+    with ManualScheduler(jobstores={"default": store}) as scheduler:
+        paused = scheduler.get_jobs(state="paused")
+        assert [(job.id, job.stats.paused_by) for job in paused] == [("report-7", "olga"), ("report-8", "olga")]
+        assert (scheduler.dead_letters(), len(scheduler.live_runs())) == ([], 2)
+    page.click("text=Undo this pause")
+    page.wait_for_selector("text=2 jobs resumed")
+    page.goto(f"{address}/audit")
+    told = page.inner_text("main")
+    assert all(words in told for words in ("olga", "the order service is back", "tenant 7 moves", "127.0.0.1"))
+
+
+def test_a_page_says_that_its_server_is_gone_and_goes_on_when_it_is_back(store, command, tab):
+    tab.expected.append("ERR_")  # what the browser says of a server that is gone
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process, address = command("--store", store, port=port)
+    page = tab()
+    page.goto(f"{address}/jobs/report-7")
+    page.wait_for_selector("#live-switch >> text=Live")
+    process.kill()
+    process.wait()
+    page.wait_for_selector("#live-switch >> text=Connection lost")
+    assert "report-7" in page.inner_text("h1")
+    with ManualScheduler(jobstores={"default": store}) as scheduler:
+        scheduler.pause_job("report-7", by="ann", reason="while nobody served")
+    command("--store", store, port=port)
+    page.wait_for_selector(".why >> text=while nobody served")
+    page.wait_for_selector("#live-switch >> text=Live")
+
+
+def test_without_the_stream_of_events_a_page_asks_from_time_to_time(full, serve, tab):
+    tab.expected.append("ERR_FAILED")
+    page = tab()
+    page.route("**/v1/events*", lambda route: route.abort())
+    page.goto(serve(full) + "/jobs/plain")
+    full.pause_job("plain", by="ann", reason="from elsewhere")
+    page.wait_for_selector(".why >> text=from elsewhere")
