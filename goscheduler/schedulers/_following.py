@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 #: For so many seconds at once followers are looked after; the others come a second later.
 LOOK_SECONDS = 0.25
 LOOK_AGAIN = 1.0
-#: So many are fired with one write.
-AT_ONCE = 50
+#: At most so many are fired with one write.
+BATCH = 50
 #: How the reason begins for which a follower is suspended here.
 WAITS_FOR = "waits for "
 
@@ -238,7 +238,7 @@ class Following:
         while left:
             seen: list[str] = []
             due: dict[str, _Due] = {}
-            for job_id in islice(left, AT_ONCE):
+            for job_id in islice(left, BATCH):
                 if not self._try(alias, store, job_id, partial(self._examine, alias, store, job_id, upstream, due)):
                     return
                 seen.append(job_id)
