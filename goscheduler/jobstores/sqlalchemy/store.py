@@ -39,7 +39,7 @@ from goscheduler.jobstores.sqlalchemy.tables import Tables, check_table_name
 from goscheduler.jobstores.sqlalchemy.transactions import Transactions
 from goscheduler.jobstores.sqlalchemy.usage import limit_usage
 from goscheduler.jobstores.sqlalchemy.waiting import RETRY_LOCKED_AFTER, orphaned_keys, unblock_orphans
-from goscheduler.jobstores.types import PartlySettled, Requeued
+from goscheduler.jobstores.types import PartlySettled
 from goscheduler.runs.model import DeadLetter, JobStats, Owner, Run, Settlement
 from goscheduler.runs.queries import LimitUse
 from goscheduler.runs.records import HistoryQuery, Record, Retention
@@ -261,17 +261,6 @@ class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
 
         return self._database.write(cancel)
 
-    def requeue_orphans(self, limit: int) -> Requeued:
-        with self._database.reading() as connection:
-            if not orphaned_keys(connection, self._tables, limit):
-                return Requeued()
-
-        def unblock(context: StoreContext) -> list[str]:
-            self._dialect.notify(context.connection, self._tables)
-            return unblock_orphans(context, limit)
-
-        return Requeued(self._database.write(unblock))
-
     def _runs_to_cancel(self, owner: str) -> list[tuple[Run, str]]:
         runs = self._tables.runs
         with self._database.reading() as connection:
@@ -342,12 +331,13 @@ class SQLAlchemyJobStore(StoredReads, StoredNotes, StoredInbox):
     def recover_runs(self, now: datetime, decide: Callable[[Run, str], Settlement]) -> Sequence[Settlement]:
         def give_up(context: StoreContext) -> Sequence[Settlement]:
             settlements = recover(context, self._now(context.connection, now), decide)
-            if settlements:
-                self._dialect.notify(context.connection, self._tables)
+            if unblock_orphans(context) or settlements:
+                self._dialect.notify(context.connection, self._tables, us_too=True)
             return settlements
 
         with self._database.reading() as connection:
-            if not is_anything_lost(connection, self._tables, self._now(connection, now)):
+            lost = is_anything_lost(connection, self._tables, self._now(connection, now))
+            if not lost and not orphaned_keys(connection, self._tables):
                 return []
         return self._database.write(give_up)
 

@@ -24,6 +24,8 @@ from goscheduler.times import to_micros
 
 #: The pause before another try for rows that other processes have locked.
 RETRY_LOCKED_AFTER = timedelta(milliseconds=50)
+#: So many keys are looked after at once under which runs wait for nothing any more.
+MAX_ORPHANED_KEYS = 500
 NONE_FREED: Mapping[str, str | None] = MappingProxyType({})
 
 
@@ -117,8 +119,11 @@ def _unblock(context: StoreContext, keys: Counter[str]) -> list[str]:
     return [row.id for row in rows]
 
 
-def orphaned_keys(connection: Connection, tables: Tables, most: int) -> list[str]:
-    """Return keys under which runs wait although none is live or was unblocked, so that no end will unblock them."""
+def orphaned_keys(connection: Connection, tables: Tables) -> list[str]:
+    """Return keys under which runs wait although none is live or was unblocked, so that no end will unblock them.
+
+    An end unblocks none where another process has locked the only one that waits, for whatever reason.
+    """
     runs, usage = tables.runs, tables.usage
     waits = select(runs.c.held.label("key")).where(runs.c.held.is_not(None)).distinct().subquery()
     counted = usage.c.name == func.substr(waits.c.key, len(LIMIT_KEY) + 1)
@@ -129,12 +134,12 @@ def orphaned_keys(connection: Connection, tables: Tables, most: int) -> list[str
         or_(~waits.c.key.startswith(JOB_KEY), ~select(runs.c.id).where(live).exists()),
         ~select(freed.c.id).where(freed.c.freed == waits.c.key).exists(),
     )
-    return list(connection.execute(query.limit(most)).scalars())
+    return list(connection.execute(query.limit(MAX_ORPHANED_KEYS)).scalars())
 
 
-def unblock_orphans(context: StoreContext, most: int) -> list[str]:
-    """Unblock a run under each of these keys, and return its id. One too many is refused, and waits again."""
-    return _unblock(context, Counter(orphaned_keys(context.connection, context.tables, most)))
+def unblock_orphans(context: StoreContext) -> bool:
+    """Unblock a run under each of these keys; true if there were any. One too many is refused, and waits again."""
+    return bool(_unblock(context, Counter(orphaned_keys(context.connection, context.tables))))
 
 
 def _lock_blocked_longest(context: StoreContext, keys: Counter[str]) -> list[Any]:
@@ -154,9 +159,10 @@ def _lock_blocked_longest(context: StoreContext, keys: Counter[str]) -> list[Any
         query = select(runs.c.id, runs.c.held, runs.c.due).where(context.dialect.column_in(runs.c.id, ids))
         left = Counter(wanted)
         for row in lock_rows(context, query.where(runs.c.held.is_not(None), runs.c.freed.is_(None))) if ids else ():
-            if left[row.held] > 0:  # it may be held under another key by now
-                left[row.held] -= 1
-                taken.append(row)
+            # It may be held under another key by now. It is taken all the same: an end that looks for it under that
+            # key passes it, because it is locked here. One too many is refused, and waits again.
+            taken.append(row)
+            left[row.held] -= left[row.held] > 0
         # Others have locked the rest of those that were found. Where fewer were found than wanted there are no more.
         wanted = Counter({key: left[key] for key, count in wanted.items() if left[key] and len(found[key]) == count})
     return taken

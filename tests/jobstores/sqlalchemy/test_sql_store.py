@@ -21,6 +21,7 @@ from goscheduler.jobstores.sqlalchemy.dialects.base import Dialect
 from goscheduler.jobstores.sqlalchemy.tables import ANY_TERM, Tables
 from goscheduler.runs import queries
 from goscheduler.runs.limits import Limit
+from goscheduler.runs.model import Owner
 from goscheduler.runs.queries import Count, JobPage, JobQuery
 from goscheduler.runs.transitions import asked_for
 from goscheduler.testing.contract import MINUTE, NOW, SECOND, JobMaker, StoreContract, in_threads, succeeded
@@ -145,22 +146,40 @@ class SharedContract(ReadContract, InboxContract, StoreContract):
 
     def test_runs_that_wait_for_nothing_any_more_are_found(self, store, make_job, requests):
         one = [Limit("one", concurrency=1)]
+        store.renew_owner(Owner("owner-1", "host", 1, NOW, (), ()), NOW, 60 * MINUTE)
         store.add_jobs([make_job(f"shares-{number}", limits=one) for number in range(3)])
         store.add_job(make_job("queues", max_instances=1, overlap="queue"))
         for minute in range(2):
             requests.fire(store, now=NOW + minute * MINUTE)
             requests.claim(store, now=NOW + minute * MINUTE)
-        assert store.requeue_orphans(10).ids == (), "they wait for live runs"
+        assert store.recover_runs(NOW + MINUTE, pytest.fail) == []
+        assert not requests.claim(store, now=NOW + 2 * MINUTE).runs, "they wait for live runs"
         with store._database.engine.begin() as connection:
             lost = delete(TABLES.runs).where(TABLES.runs.c.owner.is_not(None))
             connection.execute(lost)
             connection.execute(delete(TABLES.usage))
-        found = store.requeue_orphans(10).ids
-        assert len(found) == 2
-        assert store.requeue_orphans(10).ids == (), "one that was let go has the turn of the others"
+        for _ in range(2):  # one that was let go has the turn of the others
+            assert store.recover_runs(NOW + MINUTE, pytest.fail) == []
         claimed = requests.claim(store, now=NOW + 2 * MINUTE).runs
-        assert sorted(run.id for run in claimed) == sorted(found)
+        assert len(claimed) == 2
         assert {run.job.id.partition("-")[0] for run in claimed} == {"shares", "queues"}
+
+    def test_a_waiting_run_that_was_locked_when_its_turn_came_gets_it_with_the_next_recovery(
+        self, store, make_job, requests
+    ):
+        store.renew_owner(Owner("owner-1", "host", 1, NOW, (), ()), NOW, 60 * MINUTE)
+        store.add_jobs([make_job(name, limits=[Limit("one", concurrency=1)]) for name in ("first", "second")])
+        (run,) = requests.fire(store).runs
+        waiting = select(TABLES.runs.c.id).where(TABLES.runs.c.held.is_not(None))
+        if store._dialect.skips_locked:
+            with store._database.engine.begin() as elsewhere:
+                assert len(elsewhere.execute(waiting.with_for_update()).all()) == 1
+                store.settle([succeeded(run)])
+            assert not requests.claim(store).runs, "its end has passed the locked one"
+            assert store.recover_runs(NOW, pytest.fail) == []
+        else:
+            store.settle([succeeded(run)])
+        assert [each.job.id for each in requests.claim(store).runs] == ["second"]
 
     def test_of_several_stores_that_make_the_tables_at_once_none_fails(self, scheduler):
         stores = [SQLAlchemyJobStore(self.url, tablename="new") for _ in range(4)]
