@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 import sys
@@ -37,3 +38,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(MODEL_TIMEOUT), append=False)
         if item.get_closest_marker("serial") and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group("serial"))
+
+
+@pytest.fixture(autouse=True)
+def _import_function_stays() -> Any:
+    """Put the import function back, which Qt replaces when it is loaded: what pickles it wants the one of Python."""
+    before = builtins.__import__
+    yield
+    builtins.__import__ = before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import inspect
 from importlib import import_module
 
@@ -23,10 +22,7 @@ PACKAGES = {"qt": "PySide6"}
 
 
 @pytest.mark.parametrize(("loop", "kind", "name", "others"), CLASSES)
-def test_a_class_for_another_loop_is_used_as_in_apscheduler(
-    monkeypatch: pytest.MonkeyPatch, loop: str, kind: str, name: str, others: str
-) -> None:
-    monkeypatch.setattr(builtins, "__import__", builtins.__import__)  # Qt replaces it; other tests want it back
+def test_a_class_for_another_loop_is_used_as_in_apscheduler(loop: str, kind: str, name: str, others: str) -> None:
     pytest.importorskip(PACKAGES.get(loop, loop), exc_type=ImportError)
     theirs, ours = (import_module(f"{root}.{kind}.{loop}") for root in ("apscheduler", "goscheduler"))
 

@@ -6,6 +6,7 @@ import os
 import signal
 from collections import Counter
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from dask_cluster import DaskCluster, wait_until
@@ -31,6 +32,16 @@ def cluster(tmp_path_factory):
         cluster.add_worker()
     yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def new_run(new_run):
+    """A function that makes a run whose id no other test has: a cluster remembers the keys of what still goes on."""
+
+    def make(*args, **facts):
+        return new_run(*args, **facts)._replace(id=f"run-{uuid4().hex}")
+
+    return make
 
 
 @pytest.fixture
