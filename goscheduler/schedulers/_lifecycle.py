@@ -101,7 +101,7 @@ class SchedulerLifecycle(SchedulerSettings, ABC):
     def start(self, paused: bool = False, *, only_adds: bool = False) -> None:
         """Start executors and stores, add the pending jobs, and begin to fire, unless ``paused``.
 
-        With ``only_adds`` this process adds and changes jobs that others run. It never fires, has no threads and no
+        With ``only_adds`` this process adds and changes jobs that others run. It never fires, has no thread and no
         lease, and opens the stores at the first call that needs them, in a forked child for itself.
 
         A store whose server cannot be reached is waited for, for ``start_timeout`` seconds or, without one, for as long
